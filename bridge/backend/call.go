@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"connectrpc.com/connect"
+)
+
+// Answer is what the service returned.
+type Answer struct {
+	// Body is the encoded message; it belongs to the caller.
+	Body []byte
+	// Header and Trailer are the answer's metadata without the protocol's own
+	// entries; nil where there is none.
+	Header, Trailer http.Header
+}
+
+// MethodOptions describe a method beyond its name.
+type MethodOptions struct {
+	// Idempotency is the method's idempotency level, for interceptors. It does not
+	// make the client repeat a call.
+	Idempotency connect.IdempotencyLevel
+}
+
+// Method calls one unary procedure. It is safe for concurrent use and as long
+// lived as its client.
+type Method struct {
+	client    *Client
+	procedure string
+	opts      MethodOptions
+	bound     atomic.Pointer[binding]
+}
+
+// binding is a method on a link.
+type binding struct {
+	link *link
+	rpc  *connect.Client[rawMessage, rawMessage]
+}
+
+// Method prepares calls of procedure ("/package.Service/Method"). Its error is an
+// *Error of KindRejected.
+func (c *Client) Method(procedure string, o MethodOptions) (*Method, error) {
+	if !validProcedure(procedure) {
+		return nil, newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(procedure)), nil)
+	}
+	return &Method{client: c, procedure: procedure, opts: o}, nil
+}
+
+// Call calls procedure with an encoded message. It keeps a Method for each
+// procedure, up to MaxMethods.
+func (c *Client) Call(ctx context.Context, procedure string, in []byte, md http.Header) (*Answer, error) {
+	if m, ok := c.methods.Load(procedure); ok {
+		return m.(*Method).Call(ctx, in, md) //nolint:forcetypeassert // only this function stores
+	}
+	m, err := c.Method(procedure, MethodOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if c.kept.Add(1) <= int64(c.opts.MaxMethods) {
+		if _, loaded := c.methods.LoadOrStore(procedure, m); loaded {
+			c.kept.Add(-1)
+		}
+	} else {
+		c.kept.Add(-1)
+	}
+	return m.Call(ctx, in, md)
+}
+
+// Procedure returns the path that the method was made for.
+func (m *Method) Procedure() string { return m.procedure }
+
+// Call sends the encoded message in and returns the encoded answer. The
+// context's deadline goes to the service with the request; its cancellation
+// ends the call there. md is sent as metadata, without entries that belong to
+// HTTP or the protocol. The error is an *Error.
+func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
+	c := m.client
+	if len(in) > c.opts.MaxRequestBytes {
+		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed", len(in), c.opts.MaxRequestBytes), nil)
+	}
+	message := rawMessage(in)
+	req := connect.NewRequest(&message)
+	if err := outgoing(req.Header(), md, c.opts.MaxMetadataBytes); err != nil {
+		return nil, newError(KindRejected, err.Error(), nil)
+	}
+	if c.opts.UserAgent != "" {
+		req.Header()["User-Agent"] = []string{c.opts.UserAgent}
+	}
+	l, err := c.find(ctx, []string{m.procedure})
+	if err != nil {
+		return nil, err
+	}
+	f := new(facts)
+	resp, err := m.on(l).CallUnary(f.attach(ctx), req)
+	if err != nil {
+		e := classify(ctx, err, f)
+		c.reconsider(l, e)
+		return nil, e
+	}
+	return &Answer{Body: *resp.Msg, Header: incoming(resp.Header()), Trailer: incoming(resp.Trailer())}, nil
+}
+
+// on returns the RPC client for a link, which changes at most when a probe
+// finds another protocol.
+func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
+	if b := m.bound.Load(); b != nil && b.link == l {
+		return b.rpc
+	}
+	c := m.client
+	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
+	rpc := connect.NewClient[rawMessage, rawMessage](
+		&doer{pool: l.pool, limit: c.bodyLimit(), gzip: c.opts.Gzip}, c.target.baseURL()+m.procedure, opts...)
+	m.bound.Store(&binding{link: l, rpc: rpc})
+	return rpc
+}
+
+// bodyLimit is the most that the body of a valid answer can have: two frames of
+// five bytes of prefix, the message and (gRPC-Web) the trailers. An answer that
+// is compressed and yet larger than its content is over the limit.
+func (c *Client) bodyLimit() int64 {
+	const prefix = 5
+	return int64(c.opts.MaxResponseBytes) + int64(c.opts.MaxHeaderBytes) + 2*prefix
+}
+
+// validProcedure accepts what Protobuf can name, so that nothing in a procedure
+// can be read as another path.
+func validProcedure(p string) bool {
+	service, method, ok := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	return ok && strings.HasPrefix(p, "/") && validName(service, true) && validName(method, false)
+}
+
+func validName(name string, dots bool) bool {
+	start := true
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+			start = false
+		case '0' <= c && c <= '9' && !start:
+		case c == '.' && dots && !start:
+			start = true
+		default:
+			return false
+		}
+	}
+	return !start
+}

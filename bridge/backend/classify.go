@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// deadlineSlack is how long before our deadline an end that the peer ascribes to
+// a deadline counts as ours. Connect sends the time left in whole milliseconds,
+// rounded down, and the peer's timer may win the race by as much.
+const deadlineSlack = 10 * time.Millisecond
+
+// classify turns what a call returned into an *Error. The order matters: the
+// peer's own word first, then our own clock, then what the exchange showed.
+func classify(ctx context.Context, err error, f *facts) *Error {
+	var rpc *connect.Error
+	if !errors.As(err, &rpc) {
+		rpc = connect.NewError(connect.CodeUnknown, err)
+	}
+	e := sortOut(ctx, err, rpc, f)
+	e.HTTPStatus = f.httpStatus
+	e.cause = err
+	if f.sendErr != nil {
+		e.cause = f.sendErr
+	}
+	return e
+}
+
+func sortOut(ctx context.Context, err error, rpc *connect.Error, f *facts) *Error {
+	sent := f.wroteHeaders.Load()
+	ours := ended(ctx)
+	if connect.IsWireError(err) {
+		return fromPeer(ctx, rpc, ours)
+	}
+	if ours != 0 {
+		return ourEnd(ours, sent)
+	}
+	if f.httpStatus == 0 {
+		return noResponse(ctx, err, f, sent)
+	}
+	return badResponse(ctx, rpc, f)
+}
+
+// ended is KindTimeout or KindCancelled once the caller's context is done, else 0.
+func ended(ctx context.Context) Kind {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return 0
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return KindTimeout
+	default:
+		return KindCancelled
+	}
+}
+
+// expiring reports whether the caller's deadline has passed or is about to.
+func expiring(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= deadlineSlack
+}
+
+func ourEnd(k Kind, sent bool) *Error {
+	message := "the deadline passed before the backend answered"
+	if k == KindCancelled {
+		message = "the call was cancelled"
+	}
+	e := newError(k, message, nil)
+	e.Sent = sent
+	return e
+}
+
+func fromPeer(ctx context.Context, rpc *connect.Error, ours Kind) *Error {
+	switch {
+	case rpc.Code() == connect.CodeDeadlineExceeded && expiring(ctx):
+		return ourEnd(KindTimeout, true)
+	case rpc.Code() == connect.CodeCanceled && ours != 0:
+		return ourEnd(ours, true)
+	}
+	e := statusError(rpc.Code(), rpc.Message())
+	e.Metadata = incoming(rpc.Meta())
+	for _, d := range rpc.Details() {
+		e.Details = append(e.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+	}
+	return e
+}
+
+// statusError keeps foreign codes, 0 among them, from leaving: status details can
+// carry any number whatever the header says.
+func statusError(code connect.Code, message string) *Error {
+	e := &Error{Kind: KindStatus, Code: code, PeerCode: code.String(), Message: message, Sent: true}
+	if code < connect.CodeCanceled || code > connect.CodeUnauthenticated {
+		e.Code = connect.CodeUnknown
+	}
+	return e
+}
+
+// noResponse sorts failures in which no HTTP response came.
+func noResponse(ctx context.Context, err error, f *facts, sent bool) *Error {
+	cause := f.sendErr
+	if cause == nil {
+		return newError(KindRejected, "the request cannot be sent", nil)
+	}
+	greeted := f.conn.Load().greeted()
+	switch {
+	case !sent:
+		return newError(KindUnreachable, "cannot reach the backend", nil)
+	case unprocessed(cause):
+		return newError(KindUnreachable, "the backend turned the request away", nil)
+	case handshakeRefused(cause):
+		return newError(KindUnreachable, "the backend refused the TLS handshake", nil)
+	case resetBy(cause, h2Cancel) && expiring(ctx):
+		return ourEnd(KindTimeout, true)
+	case greeted == greetTLS:
+		return newError(KindUnreachable, "the backend speaks TLS on this port (use https:// or grpcs://)", nil)
+	case f.onHTTP2 && greeted != greetSettings && greeted != greetNothing,
+		!f.onHTTP2 && greeted != greetHTTP1 && greeted != greetNothing:
+		e := newError(KindGarbage, greetingFault(f.onHTTP2, greeted), nil)
+		e.Sent = true
+		return e
+	}
+	e := newError(KindTransport, "the connection broke before the backend answered", nil)
+	e.Sent = true
+	return e
+}
+
+func greetingFault(onHTTP2 bool, g greeting) string {
+	if onHTTP2 && g == greetHTTP1 {
+		return "the backend answered in HTTP/1 to HTTP/2, which gRPC needs (try connect+http:// or http://)"
+	}
+	return "the backend's answer is not HTTP"
+}
+
+// badResponse sorts failures in which an HTTP response came that is no answer of
+// the protocol.
+func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
+	e := func() *Error {
+		switch {
+		case f.overLimit, f.bodyErr == nil && f.httpStatus == http.StatusOK && rpc.Code() == connect.CodeResourceExhausted:
+			return newError(KindTooLarge, "the answer is larger than allowed", nil)
+		case f.bodyErr != nil && resetBy(f.bodyErr, h2Cancel) && expiring(ctx):
+			return ourEnd(KindTimeout, true)
+		case f.bodyErr != nil:
+			return newError(KindTransport, "the connection broke within the answer", nil)
+		case f.httpStatus != http.StatusOK:
+			return fromHTTPStatus(f.httpStatus)
+		default:
+			return newError(KindGarbage, "the answer is not one of the protocol", nil)
+		}
+	}()
+	e.Sent = true
+	return e
+}
+
+// fromHTTPStatus sorts answers of an HTTP server that did not get as far as the
+// protocol, along gRPC's table for such answers.
+func fromHTTPStatus(status int) *Error {
+	switch status {
+	case http.StatusUnauthorized:
+		return statusError(connect.CodeUnauthenticated, "HTTP status 401 Unauthorized")
+	case http.StatusForbidden:
+		return statusError(connect.CodePermissionDenied, "HTTP status 403 Forbidden")
+	case http.StatusNotFound:
+		return statusError(connect.CodeUnimplemented, "HTTP status 404 Not Found")
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return newError(KindTransport, "an intermediary could not pass on the request: HTTP "+http.StatusText(status), nil)
+	default:
+		return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of an answer of the protocol", nil)
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"connectrpc.com/connect"
+)
+
+// Client calls one backend. It is safe for concurrent use. Close it.
+type Client struct {
+	target Target
+	opts   Options
+	tls    *tls.Config
+	conns  connSet
+	h1, h2 *pool
+
+	link    atomic.Pointer[link] // nil while the protocol is not known
+	methods sync.Map             // procedure -> *Method, at most opts.MaxMethods
+	kept    atomic.Int64
+
+	mu     sync.Mutex
+	search *search // the probe under way, if any
+	closed bool
+	base   context.Context // ends with Close; what probes run under
+	stop   context.CancelFunc
+	probes sync.WaitGroup
+}
+
+// link is how the backend is spoken to once that is known. It is immutable.
+type link struct {
+	protocol Protocol
+	pool     *pool
+	probed   bool // found out, not said by the target
+}
+
+// New makes a client. It dials nothing. Errors are about the target and the TLS
+// options (ErrTLSUnused, unreadable files).
+func New(target Target, o Options) (*Client, error) {
+	if target.IsZero() {
+		return nil, errors.New("backend: the target is empty; ParseTarget makes one")
+	}
+	c := &Client{target: target, opts: o.withDefaults()}
+	switch {
+	case target.tls:
+		cfg, err := o.TLS.config()
+		if err != nil {
+			return nil, fmt.Errorf("backend %s: %w", target, err)
+		}
+		c.tls = cfg
+	case o.TLS != TLSOptions{}:
+		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
+	}
+	c.h1, c.h2 = newPools(target, c.opts, c.tls, &c.conns)
+	c.base, c.stop = context.WithCancel(context.Background())
+	c.link.Store(c.declared())
+	return c, nil
+}
+
+// declared is the link that the target itself determines, nil where something
+// has to be found out: the protocol, or whether a TLS peer offers HTTP/2.
+func (c *Client) declared() *link {
+	switch {
+	case c.target.protocol == ProtocolUnknown:
+		return nil
+	case c.target.protocol == ProtocolGRPC:
+		return &link{protocol: ProtocolGRPC, pool: c.h2}
+	case c.target.tls:
+		return nil
+	default:
+		return &link{protocol: c.target.protocol, pool: c.h1} // every server has HTTP/1.1, not every one h2c
+	}
+}
+
+// Target returns what the client was made for.
+func (c *Client) Target() Target { return c.target }
+
+// Protocol returns the protocol in use, ProtocolUnknown while it has not been
+// found.
+func (c *Client) Protocol() Protocol {
+	if l := c.link.Load(); l != nil {
+		return l.protocol
+	}
+	return c.target.protocol
+}
+
+// Endpoint is what a generic RPC client needs to use a backend's connections:
+// connect.NewClient(e.HTTPClient, e.BaseURL+procedure, e.Options...), or the
+// reflection client of grpcreflect. Messages are bounded one by one.
+type Endpoint struct {
+	HTTPClient connect.HTTPClient
+	BaseURL    string
+	Options    []connect.ClientOption
+	Protocol   Protocol
+}
+
+// Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2,
+// without which there is no bidirectional stream; gRPC-Web, which has none, uses
+// what unary calls use. Where the protocol is not known yet, Streams looks for
+// it; its error is an *Error.
+func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
+	l, err := c.find(ctx, reflectionProcedures())
+	if err != nil {
+		return Endpoint{}, err
+	}
+	p := c.h2
+	if l.protocol == ProtocolGRPCWeb {
+		p = l.pool
+	}
+	return Endpoint{
+		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip},
+		BaseURL:    c.target.baseURL(),
+		Options:    c.clientOptions(l.protocol),
+		Protocol:   l.protocol,
+	}, nil
+}
+
+func (c *Client) clientOptions(p Protocol) []connect.ClientOption {
+	opts := []connect.ClientOption{
+		withGzip(c.opts.MaxResponseBytes),
+		connect.WithReadMaxBytes(c.opts.MaxResponseBytes),
+		connect.WithSendMaxBytes(c.opts.MaxRequestBytes),
+	}
+	switch p {
+	case ProtocolGRPC:
+		return append(opts, connect.WithGRPC())
+	case ProtocolGRPCWeb:
+		return append(opts, connect.WithGRPCWeb())
+	default:
+		return opts
+	}
+}
+
+// Close ends probes and closes every connection; a call still in flight fails
+// with KindTransport, a later one with KindUnreachable. It may be called twice.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.probes.Wait()
+	c.conns.closeAll()
+	c.h1.transport.CloseIdleConnections()
+	c.h2.transport.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+)
+
+// streamReset has the shape of net/http's unexported HTTP/2 stream error, which
+// offers itself to errors.As for any struct of this shape.
+type streamReset struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+// Error implements error.
+func (s streamReset) Error() string {
+	return fmt.Sprintf("HTTP/2 stream %d reset with code %d", s.StreamID, s.Code)
+}
+
+// HTTP/2 error codes, RFC 9113, section 7.
+const (
+	h2RefusedStream = 0x7
+	h2Cancel        = 0x8
+)
+
+// unprocessed reports whether an error of the HTTP/2 transport says that the
+// peer did not process the request (RFC 9113, section 8.7): it refused the
+// stream, or its GOAWAY excluded it.
+//
+// The transport wraps both in a plain text once the body was written, so a text
+// is all there is to go by. It only ever moves a failure from "unknown" to
+// "certainly not processed", and a changed text moves none.
+func unprocessed(err error) bool {
+	if reset := (streamReset{}); errors.As(err, &reset) {
+		return reset.Code == h2RefusedStream
+	}
+	const prefix = "http2: Transport: cannot retry err ["
+	text := err.Error()
+	if !strings.HasPrefix(text, prefix) {
+		return false
+	}
+	inner, _, _ := strings.Cut(text[len(prefix):], "]")
+	return inner == "http2: Transport received Server's graceful shutdown GOAWAY" ||
+		strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM; received from peer") ||
+		strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM")
+}
+
+// resetBy reports whether the peer ended the stream with the given code.
+func resetBy(err error, code uint32) bool {
+	reset := streamReset{}
+	return errors.As(err, &reset) && reset.Code == code
+}
+
+// handshakeRefused reports whether the peer answered with a TLS alert about our
+// certificate. With TLS 1.3 it arrives after the handshake, when the request is
+// already under way; the peer has not read it.
+func handshakeRefused(err error) bool {
+	op := new(net.OpError)
+	if !errors.As(err, &op) || op.Op != "remote error" || op.Err == nil {
+		return false
+	}
+	alert := reflect.ValueOf(op.Err)
+	if alert.Kind() != reflect.Uint8 { // crypto/tls keeps its alert type to itself
+		return false
+	}
+	switch alert.Uint() { // RFC 8446, section 6.2
+	case 40, 41, 42, 43, 44, 45, 46, 48, 49, 70, 71, 116, 120:
+		return true
+	}
+	return false
+}

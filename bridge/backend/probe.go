@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Attempt is one thing that a probe tried.
+type Attempt struct {
+	// What was tried, such as "gRPC over HTTP/2".
+	What string
+	// Cause is why it did not prove anything.
+	Cause error
+}
+
+// ProbeError tells what a probe tried. It is the cause of the *Error that Probe
+// and calls return.
+type ProbeError struct {
+	Target   Target
+	Attempts []Attempt
+}
+
+// Error implements error.
+func (e *ProbeError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no protocol found at %s", e.Target)
+	for _, a := range e.Attempts {
+		fmt.Fprintf(&b, "; %s: %v", a.What, a.Cause)
+	}
+	return b.String()
+}
+
+// Unwrap returns the attempts' causes.
+func (e *ProbeError) Unwrap() []error {
+	causes := make([]error, 0, len(e.Attempts))
+	for _, a := range e.Attempts {
+		causes = append(causes, a.Cause)
+	}
+	return causes
+}
+
+// reflectionProcedures exist on most backends that serve no health check.
+func reflectionProcedures() []string {
+	return []string{
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+	}
+}
+
+// Probe finds the protocol and remembers it; once it is known, Probe returns at
+// once. It runs no method but the standard health check. Where the backend
+// serves neither health nor reflection, a probe may fail and a call still find
+// the protocol, because it knows a procedure that exists; procedures name some
+// for that purpose (they are asked which content types they take, not run). The
+// error is an *Error whose cause is a *ProbeError.
+func (c *Client) Probe(ctx context.Context, procedures ...string) error {
+	for _, p := range procedures {
+		if !validProcedure(p) {
+			return newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(p)), nil)
+		}
+	}
+	_, err := c.find(ctx, append(slices.Clone(procedures), reflectionProcedures()...))
+	return err
+}
+
+// search is one probe, shared by everyone who needs its result.
+type search struct {
+	hints []string
+	done  chan struct{}
+	link  *link  // valid once done is closed
+	err   *Error // likewise
+}
+
+// find returns the link, looking for it where it is not known. Concurrent
+// callers share one search; it does not end with the caller that began it. A
+// caller whose hints the shared search did not have gets a search of its own
+// when that one failed.
+func (c *Client) find(ctx context.Context, hints []string) (*link, error) {
+	for {
+		if l := c.link.Load(); l != nil {
+			return l, nil
+		}
+		if k := ended(ctx); k != 0 {
+			return nil, ourEnd(k, false)
+		}
+		s, err := c.join(hints)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, ourEnd(ended(ctx), false)
+		}
+		switch {
+		case s.link != nil:
+			return s.link, nil
+		case s.err.Kind != KindGarbage, covers(s.hints, hints):
+			return nil, s.err
+		}
+	}
+}
+
+func covers(have, want []string) bool {
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// join returns the search under way, or begins one.
+func (c *Client) join(hints []string) (*search, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, newError(KindUnreachable, "", errClosed)
+	case c.search != nil:
+		return c.search, nil
+	}
+	s := &search{hints: hints, done: make(chan struct{})}
+	c.search = s
+	c.probes.Go(func() {
+		ctx, cancel := context.WithTimeout(c.base, c.opts.ProbeTimeout)
+		defer cancel()
+		l, err := c.look(ctx, hints)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.search = nil
+		s.link, s.err = l, err
+		if l != nil {
+			c.link.Store(l)
+		}
+		close(s.done)
+	})
+	return s, nil
+}
+
+// reconsider forgets a link that was found by probing when the peer turns out
+// not to speak that protocol (any more): the next call looks again.
+func (c *Client) reconsider(l *link, e *Error) {
+	if l.probed && e.Kind == KindGarbage {
+		c.link.CompareAndSwap(l, nil)
+	}
+}
+
+// look tries one protocol after the other.
+func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
+	p := &prober{client: c, hints: hints}
+	l := p.run(ctx)
+	if l != nil {
+		l.probed = true
+		return l, nil
+	}
+	cause := &ProbeError{Target: c.target, Attempts: p.attempts}
+	switch {
+	case c.base.Err() != nil:
+		return nil, newError(KindUnreachable, "", errClosed)
+	case p.answered:
+		return nil, newError(KindGarbage, "the backend answers, but not in a protocol that can be told", cause)
+	default:
+		return nil, newError(KindUnreachable, "cannot reach the backend", cause)
+	}
+}
+
+var errNoHTTP2 = errors.New("the server does not offer HTTP/2 (ALPN)")

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// healthProcedure is the one method that a probe runs: standard, harmless, and
+// an "unimplemented" answer proves the protocol as well as a real one.
+const healthProcedure = "/grpc.health.v1.Health/Check"
+
+// unknownType is a content type that no server takes. Connect servers answer it
+// with the list of those that they do take (415 and Accept-Post) and run nothing.
+const unknownType = "application/x-outrigger-probe"
+
+// prober is the state of one search.
+type prober struct {
+	client   *Client
+	hints    []string
+	attempts []Attempt
+	answered bool // some attempt reached a peer that said something
+	http2    bool // the peer speaks HTTP/2
+}
+
+func (p *prober) run(ctx context.Context) *link {
+	c := p.client
+	if c.target.tls {
+		h2, err := negotiate(ctx, c.target, c.opts, c.tls, &c.conns)
+		if err != nil {
+			p.note("TLS handshake", err)
+			return nil
+		}
+		p.http2 = h2
+		if c.target.protocol != ProtocolUnknown {
+			return &link{protocol: c.target.protocol, pool: p.pool()}
+		}
+		if !h2 {
+			p.answered = true
+			p.note("gRPC over HTTP/2", errNoHTTP2)
+		}
+	}
+	if p.http2 || !c.target.tls {
+		if p.try(ctx, ProtocolGRPC, c.h2) {
+			return &link{protocol: ProtocolGRPC, pool: c.h2}
+		}
+		if p.unreachable() {
+			return nil
+		}
+	}
+	for _, protocol := range []Protocol{ProtocolConnect, ProtocolGRPCWeb} {
+		if p.try(ctx, protocol, p.pool()) {
+			return &link{protocol: protocol, pool: p.pool()}
+		}
+	}
+	if !p.answered {
+		return nil
+	}
+	for _, procedure := range p.hints {
+		if protocol := p.ask(ctx, procedure); protocol != ProtocolUnknown {
+			return &link{protocol: protocol, pool: p.pool()}
+		}
+	}
+	return nil
+}
+
+func (p *prober) pool() *pool {
+	if p.http2 {
+		return p.client.h2
+	}
+	return p.client.h1
+}
+
+func (p *prober) note(what string, err error) {
+	p.attempts = append(p.attempts, Attempt{What: what, Cause: err})
+}
+
+// unreachable reports whether the last attempt did not even get a connection, so
+// that the next would not either.
+func (p *prober) unreachable() bool {
+	return errors.Is(p.attempts[len(p.attempts)-1].Cause, errNotConnected)
+}
+
+var errNotConnected = errors.New("no connection")
+
+// try makes the health check in one protocol and reports whether the answer is
+// one of that protocol.
+func (p *prober) try(ctx context.Context, protocol Protocol, pool *pool) bool {
+	what := protocol.String() + " over " + pool.version()
+	header, body := http.Header{}, make([]byte, 5) // an empty message in a frame of gRPC
+	switch protocol {
+	case ProtocolGRPC:
+		header.Set("Content-Type", "application/grpc")
+		header.Set("Te", "trailers")
+	case ProtocolGRPCWeb:
+		header.Set("Content-Type", "application/grpc-web+proto")
+		header.Set("X-Grpc-Web", "1")
+	default:
+		header.Set("Content-Type", "application/proto")
+		header.Set("Connect-Protocol-Version", "1")
+		body = nil
+	}
+	got, err := p.post(ctx, pool, healthProcedure, header, body)
+	if err == nil {
+		err = got.judge(protocol)
+	}
+	if err != nil {
+		p.note(what, err)
+	}
+	return err == nil
+}
+
+// ask has a procedure tell the content types that it takes.
+func (p *prober) ask(ctx context.Context, procedure string) Protocol {
+	what := "content types of " + procedure
+	got, err := p.post(ctx, p.pool(), procedure, http.Header{"Content-Type": {unknownType}}, nil)
+	if err != nil {
+		p.note(what, err)
+		return ProtocolUnknown
+	}
+	types := got.accepted()
+	takes := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(types, n) })
+	}
+	switch {
+	case p.http2 && takes("application/grpc", "application/grpc+proto"):
+		return ProtocolGRPC
+	case takes("application/proto", "application/connect+proto"):
+		return ProtocolConnect
+	case takes("application/grpc-web", "application/grpc-web+proto"):
+		return ProtocolGRPCWeb
+	}
+	p.note(what, fmt.Errorf("HTTP %d, Accept-Post %q", got.status, strings.Join(types, ", ")))
+	return ProtocolUnknown
+}
+
+// reply is what an attempt got.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// post sends one request of the probe and reads a bounded piece of the answer.
+func (p *prober) post(ctx context.Context, pool *pool, procedure string, header http.Header, body []byte) (reply, error) {
+	const most = 64 << 10 // an error message fits; a web page need not
+	c := p.client
+	ctx, cancel := context.WithTimeout(ctx, c.opts.AttemptTimeout)
+	defer cancel()
+	f := new(facts)
+	req, err := http.NewRequestWithContext(f.attach(ctx), http.MethodPost, c.target.baseURL()+procedure, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	req.Header = header
+	if c.opts.UserAgent != "" {
+		req.Header.Set("User-Agent", c.opts.UserAgent)
+	}
+	resp, err := (&doer{pool: pool, limit: most, gzip: true}).Do(req)
+	if err != nil {
+		return reply{}, p.sendFault(err, f)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	p.answered = true
+	if pool.http2 {
+		p.http2 = true
+	}
+	data, _ := io.ReadAll(resp.Body) // what is missing shows in the judgement
+	return reply{status: resp.StatusCode, header: resp.Header, body: data}, nil
+}
+
+// sendFault says what an attempt without an answer means.
+func (p *prober) sendFault(err error, f *facts) error {
+	greeted := f.conn.Load().greeted()
+	switch {
+	case !f.connected.Load():
+		return fmt.Errorf("%w: %w", errNotConnected, err)
+	case greeted == greetTLS:
+		p.answered = true
+		return errors.New("the server speaks TLS on this port (use https:// or grpcs://)")
+	case f.onHTTP2 && greeted == greetHTTP1:
+		p.answered = true
+		return errors.New("the server answers in HTTP/1")
+	case greeted == greetOther:
+		p.answered = true
+		return fmt.Errorf("the server's answer is not HTTP: %w", err)
+	case f.onHTTP2 && greeted == greetSettings:
+		p.http2 = true
+	}
+	return err
+}
+
+func (p *pool) version() string {
+	if p.http2 {
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
+}
+
+// judge returns nil where the reply can only come from a server of the protocol.
+func (r reply) judge(protocol Protocol) error {
+	contentType, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
+	ok := false
+	switch protocol {
+	case ProtocolGRPC:
+		ok = contentType == "application/grpc" || strings.HasPrefix(contentType, "application/grpc+")
+	case ProtocolGRPCWeb:
+		ok = contentType == "application/grpc-web" || strings.HasPrefix(contentType, "application/grpc-web+")
+	case ProtocolConnect:
+		ok = r.status == http.StatusOK && contentType == "application/proto" ||
+			r.status != http.StatusOK && contentType == "application/json" && isConnectError(r.body)
+	}
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("HTTP %d %s", r.status, clip(r.header.Get("Content-Type")))
+}
+
+// isConnectError is stricter than the RPC library, which takes any JSON object
+// for an error of the protocol: many servers answer 404 in JSON.
+func isConnectError(body []byte) bool {
+	var wire struct {
+		Code connect.Code `json:"code"`
+	}
+	return json.Unmarshal(body, &wire) == nil && wire.Code >= connect.CodeCanceled && wire.Code <= connect.CodeUnauthenticated
+}
+
+// accepted lists the media types of Accept-Post, which servers send with 415.
+func (r reply) accepted() []string {
+	var types []string
+	for _, line := range r.header.Values("Accept-Post") {
+		for part := range strings.SplitSeq(line, ",") {
+			if t, _, err := mime.ParseMediaType(strings.TrimSpace(part)); err == nil {
+				types = append(types, t)
+			}
+		}
+	}
+	return types
+}
