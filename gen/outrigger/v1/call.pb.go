@@ -219,7 +219,7 @@ const file_outrigger_v1_call_proto_rawDesc = "" +
 	"\n" +
 	"\x17outrigger/v1/call.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19outrigger/v1/client.proto\x1a\x18outrigger/v1/input.proto\"\xa6\x05\n" +
 	"\bToolCall\x12<\n" +
-	"\ttool_name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,128}$R\ttool_name\x127\n" +
+	"\ttool_name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\ttool_name\x127\n" +
 	"\targuments\x18\x02 \x01(\v2\x17.google.protobuf.StructH\x00R\targuments\x126\n" +
 	"\x0earguments_json\x18\x03 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80 H\x00R\x0earguments_json\x12>\n" +
 	"\aversion\x18\x04 \x01(\tB$\xbaH!r\x1f(\x80\x022\x1a^[0-9A-Za-z.+*^~<>=|, -]*$R\aversion\x12-\n" +

@@ -1093,7 +1093,7 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\x17outrigger/v1/tool.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18outrigger/v1/cache.proto\x1a\x19outrigger/v1/client.proto\x1a\x17outrigger/v1/icon.proto\"\xe3\n" +
 	"\n" +
 	"\x04Tool\x122\n" +
-	"\x04name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,128}$R\x04name\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\x04name\x12:\n" +
 	"\bmcp_name\x18\x02 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{0,128}$R\bmcp_name\x12\x1e\n" +
 	"\x05title\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
 	"\vdescription\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\vdescription\x122\n" +
@@ -1164,7 +1164,7 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\tmeta_formB\x0e\n" +
 	"\f_next_cursor\"\xc6\x01\n" +
 	"\x0eGetToolRequest\x12<\n" +
-	"\ttool_name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,128}$R\ttool_name\x12>\n" +
+	"\ttool_name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\ttool_name\x12>\n" +
 	"\aversion\x18\x02 \x01(\tB$\xbaH!r\x1f(\x80\x022\x1a^[0-9A-Za-z.+*^~<>=|, -]*$R\aversion\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"K\n" +
 	"\x11WatchToolsRequest\x126\n" +
@@ -1173,7 +1173,7 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\bsnapshot\x18\x01 \x01(\bR\bsnapshot\x12(\n" +
 	"\x05added\x18\x02 \x03(\v2\x12.outrigger.v1.ToolR\x05added\x12,\n" +
 	"\achanged\x18\x03 \x03(\v2\x12.outrigger.v1.ToolR\achanged\x12=\n" +
-	"\aremoved\x18\x04 \x03(\tB#\xbaH \x92\x01\x1d\"\x1br\x192\x17^[A-Za-z0-9_.-]{1,128}$R\aremoved\x12J\n" +
+	"\aremoved\x18\x04 \x03(\tB#\xbaH \x92\x01\x1d\"\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\aremoved\x12J\n" +
 	"\x13catalog_fingerprint\x18\x05 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x13catalog_fingerprintB\xaf\x01\n" +
 	"\x10com.outrigger.v1B\tToolProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
 
