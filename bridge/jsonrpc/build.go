@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// The functions of this file append one compact envelope to dst and return the
+// extended buffer. Payloads (result, params, data) must be one JSON value each;
+// they are not checked, but space between their tokens is dropped, so that no
+// envelope holds a line break. Other strings are escaped as needed.
+
+// AppendResult appends a success response. A nil result is written as null.
+func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	dst = append(dst, `,"result":`...)
+	dst = appendPayload(dst, result, "null")
+	return append(dst, '}')
+}
+
+// AppendError appends an error response. A zero id is written as null or, with
+// omitNullID, left out, as MCP wants it. Nil data is left out.
+func AppendError(dst []byte, id ID, omitNullID bool, code int, message string, data []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	if !id.IsZero() || !omitNullID {
+		dst = append(dst, `,"id":`...)
+		dst = appendID(dst, id)
+	}
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendString(dst, message)
+	if data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = appendPayload(dst, data, "null")
+	}
+	return append(dst, "}}"...)
+}
+
+// AppendRequest appends a request. Nil params are written as {}.
+func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	dst = append(dst, `,"method":`...)
+	dst = AppendString(dst, method)
+	dst = append(dst, `,"params":`...)
+	dst = appendPayload(dst, params, "{}")
+	return append(dst, '}')
+}
+
+// AppendNotification appends a notification. Nil params are left out.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
+	dst = AppendString(dst, method)
+	if params != nil {
+		dst = append(dst, `,"params":`...)
+		dst = appendPayload(dst, params, "{}")
+	}
+	return append(dst, '}')
+}
+
+func appendPayload(dst, payload []byte, fallback string) []byte {
+	if len(payload) == 0 {
+		return append(dst, fallback...)
+	}
+	return Compact(dst, payload)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Control characters, the quote and
+// the backslash are escaped, bytes that are not UTF-8 become U+FFFD, and all
+// else stays as it is.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, s[done:i]...), string(utf8.RuneError)...)
+				done = i + size
+			}
+			i += size
+			continue
+		}
+		dst = append(dst, s[done:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		done = i
+	}
+	return append(append(dst, s[done:]...), '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	default:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xF])
+	}
+}

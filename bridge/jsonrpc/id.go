@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// ID is the id of a request and of its response. It keeps the bytes as they
+// came, to echo them, and the decoded value, to compare. The zero ID means
+// absent. IDs share no memory with the input they were read from. Compare them
+// with Equal or by Key; == also compares how they were written.
+type ID struct {
+	// text is the key followed by the raw bytes: one allocation for both.
+	text string
+	cut  int
+}
+
+// StringID returns the id of a string, written in its shortest form. Bytes
+// that are not UTF-8 become U+FFFD.
+func StringID(s string) ID {
+	id, _ := readID(AppendString(nil, s), capBytes)
+	return id
+}
+
+// IntID returns the id of an integer.
+func IntID(n int64) ID {
+	id, _ := readID(strconv.AppendInt(nil, n, 10), capBytes)
+	return id
+}
+
+// ParseID reads an id from one JSON value, within the default limits. The error is a *Fault: FaultParse where raw is not JSON,
+// FaultEnvelope where it is no id.
+func ParseID(raw []byte) (ID, error) {
+	return Limits{}.ParseID(raw)
+}
+
+// ParseID is the function ParseID with other limits.
+func (l Limits) ParseID(raw []byte) (ID, error) {
+	if f := Check(raw, l); f != nil {
+		return ID{}, f
+	}
+	start := skipSpace(raw, 0)
+	id, reason := readID(raw[start:skipValue(raw, start)], l.withDefaults().MaxIDBytes)
+	if reason != "" {
+		return ID{}, envelopeFault("", reason)
+	}
+	return id, nil
+}
+
+// readID reads an id from checked JSON. An empty reason means success.
+func readID(raw []byte, maxBytes int) (id ID, reason string) {
+	var buffer [128]byte // a UUID, twice, and its quotes
+	switch {
+	case raw[0] == '"':
+		body := raw[1 : len(raw)-1]
+		if len(body) > maxBytes {
+			return ID{}, tooLongID(maxBytes)
+		}
+		key := appendDecoded(append(buffer[:0], "s:"...), body)
+		return ID{text: string(append(key, raw...)), cut: len(key)}, ""
+	case raw[0] != '-' && !isDigit(raw[0]):
+		return ID{}, "Make the id a string or an integer, not " + typeName(raw) + "."
+	case !isInteger(raw):
+		return ID{}, "Make the id a string or an integer; it has a fraction or an exponent."
+	case len(raw) > maxBytes:
+		return ID{}, tooLongID(maxBytes)
+	}
+	// The grammar leaves one spelling for each integer, but two for zero.
+	value := raw
+	if string(raw) == "-0" {
+		value = raw[1:]
+	}
+	key := append(append(buffer[:0], "n:"...), value...)
+	return ID{text: string(append(key, raw...)), cut: len(key)}, ""
+}
+
+func tooLongID(maxBytes int) string {
+	return "Make the id at most " + strconv.Itoa(maxBytes) + " bytes long."
+}
+
+// isInteger reports whether raw is digits after at most one minus sign.
+func isInteger(raw []byte) bool {
+	if len(raw) > 0 && raw[0] == '-' {
+		raw = raw[1:]
+	}
+	for _, c := range raw {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return len(raw) > 0
+}
+
+// typeName names the JSON type of a checked value for a person.
+func typeName(raw []byte) string {
+	switch raw[0] {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	default:
+		return "a number"
+	}
+}
+
+// IsZero reports whether the id is absent.
+func (id ID) IsZero() bool { return id.text == "" }
+
+// IsString reports whether the id is a JSON string.
+func (id ID) IsString() bool { return id.cut > 0 && id.text[0] == 's' }
+
+// Key identifies the value: "s:" and the decoded string, or "n:" and the
+// integer in its canonical spelling. Equal ids have equal keys. It is "" for
+// the zero ID and allocates nothing.
+func (id ID) Key() string { return id.text[:id.cut] }
+
+// Equal reports whether both ids have the same type and value, or are absent.
+func (id ID) Equal(other ID) bool { return id.Key() == other.Key() }
+
+// Raw returns the id as it came, or nil for the zero ID.
+func (id ID) Raw() json.RawMessage {
+	if id.IsZero() {
+		return nil
+	}
+	return json.RawMessage(id.text[id.cut:])
+}
+
+// String returns the id as it came, for logs; "" for the zero ID.
+func (id ID) String() string { return id.text[id.cut:] }
+
+// Text returns the decoded value of a string id.
+func (id ID) Text() (string, bool) {
+	if !id.IsString() {
+		return "", false
+	}
+	return id.text[len("s:"):id.cut], true
+}
+
+// Int64 returns the value of an integer id that fits.
+func (id ID) Int64() (int64, bool) {
+	if id.IsZero() || id.IsString() {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(id.text[len("n:"):id.cut], 10, 64)
+	return n, err == nil
+}
+
+// MarshalJSON returns the id as it came, or null for the zero ID.
+func (id ID) MarshalJSON() ([]byte, error) {
+	return appendID(nil, id), nil
+}
+
+func appendID(dst []byte, id ID) []byte {
+	if id.IsZero() {
+		return append(dst, "null"...)
+	}
+	return append(dst, id.text[id.cut:]...)
+}

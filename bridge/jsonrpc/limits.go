@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import "math"
+
+// Defaults and caps of Limits.
+const (
+	// DefaultMaxBytes is the customary message limit of gRPC, on the other
+	// side of the bridge: what is larger could not be passed on.
+	DefaultMaxBytes = 4 << 20
+	// DefaultMaxDepth counts the outermost object as 1. Protobuf parsers stop
+	// at 100 nested messages and real arguments stay far below 64.
+	DefaultMaxDepth = 64
+	// DefaultMaxIDBytes leaves room for any UUID, path or signed token, while
+	// thousands of ids in flight stay within megabytes.
+	DefaultMaxIDBytes = 1024
+
+	// capBytes keeps offsets within the 32 bits that the scanner stores.
+	capBytes = math.MaxInt32
+	// capDepth keeps the recursion of the scanner within a small stack.
+	capDepth = 1000
+)
+
+// Limits bounds what is read. A field that is zero or negative means its
+// default. MaxBytes is capped at 2 GiB, MaxDepth at 1,000.
+type Limits struct {
+	MaxBytes   int // of one message
+	MaxDepth   int // of nested objects and arrays, the outermost one included
+	MaxIDBytes int // of an id as it came, quotes not counted
+}
+
+func (l Limits) withDefaults() Limits {
+	l.MaxBytes = bounded(l.MaxBytes, DefaultMaxBytes, capBytes)
+	l.MaxDepth = bounded(l.MaxDepth, DefaultMaxDepth, capDepth)
+	l.MaxIDBytes = bounded(l.MaxIDBytes, DefaultMaxIDBytes, capBytes)
+	return l
+}
+
+func bounded(value, fallback, most int) int {
+	if value <= 0 {
+		return fallback
+	}
+	return min(value, most)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import "encoding/json"
+
+// Kind is the type of a message by the typing rule of the package comment.
+type Kind uint8
+
+// The kinds of a message. KindInvalid is what fits no type.
+const (
+	KindInvalid Kind = iota
+	KindRequest
+	KindNotification
+	KindSuccess
+	KindError
+)
+
+// String returns a name for logs.
+func (k Kind) String() string {
+	switch k {
+	case KindRequest:
+		return "request"
+	case KindNotification:
+		return "notification"
+	case KindSuccess:
+		return "success response"
+	case KindError:
+		return "error response"
+	default:
+		return "invalid"
+	}
+}
+
+// Profile is the set of rules that a dialect adds to JSON-RPC 2.0.
+type Profile uint8
+
+const (
+	// ProfileCanonical admits string ids only. A request must carry params,
+	// and params is an object wherever it is present. An error response may
+	// have a null id.
+	ProfileCanonical Profile = iota
+	// ProfileCanonicalAnyID is ProfileCanonical that also admits integer ids.
+	ProfileCanonicalAnyID
+	// ProfileMCP admits string and integer ids, never a null one. Params are
+	// optional, and an object where present; a result is an object.
+	ProfileMCP
+)
+
+// Message is one envelope. Params, Result and Error.Data alias the bytes given
+// to Parse and are nil when the member is absent; a present null is the four
+// bytes "null". ID and Method are copies.
+//
+// A message with a Fault must not be acted upon. Its Kind and ID are what
+// could be told in spite of the fault, so that it can be answered.
+type Message struct {
+	Kind   Kind
+	ID     ID // zero: absent, null in an error response, or unreadable
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  *ErrorObject
+	Fault  *Fault
+}
+
+// ErrorObject is the error member of an error response.
+type ErrorObject struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage // nil when absent
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+// Parse reads one message. It never fails: the first defect is the Fault of
+// the message, which then still has the Kind as far as it is known and the id
+// if one could be read. raw must not change while the message is in use.
+func Parse(raw []byte, p Profile, l Limits) Message {
+	e := Read(raw, l)
+	return e.As(p)
+}
+
+// As applies the typing rule and the rules of p.
+func (e *Envelope) As(p Profile) Message {
+	var m Message
+	if e.fault != nil {
+		m.Fault = e.fault
+		return m
+	}
+	if m.Fault = e.checkRoot(); m.Fault != nil {
+		return m
+	}
+	id, idReason := e.readID(p)
+	m.ID = id
+	m.Method, _ = Text(e.value(memberMethod))
+	if m.Fault = e.checkNames(); m.Fault != nil {
+		return m
+	}
+	m.Kind, m.Fault = e.typed()
+	if m.Fault != nil {
+		return m
+	}
+	if m.Fault = e.checkVersion(); m.Fault != nil {
+		return m
+	}
+	if idReason != "" {
+		m.Fault = envelopeFault("/id", idReason)
+		return m
+	}
+	switch m.Kind {
+	case KindRequest, KindNotification:
+		m.Params = e.value(memberParams)
+		m.Fault = e.checkCall(&m, p)
+	case KindSuccess:
+		m.Result = e.value(memberResult)
+		if p == ProfileMCP && m.Result[0] != '{' {
+			m.Fault = envelopeFault("/result", "Make the result an object.")
+		}
+	case KindError:
+		m.Error, m.Fault = readError(e.value(memberError))
+	}
+	return m
+}
+
+func (e *Envelope) checkRoot() *Fault {
+	switch {
+	case e.root == '[':
+		return envelopeFault("", "Send one message, not an array; batches are not accepted here.")
+	case e.root != '{':
+		return envelopeFault("", "Send a JSON object.")
+	}
+	return nil
+}
+
+func (e *Envelope) checkNames() *Fault {
+	if e.similar == "" {
+		return nil
+	}
+	f := envelopeFault("", "The name of this member can be taken for a reserved one; spell it exactly or leave it out.")
+	return f.within(e.similar).done()
+}
+
+// typed applies the typing rule of the package comment.
+func (e *Envelope) typed() (Kind, *Fault) {
+	method, id := e.has(memberMethod), e.has(memberID)
+	result, failure := e.has(memberResult), e.has(memberError)
+	switch {
+	case method && (result || failure):
+		return KindInvalid, envelopeFault("", "Send either a method or a result or error, not both.")
+	case result && failure:
+		return KindInvalid, envelopeFault("", "Send either a result or an error, not both.")
+	case method && id && e.value(memberID)[0] == 'n':
+		return KindInvalid, envelopeFault("/id", "Give the request an id that is not null, or leave the id out.")
+	case method && id:
+		return KindRequest, nil
+	case method:
+		return KindNotification, nil
+	case result && id:
+		return KindSuccess, nil
+	case result:
+		return KindInvalid, envelopeFault("", "A result needs the id of its request.")
+	case failure:
+		return KindError, nil
+	default:
+		return KindInvalid, envelopeFault("", "The message needs a method, a result or an error.")
+	}
+}
+
+func (e *Envelope) checkVersion() *Fault {
+	raw := e.value(memberJSONRPC)
+	if raw == nil {
+		return envelopeFault("", `Add the member "jsonrpc" with the value "2.0".`)
+	}
+	if version, ok := Text(raw); !ok || version != "2.0" {
+		return envelopeFault("/jsonrpc", `Set "jsonrpc" to the string "2.0".`)
+	}
+	return nil
+}
+
+// readID returns the id if there is a readable one, and a reason if there is an
+// id that p does not admit. An integer is readable even where p wants strings:
+// the reply can name it.
+func (e *Envelope) readID(p Profile) (id ID, reason string) {
+	raw := e.value(memberID)
+	if raw == nil {
+		return ID{}, ""
+	}
+	// An error about a message whose id could not be read has a null id.
+	if raw[0] == 'n' && p != ProfileMCP && e.has(memberError) {
+		return ID{}, ""
+	}
+	id, reason = readID(raw, e.limits.MaxIDBytes)
+	if reason == "" && p == ProfileCanonical && !id.IsString() {
+		reason = "Make the id a string."
+	}
+	return id, reason
+}
+
+// checkCall checks what requests and notifications add.
+func (e *Envelope) checkCall(m *Message, p Profile) *Fault {
+	if m.Method == "" {
+		return envelopeFault("/method", "Make the method a string that is not empty.")
+	}
+	if m.Params == nil {
+		if m.Kind == KindRequest && p != ProfileMCP {
+			return envelopeFault("", `Add the member "params" with an object.`)
+		}
+		return nil
+	}
+	if m.Params[0] != '{' {
+		return envelopeFault("/params", "Make the params an object, not "+typeName(m.Params)+".")
+	}
+	return nil
+}
+
+// readError reads the error member of an error response.
+func readError(raw []byte) (*ErrorObject, *Fault) {
+	if raw[0] != '{' {
+		return nil, envelopeFault("/error", "Make the error an object, not "+typeName(raw)+".")
+	}
+	code, _ := Lookup(raw, "code")
+	number, ok := Int64(code)
+	if !ok {
+		return nil, envelopeFault("/error/code", "Give the error an integer code.")
+	}
+	text, _ := Lookup(raw, "message")
+	message, ok := Text(text)
+	if !ok {
+		return nil, envelopeFault("/error/message", "Give the error a message that is a string.")
+	}
+	data, _ := Lookup(raw, "data")
+	return &ErrorObject{Code: number, Message: message, Data: data}, nil
+}
