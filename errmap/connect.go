@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Domain is the domain of the google.rpc.ErrorInfo that carries a canonical code as its reason.
+const Domain = "outrigger.dev"
+
+// The keys of that ErrorInfo's metadata. Absent members have no key.
+const (
+	metaErrorType   = "errorType"
+	metaRetryable   = "retryable"
+	metaRequestID   = "requestId"
+	metaTool        = "tool"
+	metaBackendCode = "backendCode"
+	metaURI         = "uri"
+	metaRequested   = "requestedVersion"
+)
+
+// ConnectCode returns the code of column Connect; that of TOOL_EXECUTION_FAILED is the backend's own.
+func (e *Error) ConnectCode() connect.Code {
+	e = e.known()
+	row := e.row()
+	if row.ByBackend {
+		return e.backend().code
+	}
+	return row.Connect
+}
+
+// ToConnect shows the error to Connect, gRPC and gRPC-Web callers, with details: google.rpc.ErrorInfo with the canonical
+// code, outrigger.v1.ErrorDetail, google.rpc.BadRequest and RetryInfo where they apply, and what the backend itself said.
+// The result wraps nothing, so that no cause can leave with it.
+func ToConnect(e *Error, about About) *connect.Error {
+	e = e.known()
+	out := connect.NewError(e.ConnectCode(), errors.New(e.message()))
+	for _, m := range e.ownDetails(about) {
+		addDetail(out, m)
+	}
+	for _, d := range keepDetails(e.Details) {
+		addDetail(out, d)
+	}
+	if n := e.retryAfterHeader(); n > 0 {
+		out.Meta().Set("Retry-After", strconv.Itoa(n))
+	}
+	if c := e.challenge(); c != "" {
+		out.Meta().Set("WWW-Authenticate", c)
+	}
+	return out
+}
+
+// addDetail adds a detail. Only a message that cannot be encoded fails, and one without that detail is still an answer.
+func addDetail(out *connect.Error, m proto.Message) {
+	if d, err := connect.NewErrorDetail(m); err == nil {
+		out.AddDetail(d)
+	}
+}
+
+// ownDetails are the details that the canonical error itself gives. BadRequest and RetryInfo step back where the backend
+// sent its own.
+func (e *Error) ownDetails(about About) []proto.Message {
+	details := []proto.Message{e.errorInfo(about), e.lean().Detail(about)}
+	if len(e.Violations) > 0 && !hasDetail(e.Details, (*errdetails.BadRequest)(nil)) {
+		bad := new(errdetails.BadRequest)
+		for _, v := range e.Violations[:min(len(e.Violations), maxViolations)] {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+				Field:       clip(v.Path, maxViolationBytes),
+				Reason:      clip(v.Keyword, maxViolationBytes),
+				Description: clip(v.Message, maxViolationBytes),
+			})
+		}
+		details = append(details, bad)
+	}
+	if wait := e.retryAfter(); wait > 0 && !hasDetail(e.Details, (*errdetails.RetryInfo)(nil)) {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	return details
+}
+
+// errorInfo carries the code and the plain members, so that another sidecar can read them back.
+func (e *Error) errorInfo(about About) *errdetails.ErrorInfo {
+	meta := map[string]string{
+		metaErrorType: e.Type(),
+		metaRetryable: strconv.FormatBool(e.CanRetry(about.Idempotent)),
+	}
+	if id := appendID(nil, about.RequestID); string(id) != "null" {
+		meta[metaRequestID] = string(id)
+	}
+	for key, value := range map[string]string{
+		metaTool:        clip(e.Tool, maxNameBytes),
+		metaBackendCode: clip(e.BackendCode, maxNameBytes),
+		metaURI:         clip(e.URI, maxURIBytes),
+		metaRequested:   clip(e.Requested, maxNameBytes),
+	} {
+		if value != "" {
+			meta[key] = value
+		}
+	}
+	return &errdetails.ErrorInfo{Reason: string(e.Code), Domain: Domain, Metadata: meta}
+}
+
+func hasDetail(details []*anypb.Any, m proto.Message) bool {
+	for _, d := range details {
+		if d.MessageIs(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// FromConnect is the inverse of ToConnect: it reads the canonical code from our ErrorInfo. An error without one, or with a
+// code that the table does not hold, becomes TOOL_EXECUTION_FAILED with the backend's code, message and details.
+// FromConnect(nil) is nil.
+//
+// For what a backend answered use [FromBackend], which does not take a peer's word about this connection.
+func FromConnect(err *connect.Error) *Error {
+	if err == nil {
+		return nil
+	}
+	details := make([]*anypb.Any, 0, len(err.Details()))
+	for _, d := range err.Details() {
+		details = append(details, &anypb.Any{TypeUrl: typeURLPrefix + d.Type(), Value: d.Bytes()})
+	}
+	return fromStatus(err.Code(), err.Message(), details)
+}
+
+// FromBackend is FromConnect for a status that a backend answered with. Where the backend is a sidecar whose error is
+// about the connection between the two (a malformed envelope, credentials, a cancelled request), the caller of this one
+// is not at fault: the error becomes TOOL_EXECUTION_FAILED.
+func FromBackend(err *connect.Error) *Error {
+	return demoteHop(FromConnect(err), err)
+}
+
+// FromBackendStatus is FromBackend for a status in its parts. code may be any number; what Connect does not define is the
+// backend code "unknown", with the number in the message.
+func FromBackendStatus(code connect.Code, message string, details []*anypb.Any) *Error {
+	e := fromStatus(code, message, details)
+	return e.demoted(code)
+}
+
+func demoteHop(e *Error, err *connect.Error) *Error {
+	if e == nil {
+		return nil
+	}
+	return e.demoted(err.Code())
+}
+
+// demoted turns a Hop error into TOOL_EXECUTION_FAILED.
+func (e *Error) demoted(code connect.Code) *Error {
+	row := e.row()
+	if !row.Hop {
+		return e
+	}
+	return &Error{
+		Code: ToolExecutionFailed, Message: e.message(), ErrorType: e.ErrorType,
+		BackendCode: backendCodeName(code), RetryAfter: e.RetryAfter, Details: e.Details,
+	}
+}
+
+const typeURLPrefix = "type.googleapis.com/"
+
+// fromStatus reads a status.
+func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error {
+	details = keepDetails(details)
+	e := &Error{RetryAfter: retryDelay(details), ErrorType: declaredType(details)}
+	info, own := ourInfo(details)
+	if info == nil {
+		if !isBackendCode(code) {
+			message = unknownCodeText(code, Redact(message))
+		}
+		e.Code, e.BackendCode = ToolExecutionFailed, backendCodeName(code)
+		e.Message, e.Details = Redact(message), details
+		return e
+	}
+	e.Code = Code(info.GetReason())
+	e.readMeta(info.GetMetadata())
+	row := e.row()
+	if e.ErrorType == row.ErrorType && !row.ByBackend {
+		e.ErrorType = ""
+	}
+	if message = Redact(message); message != row.Message {
+		e.Message = message
+	}
+	for i, d := range details {
+		switch {
+		case i == own || isErrorDetail(d):
+		case !row.ByBackend && d.MessageIs((*errdetails.BadRequest)(nil)):
+			e.Violations = append(e.Violations, fieldFaults(details[i:i+1])...)
+		case !row.ByBackend && d.MessageIs((*errdetails.RetryInfo)(nil)):
+		default:
+			e.Details = append(e.Details, d)
+		}
+	}
+	if row.ByBackend && e.BackendCode == "" {
+		e.BackendCode = backendCodeName(code)
+	}
+	return e
+}
+
+// readMeta takes the members of our ErrorInfo.
+func (e *Error) readMeta(meta map[string]string) {
+	if e.ErrorType == "" && validErrorType(meta[metaErrorType]) {
+		e.ErrorType = meta[metaErrorType]
+	}
+	if yes, err := strconv.ParseBool(meta[metaRetryable]); err == nil {
+		e.Retryable = &yes
+	}
+	e.Tool = clip(meta[metaTool], maxNameBytes)
+	e.BackendCode = clip(meta[metaBackendCode], maxNameBytes)
+	e.URI = clip(meta[metaURI], maxURIBytes)
+	e.Requested = clip(meta[metaRequested], maxNameBytes)
+}
+
+// ourInfo returns the ErrorInfo with our domain and a code of the table, and where it stands; nil where there is none.
+func ourInfo(details []*anypb.Any) (*errdetails.ErrorInfo, int) {
+	for i, d := range details {
+		info := new(errdetails.ErrorInfo)
+		if !d.MessageIs(info) || d.UnmarshalTo(info) != nil || info.GetDomain() != Domain {
+			continue
+		}
+		if _, err := Lookup(Code(info.GetReason())); err == nil {
+			return info, i
+		}
+	}
+	return nil, -1
+}
+
+// retryDelay is the wait that a google.rpc.RetryInfo asks for, within bounds; 0 for none.
+func retryDelay(details []*anypb.Any) time.Duration {
+	for _, d := range details {
+		info := new(errdetails.RetryInfo)
+		if d.MessageIs(info) && d.UnmarshalTo(info) == nil {
+			return min(max(info.GetRetryDelay().AsDuration(), 0), maxRetryAfter)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxViolations bounds the violations of one error. A validator has a bound of its own; this one holds for peers.
+	maxViolations = 100
+	// maxViolationBytes bounds each member of a violation.
+	maxViolationBytes = 1024
+)
+
+// About says what the error is the answer to.
+type About struct {
+	// RequestID is the JSON-RPC id as it came, with its type. Empty: it could not be read, or there is none.
+	RequestID json.RawMessage
+	// ToolCall: the error concerns a tools/call.
+	ToolCall bool
+	// Idempotent: the tool may run twice, so a call with an unknown outcome may be retried.
+	Idempotent bool
+}
+
+// Data returns the data object of the error, one line of JSON. Its members, in this order: code, errorType, retryable,
+// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, details?.
+func (e *Error) Data(about About) json.RawMessage {
+	return e.AppendData(make([]byte, 0, 256), about)
+}
+
+// AppendData appends the data object to dst.
+func (e *Error) AppendData(dst []byte, about About) []byte {
+	e = e.known()
+	dst = append(e.appendOpenData(dst, about), '}')
+	return dst
+}
+
+// appendOpenData appends the data object without its closing brace, so that an edge's own members can follow.
+func (e *Error) appendOpenData(dst []byte, about About) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = appendString(dst, string(e.Code))
+	dst = append(dst, `,"errorType":`...)
+	dst = appendString(dst, e.Type())
+	dst = append(dst, `,"retryable":`...)
+	dst = strconv.AppendBool(dst, e.CanRetry(about.Idempotent))
+	if wait := e.retryAfter(); wait > 0 {
+		dst = append(dst, `,"retryAfterMs":`...)
+		dst = strconv.AppendInt(dst, max(wait.Milliseconds(), 1), 10)
+	}
+	dst = append(dst, `,"requestId":`...)
+	dst = appendID(dst, about.RequestID)
+	if e.Tool != "" {
+		dst = append(dst, `,"tool":`...)
+		dst = appendString(dst, clip(e.Tool, maxNameBytes))
+	}
+	if len(e.Violations) > 0 {
+		dst = append(dst, `,"violations":`...)
+		dst = appendViolations(dst, e.Violations)
+	}
+	if e.BackendCode != "" {
+		dst = append(dst, `,"backendCode":`...)
+		dst = appendString(dst, e.backend().code.String())
+	}
+	if details := detailsJSON(e.Details); len(details) > 0 {
+		dst = append(dst, `,"details":`...)
+		dst = append(dst, details...)
+	}
+	return dst
+}
+
+// AppendDetail appends the error in the form that ToolResult and the canonical message form carry:
+// {"error_type", "error_message", "error_details"}, the last being the data object.
+func (e *Error) AppendDetail(dst []byte, about About) []byte {
+	e = e.known()
+	dst = append(dst, `{"error_type":`...)
+	dst = appendString(dst, e.Type())
+	dst = append(dst, `,"error_message":`...)
+	dst = appendString(dst, e.message())
+	dst = append(dst, `,"error_details":`...)
+	dst = e.AppendData(dst, about)
+	return append(dst, '}')
+}
+
+func appendViolations(dst []byte, violations []Violation) []byte {
+	dst = append(dst, '[')
+	for i, v := range violations[:min(len(violations), maxViolations)] {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"path":`...)
+		dst = appendString(dst, clip(v.Path, maxViolationBytes))
+		dst = append(dst, `,"keyword":`...)
+		dst = appendString(dst, clip(v.Keyword, maxViolationBytes))
+		dst = append(dst, `,"message":`...)
+		dst = appendString(dst, clip(v.Message, maxViolationBytes))
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, clip(s, maxNameBytes))
+	}
+	return append(dst, ']')
+}
+
+// appendString quotes s. AppendQuote replaces invalid UTF-8 and reports it; the replacement is what is wanted.
+func appendString(dst []byte, s string) []byte {
+	dst, err := jsontext.AppendQuote(dst, s)
+	_ = err
+	return dst
+}
+
+// appendID appends a JSON-RPC id as it came. What is neither a string nor a number is null: the error must stay one
+// readable envelope, whatever the caller sent.
+func appendID(dst []byte, id json.RawMessage) []byte {
+	if len(id) == 0 || !json.Valid(id) {
+		return append(dst, "null"...)
+	}
+	if c := id[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+		return append(dst, "null"...)
+	}
+	return append(dst, id...)
+}

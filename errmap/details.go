@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+const (
+	// maxDetails and maxDetailBytes bound the details that are kept of a backend's error: a handful is usual, and they
+	// travel in trailers, where much more than this is refused by proxies. What is over the bound is left out whole.
+	maxDetails     = 16
+	maxDetailBytes = 32 << 10
+	// maxDetailsJSON bounds their rendering: a packed number or an unknown type grows as text.
+	maxDetailsJSON = 64 << 10
+	// maxDetailDepth bounds the walk through a detail's messages. The details of google.rpc have three levels.
+	maxDetailDepth = 32
+)
+
+// keepDetails returns the details that may leave: within the bounds, without DebugInfo, which holds stack traces, and with
+// every string of a known message redacted. A detail in which nothing was redacted keeps its bytes.
+func keepDetails(details []*anypb.Any) []*anypb.Any {
+	var kept []*anypb.Any
+	size := 0
+	for _, d := range details {
+		if d == nil || d.MessageIs((*errdetails.DebugInfo)(nil)) {
+			continue
+		}
+		size += len(d.GetTypeUrl()) + len(d.GetValue())
+		if len(kept) == maxDetails || size > maxDetailBytes {
+			break
+		}
+		if d = redactDetail(d); d != nil {
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+// redactDetail redacts the strings of a detail whose type is known here. The bytes of others cannot be read, so they stay.
+// It returns nil for a known type whose bytes are not a message of it.
+func redactDetail(d *anypb.Any) *anypb.Any {
+	if len(d.GetTypeUrl()) > maxNameBytes || cleanLine(d.GetTypeUrl()) != d.GetTypeUrl() {
+		return nil
+	}
+	m, err := d.UnmarshalNew()
+	if err != nil {
+		if isKnownType(d) {
+			return nil
+		}
+		return d
+	}
+	if !redactMessage(m.ProtoReflect(), maxDetailDepth) {
+		return d
+	}
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil
+	}
+	return &anypb.Any{TypeUrl: d.GetTypeUrl(), Value: value}
+}
+
+// redactMessage redacts the strings of a message in place and reports whether it changed any. Below depth everything is
+// dropped.
+func redactMessage(m protoreflect.Message, depth int) bool {
+	changed := false
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if redactField(m, fd, v, depth) {
+			changed = true
+		}
+		return true
+	})
+	return changed
+}
+
+func redactField(m protoreflect.Message, fd protoreflect.FieldDescriptor, v protoreflect.Value, depth int) bool {
+	switch {
+	case fd.IsMap():
+		return redactMap(v.Map(), fd.MapValue(), depth)
+	case fd.IsList():
+		return redactList(v.List(), fd, depth)
+	case fd.Kind() == protoreflect.StringKind:
+		clean, changed := redactString(v.String())
+		if changed {
+			m.Set(fd, protoreflect.ValueOfString(clean))
+		}
+		return changed
+	case fd.Message() == nil:
+		return false
+	case depth == 0:
+		m.Clear(fd)
+		return true
+	default:
+		return redactMessage(m.Mutable(fd).Message(), depth-1)
+	}
+}
+
+func redactList(list protoreflect.List, fd protoreflect.FieldDescriptor, depth int) bool {
+	changed := false
+	for i := range list.Len() {
+		switch {
+		case fd.Kind() == protoreflect.StringKind:
+			if clean, differs := redactString(list.Get(i).String()); differs {
+				list.Set(i, protoreflect.ValueOfString(clean))
+				changed = true
+			}
+		case fd.Message() == nil:
+			return changed
+		case depth == 0:
+			list.Truncate(0)
+			return true
+		default:
+			changed = redactMessage(list.Get(i).Message(), depth-1) || changed
+		}
+	}
+	return changed
+}
+
+func redactMap(entries protoreflect.Map, value protoreflect.FieldDescriptor, depth int) bool {
+	changed := false
+	entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		switch {
+		case value.Kind() == protoreflect.StringKind:
+			clean, differs := redactPair(k.String(), v.String())
+			if differs {
+				entries.Set(k, protoreflect.ValueOfString(clean))
+				changed = true
+			}
+		case value.Message() == nil:
+		case depth == 0:
+			entries.Clear(k)
+			changed = true
+		default:
+			changed = redactMessage(v.Message(), depth-1) || changed
+		}
+		return true
+	})
+	return changed
+}
+
+// redactPair redacts a map's value with its key, as key=value: ErrorInfo.metadata names secrets that way.
+func redactPair(key, value string) (string, bool) {
+	if redactPairs(key+"="+value) != key+"="+value {
+		return redacted, value != redacted
+	}
+	return redactString(value)
+}
+
+func redactString(s string) (string, bool) {
+	out := Redact(s)
+	return out, out != s
+}
+
+// isKnownType reports whether the detail's type is linked in.
+func isKnownType(d *anypb.Any) bool {
+	_, err := protoregistry.GlobalTypes.FindMessageByURL(d.GetTypeUrl())
+	return err == nil
+}
+
+// detailsJSON renders details as a JSON array, nil for none. A type that is not linked in, or whose bytes do not fit it,
+// is {"@type", "value"} with the bytes in base64.
+func detailsJSON(details []*anypb.Any) []byte {
+	dst := []byte{'['}
+	for _, d := range details[:min(len(details), maxDetails)] {
+		if d == nil || d.MessageIs((*errdetails.DebugInfo)(nil)) {
+			continue
+		}
+		one := detailJSON(d)
+		if len(dst)+len(one) > maxDetailsJSON {
+			break
+		}
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, one...)
+	}
+	if len(dst) == 1 {
+		return nil
+	}
+	return append(dst, ']')
+}
+
+func detailJSON(d *anypb.Any) []byte {
+	if text, err := protojson.Marshal(d); err == nil {
+		// protojson varies its spacing from build to build on purpose; one line without spaces is the same everywhere.
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) == nil {
+			return compact.Bytes()
+		}
+	}
+	dst := appendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
+	dst = append(dst, `,"value":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, d.GetValue())
+	return append(dst, `"}`...)
+}
+
+// namesFile reports whether a google.rpc.ResourceInfo says that the resource is a file.
+func namesFile(details []*anypb.Any) bool {
+	for _, d := range details {
+		info := new(errdetails.ResourceInfo)
+		if d.MessageIs(info) && d.UnmarshalTo(info) == nil && strings.EqualFold(info.GetResourceType(), "file") {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldFaults are the faults that a backend's google.rpc.BadRequest names, with the paths as the backend wrote them. They
+// are for the text of a tool result: a path of theirs is no JSON Pointer.
+func fieldFaults(details []*anypb.Any) []Violation {
+	var faults []Violation
+	for _, d := range details {
+		bad := new(errdetails.BadRequest)
+		if !d.MessageIs(bad) || d.UnmarshalTo(bad) != nil {
+			continue
+		}
+		for _, f := range bad.GetFieldViolations() {
+			if len(faults) == maxViolations {
+				return faults
+			}
+			faults = append(faults, Violation{Path: f.GetField(), Keyword: f.GetReason(), Message: Redact(f.GetDescription())})
+		}
+	}
+	return faults
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Violation is one fault of a document: the JSON Pointer to it, the keyword that it breaks, and a sentence. The path of a
+// violation about an unknown member names that member.
+type Violation struct {
+	Path    string `json:"path"`
+	Keyword string `json:"keyword"`
+	Message string `json:"message"`
+}
+
+// Error is a canonical error: a code, and what this one failure adds to the code's row. Empty members take the row's
+// values. Build one with [New], [Wrap] or one of the constructors beside them.
+type Error struct {
+	Code Code
+	// Message is one sentence for the caller; "" is the row's. INTERNAL_ERROR always shows the row's, and so does every
+	// Fixed row in the canonical dialect.
+	Message string
+	// ErrorType replaces the row's error type.
+	ErrorType string
+	// Retryable replaces what the row and the backend's code say.
+	Retryable *bool
+	// RetryAfter is how long to wait, where that is known. It is cut to 24 hours on the way out.
+	RetryAfter time.Duration
+	// Tool is the name as the caller gave it.
+	Tool string
+	// Violations are the faults of the input or output.
+	Violations []Violation
+	// Advice is a sentence on what to do next, for the text of a tool result; "" is the code's own.
+	Advice string
+	// Nearest are the known names that are most like an unknown Tool.
+	Nearest []string
+	// BackendCode is the status of the backend in Connect's words, "unknown" for a number that Connect does not know.
+	BackendCode string
+	// Details are the backend's own error details.
+	Details []*anypb.Any
+	// URI is the resource that was not found.
+	URI string
+	// Requested is the protocol version that is not served, verbatim, and Supported those that are.
+	Requested string
+	Supported []string
+	// RequiredCapabilities is a JSON object of MCP's ClientCapabilities shape.
+	RequiredCapabilities json.RawMessage
+	// Challenge is the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
+	Challenge string
+	// MissingMeta: the INVALID_PARAMS is about a required member of _meta, so its MCP status is 400.
+	MissingMeta bool
+	// NoSession: the SESSION_NOT_FOUND is about a request without a session id, so its MCP status is 400.
+	NoSession bool
+
+	cause error
+}
+
+// Option fills one member of an Error.
+type Option func(*Error)
+
+// New returns the error of a code. It does not check the code: see [From].
+func New(code Code, opts ...Option) *Error {
+	e := &Error{Code: code}
+	for _, o := range opts {
+		o(e)
+	}
+	return e
+}
+
+// Wrap is New with a cause, which is for the log only: no conversion shows it.
+func Wrap(code Code, cause error, opts ...Option) *Error {
+	e := New(code, opts...)
+	e.cause = cause
+	return e
+}
+
+// From makes any error a canonical one. An *Error in the chain is returned as it is if its code is in the table. One whose
+// code is not becomes an INTERNAL_ERROR that wraps [ErrUnknownCode], everything else an INTERNAL_ERROR that wraps err.
+// From(nil) is nil.
+func From(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return Wrap(InternalError, err)
+	}
+	return e.known()
+}
+
+// known returns e, or the INTERNAL_ERROR that stands for an error without a row. It is never nil.
+func (e *Error) known() *Error {
+	if e == nil {
+		return Wrap(InternalError, errors.New("errmap: nil error"))
+	}
+	if _, err := Lookup(e.Code); err != nil {
+		return Wrap(InternalError, errors.Join(err, e.cause))
+	}
+	return e
+}
+
+// row returns the row of e, which is that of INTERNAL_ERROR where e has none.
+func (e *Error) row() Row {
+	row, err := Lookup(e.known().Code)
+	if err != nil {
+		return Row{} // not reached: known returns a code of the table
+	}
+	return row
+}
+
+// CodeOf returns the code of the first *Error in the chain, false where there is none.
+func CodeOf(err error) (Code, bool) {
+	var e *Error
+	if !errors.As(err, &e) || e == nil {
+		return "", false
+	}
+	return e.Code, true
+}
+
+// Error is the text for logs. It holds the cause, so it is not for callers: they get a conversion.
+func (e *Error) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
+	var b strings.Builder
+	b.WriteString(string(e.Code))
+	if e.Tool != "" {
+		b.WriteString(" " + clip(e.Tool, maxNameBytes))
+	}
+	if e.BackendCode != "" {
+		b.WriteString(" (" + e.BackendCode + ")")
+	}
+	b.WriteString(": " + e.message())
+	if e.cause != nil {
+		b.WriteString(": " + e.cause.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause, nil where there is none.
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.cause
+}
+
+// Is reports whether target is an *Error of the same code, so that errors.Is(err, errmap.New(errmap.Timeout)) asks for the
+// code alone.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && e != nil && t != nil && e.Code == t.Code
+}
+
+// CanRetry reports whether the same call may be sent again. idempotent says that the tool may run twice.
+func (e *Error) CanRetry(idempotent bool) bool {
+	e = e.known()
+	if e.Retryable != nil {
+		return *e.Retryable
+	}
+	retry := e.row().Retryable
+	if retry == RetryByBackend {
+		retry = e.backend().retry
+		if e.RetryAfter > 0 {
+			retry = RetryYes // the backend asks for it
+		}
+	}
+	return retry == RetryYes || retry == RetryIdempotent && idempotent
+}
+
+// Type returns the error type: the error's own, else that of the backend's code, else the row's.
+func (e *Error) Type() string {
+	e = e.known()
+	if validErrorType(e.ErrorType) {
+		return e.ErrorType
+	}
+	row := e.row()
+	if row.ByBackend {
+		return e.backendErrorType()
+	}
+	return row.ErrorType
+}
+
+// HTTPStatus returns the status of column HTTP; that of TOOL_EXECUTION_FAILED follows the backend's code.
+func (e *Error) HTTPStatus() int {
+	e = e.known()
+	row := e.row()
+	if row.ByBackend {
+		return e.backend().http
+	}
+	return row.HTTP
+}
+
+// FromTool reports whether the tool itself answered with this failure. The canonical dialect shows that as a result.
+func (e *Error) FromTool() bool {
+	return e != nil && e.Code == ToolExecutionFailed
+}
+
+// maxErrorTypeBytes is the bound of error_type in outrigger.v1.ErrorDetail.
+const maxErrorTypeBytes = 128
+
+// validErrorType holds an error type to the pattern of outrigger.v1.ErrorDetail: a letter, then letters, digits, _ and dots.
+func validErrorType(s string) bool {
+	if s == "" || len(s) > maxErrorTypeBytes {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '_' && c != '.' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return true
+}

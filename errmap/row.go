@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+)
+
+// ErrUnknownCode is returned by [Lookup], wrapped with the code, for a code that is not in the table.
+var ErrUnknownCode = errors.New("errmap: unknown canonical code")
+
+// Form is how an error shows to an MCP client.
+type Form uint8
+
+const (
+	// ProtocolError is a JSON-RPC error.
+	ProtocolError Form = iota + 1
+	// ToolResult is a result with isError, sent with HTTP 200.
+	ToolResult
+	// Silent means that nothing is sent.
+	Silent
+)
+
+// String returns the form's name, for logs.
+func (f Form) String() string {
+	switch f {
+	case ProtocolError:
+		return "protocol error"
+	case ToolResult:
+		return "tool result"
+	case Silent:
+		return "silent"
+	default:
+		return "unknown form"
+	}
+}
+
+// Retry says whether the same call may be sent again.
+type Retry uint8
+
+const (
+	// RetryNo: the same call fails again.
+	RetryNo Retry = iota + 1
+	// RetryYes: the call did not run, or the peer asks for a retry.
+	RetryYes
+	// RetryIdempotent: the outcome is unknown, so only calls that may run twice.
+	RetryIdempotent
+	// RetryByBackend: the backend's code decides.
+	RetryByBackend
+)
+
+// String returns the words of the table's column.
+func (r Retry) String() string {
+	switch r {
+	case RetryNo:
+		return "no"
+	case RetryYes:
+		return "yes"
+	case RetryIdempotent:
+		return "idempotent tools only"
+	case RetryByBackend:
+		return "by the backend's code"
+	default:
+		return "unknown"
+	}
+}
+
+// Shown is one MCP column of a row.
+type Shown struct {
+	// Form is how the error shows where it concerns a tools/call. Elsewhere a ToolResult is a ProtocolError.
+	Form Form
+	// HTTP and Code are those of the protocol error.
+	HTTP, Code int
+	// AltHTTP is the status in the case that the column names beside the usual one, else 0: INVALID_PARAMS for a
+	// missing _meta field, SESSION_NOT_FOUND where no session id was sent.
+	AltHTTP int
+	// Absent: the error cannot arise in this era. The other members still hold values that are safe to send.
+	Absent bool
+}
+
+// Row is one row of the canonical table.
+type Row struct {
+	Code      Code
+	HTTP      int // for a ByBackend row the status of an unknown backend code
+	JSONRPC   int
+	Modern    Shown // MCP 2026-07-28
+	Legacy    Shown // MCP 2025-11-25 and before
+	Connect   connect.Code
+	ErrorType string
+	Message   string
+	Retryable Retry
+	// Fixed: the product's contract fixes HTTP, JSONRPC and Message; the canonical dialect always sends this message.
+	Fixed bool
+	// ByBackend: HTTP, Connect and ErrorType follow the backend's code.
+	ByBackend bool
+	// Hop: the error describes one connection. What a backend says about its connection to the sidecar is not passed
+	// on as if it were about the caller's.
+	Hop bool
+}
+
+// Lookup returns the row of a code. The error is ErrUnknownCode, wrapped, where the table has none.
+func Lookup(code Code) (Row, error) {
+	for i := range rows {
+		if rows[i].Code == code {
+			return rows[i], nil
+		}
+	}
+	return Row{}, fmt.Errorf("%w: %q", ErrUnknownCode, clip(string(code), maxNameBytes))
+}
+
+// Codes returns every canonical code, in the order of the table. The slice is the caller's.
+func Codes() []Code {
+	codes := make([]Code, len(rows))
+	for i := range rows {
+		codes[i] = rows[i].Code
+	}
+	return codes
+}

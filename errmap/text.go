@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// maxNameBytes bounds a name or URI that a message echoes: callers choose them.
+	maxNameBytes = 256
+	// maxTextViolations bounds the violations in a text for a model; data holds more. Past twenty faults a call is not
+	// mended fault by fault.
+	maxTextViolations = 20
+	// maxRetryAfter bounds what a peer can make a caller wait, and keeps the number sane.
+	maxRetryAfter = 24 * time.Hour
+	// defaultRetryAfter is for Retry-After where the wait is not known: the header counts in seconds, and one is its
+	// smallest wait.
+	defaultRetryAfter = time.Second
+)
+
+// message is the sentence for the caller, redacted and bounded: the error's own, else the row's.
+func (e *Error) message() string {
+	e = e.known()
+	row := e.row()
+	switch {
+	case e.Code == InternalError:
+		return row.Message // whatever was set may tell of the inside
+	case e.Code == ToolNotFound && e.Tool != "":
+		return row.Message + ": " + clip(e.Tool, maxNameBytes)
+	}
+	if text := Redact(e.Message); text != "" {
+		return text
+	}
+	return row.Message
+}
+
+// modelText is the text of a tool result with isError: what went wrong, where, and what to do next.
+func (e *Error) modelText(idempotent bool) string {
+	e = e.known()
+	row := e.row()
+	var b strings.Builder
+	message := e.message()
+	if row.Fixed || e.Message == "" {
+		b.WriteString(row.Message)
+		if e.Tool != "" {
+			b.WriteString(" (" + clip(e.Tool, maxNameBytes) + ")")
+		}
+		if message != row.Message {
+			b.WriteString(": " + message)
+		}
+	} else {
+		if e.Tool != "" {
+			b.WriteString(clip(e.Tool, maxNameBytes) + ": ")
+		}
+		b.WriteString(message)
+	}
+	faults := e.Violations
+	if len(faults) == 0 {
+		faults = fieldFaults(e.Details)
+	}
+	for i, v := range faults {
+		if i == maxTextViolations {
+			b.WriteString("\n- and " + strconv.Itoa(len(faults)-i) + " more")
+			break
+		}
+		b.WriteString("\n- ")
+		if path := clip(v.Path, maxNameBytes); path != "" {
+			b.WriteString(path + ": ")
+		}
+		b.WriteString(clip(v.Message, maxViolationBytes))
+	}
+	if advice := e.advice(idempotent); advice != "" {
+		b.WriteString("\n" + advice)
+	}
+	return b.String()
+}
+
+// advice is what to do next.
+func (e *Error) advice(idempotent bool) string {
+	if e.Advice != "" {
+		return Redact(e.Advice)
+	}
+	if e.CanRetry(idempotent) {
+		if wait := e.retryAfter(); wait > 0 {
+			return "Try again in " + strconv.Itoa(seconds(wait)) + " s."
+		}
+		return "The same call may be tried again."
+	}
+	switch e.Code {
+	case InvalidToolInput, InvalidParams:
+		return "Correct the arguments and call again."
+	case Timeout, TransportError:
+		return "The tool may have done its work or not. Check before calling again."
+	case DestructiveBlocked:
+		return "An operator has to allow destructive tools. Do not try again before that."
+	case PermissionDenied:
+		return "The same call will be refused again."
+	case ResourceExhausted:
+		return "Ask for less in one call."
+	case InvalidToolOutput, SerializationError:
+		return "The tool may have done its work, but its answer cannot be used. Calling again will not help."
+	case MissingClientCapability:
+		return "The tool needs a client that has this capability."
+	default:
+		return ""
+	}
+}
+
+// retryAfter is the known wait, within bounds; 0 where it is not known.
+func (e *Error) retryAfter() time.Duration {
+	return min(max(e.RetryAfter, 0), maxRetryAfter)
+}
+
+// retryAfterHeader is the value of Retry-After in seconds; 0 for none. The two codes that ask the caller to wait always
+// have one.
+func (e *Error) retryAfterHeader() int {
+	wait := e.retryAfter()
+	if wait == 0 && (e.Code == RateLimited || e.Code == Unavailable) {
+		wait = defaultRetryAfter
+	}
+	return seconds(wait)
+}
+
+// seconds rounds up: an early retry is refused again.
+func seconds(d time.Duration) int {
+	return int((d + time.Second - 1) / time.Second)
+}
+
+// clip makes a string from outside safe to echo: clean, on one line, and of at most limit bytes.
+func clip(s string, limit int) string {
+	if len(s) > 2*limit {
+		s = s[:2*limit] // what is cut off here would not be shown; a rune cut in half is replaced by clean
+	}
+	return truncate(cleanLine(s), limit)
+}
+
+// truncate cuts s at a rune boundary to at most limit bytes, the mark included.
+func truncate(s string, limit int) string {
+	const mark = "…"
+	if len(s) <= limit {
+		return s
+	}
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}
