@@ -801,8 +801,8 @@ type ElicitationResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the user did. Required.
 	Action ElicitationAction `protobuf:"varint,1,opt,name=action,proto3,enum=outrigger.v1.ElicitationAction" json:"action,omitempty"`
-	// The filled-in form, from property name to string, number, boolean or list of strings. Only with `accept` and a form.
-	// The client may not have checked it against the schema.
+	// The filled-in form, from property name to string, number, boolean or list of strings. It means something only with
+	// `accept` and a form. The client may not have checked it against the schema.
 	//
 	// Types that are valid to be assigned to ContentForm:
 	//
@@ -1192,15 +1192,14 @@ const file_outrigger_v1_input_proto_rawDesc = "" +
 	"\n" +
 	"other_json\x18\x04 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80 H\x00R\n" +
 	"other_jsonB\x11\n" +
-	"\bresponse\x12\x05\xbaH\x02\b\x01\"\xce\x03\n" +
+	"\bresponse\x12\x05\xbaH\x02\b\x01\"\xb9\x02\n" +
 	"\x11ElicitationResult\x12C\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x1f.outrigger.v1.ElicitationActionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06action\x123\n" +
 	"\acontent\x18\x02 \x01(\v2\x17.google.protobuf.StructH\x00R\acontent\x121\n" +
 	"\fcontent_json\x18\x03 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\fcontent_json\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x01R\x04meta\x12+\n" +
-	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x01R\tmeta_json:\x92\x01\xbaH\x8e\x01\x1a\x8b\x01\n" +
-	"\x1aelicitation_result.content\x12(only an accepted elicitation has content\x1aCthis.action == 1 || (!has(this.content) && !has(this.content_json))B\x0e\n" +
+	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x01R\tmeta_jsonB\x0e\n" +
 	"\fcontent_formB\v\n" +
 	"\tmeta_form\"\xaf\x01\n" +
 	"\x0fListRootsResult\x123\n" +

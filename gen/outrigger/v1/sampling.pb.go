@@ -935,9 +935,9 @@ type SamplingResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whose message it is; the assistant's as a rule. Required.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=outrigger.v1.Role" json:"role,omitempty"`
-	// What the model said; at least one block.
+	// What the model said; at most 1,024 blocks. Clients may send none.
 	Content []*SamplingContent `protobuf:"bytes,2,rep,name=content,proto3" json:"content,omitempty"`
-	// Which model it was. Required.
+	// Which model it was, in the client's words.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// Why it stopped, where known: "endTurn", "stopSequence", "maxTokens", "toolUse" or another word.
 	StopReason string `protobuf:"bytes,4,opt,name=stop_reason,proto3" json:"stop_reason,omitempty"`
@@ -1130,13 +1130,12 @@ const file_outrigger_v1_sampling_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04name\"?\n" +
 	"\n" +
 	"ToolChoice\x121\n" +
-	"\x04mode\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18R\x00R\x04autoR\brequiredR\x04noneR\x04mode\"\xc1\x02\n" +
+	"\x04mode\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18R\x00R\x04autoR\brequiredR\x04noneR\x04mode\"\xbd\x02\n" +
 	"\x0eSamplingResult\x122\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x12.outrigger.v1.RoleB\n" +
-	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04role\x12D\n" +
-	"\acontent\x18\x02 \x03(\v2\x1d.outrigger.v1.SamplingContentB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\bR\acontent\x12 \n" +
-	"\x05model\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\bR\x05model\x12*\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04role\x12B\n" +
+	"\acontent\x18\x02 \x03(\v2\x1d.outrigger.v1.SamplingContentB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\acontent\x12\x1e\n" +
+	"\x05model\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05model\x12*\n" +
 	"\vstop_reason\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vstop_reason\x12-\n" +
 	"\x04meta\x18\x05 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x06 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +

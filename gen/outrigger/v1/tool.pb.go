@@ -1017,8 +1017,10 @@ type ToolsChange struct {
 	Removed []string `protobuf:"bytes,4,rep,name=removed,proto3" json:"removed,omitempty"`
 	// The catalog after this step: SHA-256 over its tools, 64 lower-case hex digits. May be empty from a native backend.
 	CatalogFingerprint string `protobuf:"bytes,5,opt,name=catalog_fingerprint,proto3" json:"catalog_fingerprint,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// This step goes on in the next message, because it would be too large for one. Act when a message without it arrives.
+	More          bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolsChange) Reset() {
@@ -1084,6 +1086,13 @@ func (x *ToolsChange) GetCatalogFingerprint() string {
 		return x.CatalogFingerprint
 	}
 	return ""
+}
+
+func (x *ToolsChange) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 var File_outrigger_v1_tool_proto protoreflect.FileDescriptor
@@ -1168,13 +1177,14 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tB$\xbaH!r\x1f(\x80\x022\x1a^[0-9A-Za-z.+*^~<>=|, -]*$R\aversion\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"K\n" +
 	"\x11WatchToolsRequest\x126\n" +
-	"\acontext\x18\x01 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\x8c\x02\n" +
+	"\acontext\x18\x01 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\xa0\x02\n" +
 	"\vToolsChange\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\bR\bsnapshot\x12(\n" +
 	"\x05added\x18\x02 \x03(\v2\x12.outrigger.v1.ToolR\x05added\x12,\n" +
 	"\achanged\x18\x03 \x03(\v2\x12.outrigger.v1.ToolR\achanged\x12=\n" +
 	"\aremoved\x18\x04 \x03(\tB#\xbaH \x92\x01\x1d\"\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\aremoved\x12J\n" +
-	"\x13catalog_fingerprint\x18\x05 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x13catalog_fingerprintB\xaf\x01\n" +
+	"\x13catalog_fingerprint\x18\x05 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x13catalog_fingerprint\x12\x12\n" +
+	"\x04more\x18\x06 \x01(\bR\x04moreB\xaf\x01\n" +
 	"\x10com.outrigger.v1B\tToolProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
 
 var (

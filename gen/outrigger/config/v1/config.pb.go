@@ -66,7 +66,7 @@ type Config struct {
 	// Default: false. Flag: `--repair-arguments`.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
 	// Which schemas clients are shown: "mcp", or "strict" (only what the large model providers all accept).
-	// Default: mcp. Flag: `--schema-profile`.
+	// Default: mcp.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,json=schemaProfile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.
 	Record *Record `protobuf:"bytes,16,opt,name=record,proto3" json:"record,omitempty"`
