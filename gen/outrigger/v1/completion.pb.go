@@ -252,7 +252,7 @@ type CompleteResponse struct {
 	// How many there are in all. Absent: not known.
 	Total *int32 `protobuf:"varint,2,opt,name=total,proto3,oneof" json:"total,omitempty"`
 	// There are more than these. Absent: not said.
-	HasMore *bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3,oneof" json:"has_more,omitempty"`
+	HasMore *bool `protobuf:"varint,3,opt,name=has_more,proto3,oneof" json:"has_more,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
 	// Types that are valid to be assigned to MetaForm:
@@ -381,12 +381,12 @@ const file_outrigger_v1_completion_proto_rawDesc = "" +
 	"\x12CompletionArgument\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\bR\x04name\x12\x1f\n" +
-	"\x05value\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05value\"\x80\x02\n" +
+	"\x05value\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05value\"\x81\x02\n" +
 	"\x10CompleteResponse\x12(\n" +
 	"\x06values\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x10d\"\x06r\x04(\x80\x80\x04R\x06values\x12\"\n" +
-	"\x05total\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x01R\x05total\x88\x01\x01\x12\x1e\n" +
-	"\bhas_more\x18\x03 \x01(\bH\x02R\ahasMore\x88\x01\x01\x12-\n" +
+	"\x05total\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x01R\x05total\x88\x01\x01\x12\x1f\n" +
+	"\bhas_more\x18\x03 \x01(\bH\x02R\bhas_more\x88\x01\x01\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +
 	"\tmeta_formB\b\n" +

@@ -42,12 +42,12 @@ type ToolOptions struct {
 	// see their default hint. False: clients are told that it is not destructive.
 	Destructive *bool `protobuf:"varint,5,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
 	// It changes nothing. Absent: true for `idempotency_level = NO_SIDE_EFFECTS`, else not said.
-	ReadOnly *bool `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3,oneof" json:"read_only,omitempty"`
+	ReadOnly *bool `protobuf:"varint,6,opt,name=read_only,proto3,oneof" json:"read_only,omitempty"`
 	// A second call with the same arguments changes nothing more, so it may be retried. Absent: true for
 	// `idempotency_level` NO_SIDE_EFFECTS and IDEMPOTENT, else not said.
 	Idempotent *bool `protobuf:"varint,7,opt,name=idempotent,proto3,oneof" json:"idempotent,omitempty"`
 	// It deals with things outside of the service. Absent: not said.
-	OpenWorld *bool `protobuf:"varint,8,opt,name=open_world,json=openWorld,proto3,oneof" json:"open_world,omitempty"`
+	OpenWorld *bool `protobuf:"varint,8,opt,name=open_world,proto3,oneof" json:"open_world,omitempty"`
 	// How long one run may take, up to 24 h. Absent: the sidecar's setting (30 s).
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Semantic version. Default: 1.0.0.
@@ -408,19 +408,20 @@ var File_outrigger_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xc8\t\n" +
+	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xca\t\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
 	"\vdescription\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\vdescription\x12\x1b\n" +
 	"\x06hidden\x18\x04 \x01(\bH\x00R\x06hidden\x88\x01\x01\x12%\n" +
-	"\vdestructive\x18\x05 \x01(\bH\x01R\vdestructive\x88\x01\x01\x12 \n" +
-	"\tread_only\x18\x06 \x01(\bH\x02R\breadOnly\x88\x01\x01\x12#\n" +
+	"\vdestructive\x18\x05 \x01(\bH\x01R\vdestructive\x88\x01\x01\x12!\n" +
+	"\tread_only\x18\x06 \x01(\bH\x02R\tread_only\x88\x01\x01\x12#\n" +
 	"\n" +
 	"idempotent\x18\a \x01(\bH\x03R\n" +
-	"idempotent\x88\x01\x01\x12\"\n" +
+	"idempotent\x88\x01\x01\x12#\n" +
 	"\n" +
-	"open_world\x18\b \x01(\bH\x04R\topenWorld\x88\x01\x01\x12C\n" +
+	"open_world\x18\b \x01(\bH\x04R\n" +
+	"open_world\x88\x01\x01\x12C\n" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\atimeout\x12\xa3\x01\n" +
 	"\aversion\x18\n" +
 	" \x01(\tB\x88\x01\xbaH\x84\x01\xd8\x01\x01r\x7f(\x80\x012z^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*)?(\\+[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*)?$R\aversion\x12.\n" +

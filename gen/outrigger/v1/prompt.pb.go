@@ -301,7 +301,7 @@ type ListPromptsResponse struct {
 	// The prompts, in an order that does not change between calls. At most 10,000.
 	Prompts []*Prompt `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
-	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// How long the page stays true.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -814,11 +814,10 @@ const file_outrigger_v1_prompt_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\tpage_size\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontextB\t\n" +
-	"\a_cursor\"\xaa\x02\n" +
+	"\a_cursor\"\xab\x02\n" +
 	"\x13ListPromptsResponse\x129\n" +
-	"\aprompts\x18\x01 \x03(\v2\x14.outrigger.v1.PromptB\t\xbaH\x06\x92\x01\x03\x10\x90NR\aprompts\x12.\n" +
-	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\n" +
-	"nextCursor\x88\x01\x01\x12/\n" +
+	"\aprompts\x18\x01 \x03(\v2\x14.outrigger.v1.PromptB\t\xbaH\x06\x92\x01\x03\x10\x90NR\aprompts\x12/\n" +
+	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\vnext_cursor\x88\x01\x01\x12/\n" +
 	"\x05cache\x18\x03 \x01(\v2\x19.outrigger.v1.CachePolicyR\x05cache\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +

@@ -405,7 +405,7 @@ type ListResourcesResponse struct {
 	// The resources, in an order that does not change between calls. At most 10,000.
 	Resources []*Resource `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
-	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// How long the page stays true.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -584,7 +584,7 @@ type ListResourceTemplatesResponse struct {
 	// The templates, in an order that does not change between calls. At most 10,000.
 	ResourceTemplates []*ResourceTemplate `protobuf:"bytes,1,rep,name=resource_templates,proto3" json:"resource_templates,omitempty"`
 	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
-	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// How long the page stays true.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -1045,11 +1045,10 @@ const file_outrigger_v1_resource_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\tpage_size\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontextB\t\n" +
-	"\a_cursor\"\xb2\x02\n" +
+	"\a_cursor\"\xb3\x02\n" +
 	"\x15ListResourcesResponse\x12?\n" +
-	"\tresources\x18\x01 \x03(\v2\x16.outrigger.v1.ResourceB\t\xbaH\x06\x92\x01\x03\x10\x90NR\tresources\x12.\n" +
-	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\n" +
-	"nextCursor\x88\x01\x01\x12/\n" +
+	"\tresources\x18\x01 \x03(\v2\x16.outrigger.v1.ResourceB\t\xbaH\x06\x92\x01\x03\x10\x90NR\tresources\x12/\n" +
+	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\vnext_cursor\x88\x01\x01\x12/\n" +
 	"\x05cache\x18\x03 \x01(\v2\x19.outrigger.v1.CachePolicyR\x05cache\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +
@@ -1060,11 +1059,10 @@ const file_outrigger_v1_resource_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\tpage_size\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontextB\t\n" +
-	"\a_cursor\"\xd4\x02\n" +
+	"\a_cursor\"\xd5\x02\n" +
 	"\x1dListResourceTemplatesResponse\x12Y\n" +
-	"\x12resource_templates\x18\x01 \x03(\v2\x1e.outrigger.v1.ResourceTemplateB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x12resource_templates\x12.\n" +
-	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\n" +
-	"nextCursor\x88\x01\x01\x12/\n" +
+	"\x12resource_templates\x18\x01 \x03(\v2\x1e.outrigger.v1.ResourceTemplateB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x12resource_templates\x12/\n" +
+	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\vnext_cursor\x88\x01\x01\x12/\n" +
 	"\x05cache\x18\x03 \x01(\v2\x19.outrigger.v1.CachePolicyR\x05cache\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +

@@ -771,11 +771,11 @@ type ModelPreferences struct {
 	// Names of models or parts of names, best first.
 	Hints []*ModelHint `protobuf:"bytes,1,rep,name=hints,proto3" json:"hints,omitempty"`
 	// How much cost matters, from 0 to 1. Absent: not said.
-	CostPriority *float64 `protobuf:"fixed64,2,opt,name=cost_priority,json=costPriority,proto3,oneof" json:"cost_priority,omitempty"`
+	CostPriority *float64 `protobuf:"fixed64,2,opt,name=cost_priority,proto3,oneof" json:"cost_priority,omitempty"`
 	// How much speed matters, from 0 to 1. Absent: not said.
-	SpeedPriority *float64 `protobuf:"fixed64,3,opt,name=speed_priority,json=speedPriority,proto3,oneof" json:"speed_priority,omitempty"`
+	SpeedPriority *float64 `protobuf:"fixed64,3,opt,name=speed_priority,proto3,oneof" json:"speed_priority,omitempty"`
 	// How much capability matters, from 0 to 1. Absent: not said.
-	IntelligencePriority *float64 `protobuf:"fixed64,4,opt,name=intelligence_priority,json=intelligencePriority,proto3,oneof" json:"intelligence_priority,omitempty"`
+	IntelligencePriority *float64 `protobuf:"fixed64,4,opt,name=intelligence_priority,proto3,oneof" json:"intelligence_priority,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -1117,12 +1117,12 @@ const file_outrigger_v1_sampling_proto_rawDesc = "" +
 	"\x12structured_content\x18\x03 \x01(\v2\x16.google.protobuf.ValueH\x00R\x12structured_content\x12H\n" +
 	"\x17structured_content_json\x18\x04 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80 H\x00R\x17structured_content_json\x12\x1a\n" +
 	"\bis_error\x18\x05 \x01(\bR\bis_errorB\x19\n" +
-	"\x17structured_content_form\"\xe5\x02\n" +
+	"\x17structured_content_form\"\xe8\x02\n" +
 	"\x10ModelPreferences\x127\n" +
-	"\x05hints\x18\x01 \x03(\v2\x17.outrigger.v1.ModelHintB\b\xbaH\x05\x92\x01\x02\x10@R\x05hints\x12A\n" +
-	"\rcost_priority\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\fcostPriority\x88\x01\x01\x12C\n" +
-	"\x0espeed_priority\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\rspeedPriority\x88\x01\x01\x12Q\n" +
-	"\x15intelligence_priority\x18\x04 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x14intelligencePriority\x88\x01\x01B\x10\n" +
+	"\x05hints\x18\x01 \x03(\v2\x17.outrigger.v1.ModelHintB\b\xbaH\x05\x92\x01\x02\x10@R\x05hints\x12B\n" +
+	"\rcost_priority\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\rcost_priority\x88\x01\x01\x12D\n" +
+	"\x0espeed_priority\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x0espeed_priority\x88\x01\x01\x12R\n" +
+	"\x15intelligence_priority\x18\x04 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x15intelligence_priority\x88\x01\x01B\x10\n" +
 	"\x0e_cost_priorityB\x11\n" +
 	"\x0f_speed_priorityB\x18\n" +
 	"\x16_intelligence_priority\")\n" +

@@ -361,14 +361,14 @@ type ToolAnnotations struct {
 	// Its name for people, where `Tool.title` is empty. MCP keeps both.
 	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// It changes nothing. Default: false.
-	ReadOnlyHint *bool `protobuf:"varint,2,opt,name=read_only_hint,json=readOnlyHint,proto3,oneof" json:"read_only_hint,omitempty"`
+	ReadOnlyHint *bool `protobuf:"varint,2,opt,name=read_only_hint,proto3,oneof" json:"read_only_hint,omitempty"`
 	// What it changes may be lost for good. Means something only where it is not read-only. Default: true.
 	// A hint alone does not gate a tool; `ToolMetadata.destructive` does.
-	DestructiveHint *bool `protobuf:"varint,3,opt,name=destructive_hint,json=destructiveHint,proto3,oneof" json:"destructive_hint,omitempty"`
+	DestructiveHint *bool `protobuf:"varint,3,opt,name=destructive_hint,proto3,oneof" json:"destructive_hint,omitempty"`
 	// A second call with the same arguments changes nothing more. Default: false.
-	IdempotentHint *bool `protobuf:"varint,4,opt,name=idempotent_hint,json=idempotentHint,proto3,oneof" json:"idempotent_hint,omitempty"`
+	IdempotentHint *bool `protobuf:"varint,4,opt,name=idempotent_hint,proto3,oneof" json:"idempotent_hint,omitempty"`
 	// It deals with things outside of the service. Default: true.
-	OpenWorldHint *bool `protobuf:"varint,5,opt,name=open_world_hint,json=openWorldHint,proto3,oneof" json:"open_world_hint,omitempty"`
+	OpenWorldHint *bool `protobuf:"varint,5,opt,name=open_world_hint,proto3,oneof" json:"open_world_hint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,7 +786,7 @@ type ListToolsResponse struct {
 	// The tools, sorted by name, without those that the caller may not call. Without canonical schemas. At most 10,000.
 	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
-	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// How long the page stays true.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -1128,13 +1128,13 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\tmeta_json\x18\x15 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x02R\tmeta_jsonB\x1a\n" +
 	"\x11input_schema_form\x12\x05\xbaH\x02\b\x01B\x14\n" +
 	"\x12output_schema_formB\v\n" +
-	"\tmeta_form\"\xb7\x02\n" +
+	"\tmeta_form\"\xbd\x02\n" +
 	"\x0fToolAnnotations\x12\x1e\n" +
-	"\x05title\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12)\n" +
-	"\x0eread_only_hint\x18\x02 \x01(\bH\x00R\freadOnlyHint\x88\x01\x01\x12.\n" +
-	"\x10destructive_hint\x18\x03 \x01(\bH\x01R\x0fdestructiveHint\x88\x01\x01\x12,\n" +
-	"\x0fidempotent_hint\x18\x04 \x01(\bH\x02R\x0eidempotentHint\x88\x01\x01\x12+\n" +
-	"\x0fopen_world_hint\x18\x05 \x01(\bH\x03R\ropenWorldHint\x88\x01\x01B\x11\n" +
+	"\x05title\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
+	"\x0eread_only_hint\x18\x02 \x01(\bH\x00R\x0eread_only_hint\x88\x01\x01\x12/\n" +
+	"\x10destructive_hint\x18\x03 \x01(\bH\x01R\x10destructive_hint\x88\x01\x01\x12-\n" +
+	"\x0fidempotent_hint\x18\x04 \x01(\bH\x02R\x0fidempotent_hint\x88\x01\x01\x12-\n" +
+	"\x0fopen_world_hint\x18\x05 \x01(\bH\x03R\x0fopen_world_hint\x88\x01\x01B\x11\n" +
 	"\x0f_read_only_hintB\x13\n" +
 	"\x11_destructive_hintB\x12\n" +
 	"\x10_idempotent_hintB\x12\n" +
@@ -1162,11 +1162,10 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\tpage_size\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontextB\t\n" +
-	"\a_cursor\"\xa2\x02\n" +
+	"\a_cursor\"\xa3\x02\n" +
 	"\x11ListToolsResponse\x123\n" +
-	"\x05tools\x18\x01 \x03(\v2\x12.outrigger.v1.ToolB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05tools\x12.\n" +
-	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\n" +
-	"nextCursor\x88\x01\x01\x12/\n" +
+	"\x05tools\x18\x01 \x03(\v2\x12.outrigger.v1.ToolB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05tools\x12/\n" +
+	"\vnext_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x01R\vnext_cursor\x88\x01\x01\x12/\n" +
 	"\x05cache\x18\x03 \x01(\v2\x19.outrigger.v1.CachePolicyR\x05cache\x12-\n" +
 	"\x04meta\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x05 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +

@@ -42,10 +42,10 @@ type Backend struct {
 	// How long one attempt to reach it for its health or its descriptors may take. Default: 10s. Range: above 0 to 5 min.
 	ProbeTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=probe_timeout,proto3" json:"probe_timeout,omitempty"`
 	// The largest message that is sent to it, in bytes of Protobuf. Default: 4194304 (4 MiB). Range: 1024 to 67108864.
-	MaxSendBytes *int64 `protobuf:"varint,6,opt,name=max_send_bytes,json=maxSendBytes,proto3,oneof" json:"max_send_bytes,omitempty"`
+	MaxSendBytes *int64 `protobuf:"varint,6,opt,name=max_send_bytes,proto3,oneof" json:"max_send_bytes,omitempty"`
 	// The largest message that is taken from it, in bytes of Protobuf; one above it is RESOURCE_EXHAUSTED.
 	// Default: 4194304 (4 MiB). Range: 1024 to 67108864.
-	MaxReceiveBytes *int64 `protobuf:"varint,7,opt,name=max_receive_bytes,json=maxReceiveBytes,proto3,oneof" json:"max_receive_bytes,omitempty"`
+	MaxReceiveBytes *int64 `protobuf:"varint,7,opt,name=max_receive_bytes,proto3,oneof" json:"max_receive_bytes,omitempty"`
 	// Which metadata passes through.
 	Metadata      *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -271,7 +271,7 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb4\x06\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb8\x06\n" +
 	"\aBackend\x12\xa0\x02\n" +
 	"\x03url\x18\x01 \x01(\tB\x8d\x02\xbaH\x89\x02\xba\x01\xfd\x01\n" +
 	"\x12backend.url.scheme\x12~must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix\x1agthis.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
@@ -280,11 +280,11 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xac\x02*\x00R\x0fconnect_timeout\x12N\n" +
 	"\rprobe_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xac\x02*\x00R\rprobe_timeout\x128\n" +
+	"\xaa\x01\a\"\x03\b\xac\x02*\x00R\rprobe_timeout\x12:\n" +
 	"\x0emax_send_bytes\x18\x06 \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x01R\fmaxSendBytes\x88\x01\x01\x12>\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\bH\x01R\x0emax_send_bytes\x88\x01\x01\x12@\n" +
 	"\x11max_receive_bytes\x18\a \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x02R\x0fmaxReceiveBytes\x88\x01\x01\x129\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\bH\x02R\x11max_receive_bytes\x88\x01\x01\x129\n" +
 	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadataB\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +

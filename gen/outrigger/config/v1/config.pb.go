@@ -58,7 +58,7 @@ type Config struct {
 	// compared; for tests and the careful). Default: on. Flag: `--validate`.
 	Validate *string `protobuf:"bytes,11,opt,name=validate,proto3,oneof" json:"validate,omitempty"`
 	// Which ids the canonical dialect admits: "string", or "any" (also integers). Default: string. Flag: `--canonical-ids`.
-	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,json=canonicalIds,proto3,oneof" json:"canonical_ids,omitempty"`
+	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,proto3,oneof" json:"canonical_ids,omitempty"`
 	// How `sidecar stdio` reads messages: "auto" (decided for each message), "mcp" or "canonical".
 	// Default: auto. Flag: `--dialect`.
 	Dialect *string `protobuf:"bytes,13,opt,name=dialect,proto3,oneof" json:"dialect,omitempty"`
@@ -67,7 +67,7 @@ type Config struct {
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
 	// Which schemas clients are shown: "mcp", or "strict" (only what the large model providers all accept).
 	// Default: mcp.
-	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,json=schemaProfile,proto3,oneof" json:"schema_profile,omitempty"`
+	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.
 	Record *Record `protobuf:"bytes,16,opt,name=record,proto3" json:"record,omitempty"`
 	// Fix clock, durations and generated ids, so that two runs can be compared byte for byte. For tests.
@@ -248,7 +248,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xd7\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xd9\n" +
 	"\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
@@ -263,11 +263,11 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\vdestructive\x18\n" +
 	" \x01(\tB\x15\xbaH\x12r\x10R\x05blockR\aconfirmH\x01R\vdestructive\x88\x01\x01\x120\n" +
 	"\bvalidate\x18\v \x01(\tB\x0f\xbaH\fr\n" +
-	"R\x02onR\x04fullH\x02R\bvalidate\x88\x01\x01\x12<\n" +
-	"\rcanonical_ids\x18\f \x01(\tB\x12\xbaH\x0fr\rR\x06stringR\x03anyH\x03R\fcanonicalIds\x88\x01\x01\x12:\n" +
+	"R\x02onR\x04fullH\x02R\bvalidate\x88\x01\x01\x12=\n" +
+	"\rcanonical_ids\x18\f \x01(\tB\x12\xbaH\x0fr\rR\x06stringR\x03anyH\x03R\rcanonical_ids\x88\x01\x01\x12:\n" +
 	"\adialect\x18\r \x01(\tB\x1b\xbaH\x18r\x16R\x04autoR\x03mcpR\tcanonicalH\x04R\adialect\x88\x01\x01\x12*\n" +
-	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x12>\n" +
-	"\x0eschema_profile\x18\x0f \x01(\tB\x12\xbaH\x0fr\rR\x03mcpR\x06strictH\x05R\rschemaProfile\x88\x01\x01\x123\n" +
+	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x12?\n" +
+	"\x0eschema_profile\x18\x0f \x01(\tB\x12\xbaH\x0fr\rR\x03mcpR\x06strictH\x05R\x0eschema_profile\x88\x01\x01\x123\n" +
 	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12$\n" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +

@@ -31,39 +31,39 @@ type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The largest message of a caller, in bytes after decompression; one above it is PAYLOAD_TOO_LARGE.
 	// Default: 4194304 (4 MiB). Range: 1024 to 67108864.
-	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,json=maxMessageBytes,proto3,oneof" json:"max_message_bytes,omitempty"`
+	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,proto3,oneof" json:"max_message_bytes,omitempty"`
 	// How deep JSON may be nested. Default: 64. Range: 4 to 1000.
-	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,json=maxJsonDepth,proto3,oneof" json:"max_json_depth,omitempty"`
+	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,proto3,oneof" json:"max_json_depth,omitempty"`
 	// The longest request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024.
-	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,json=maxIdBytes,proto3,oneof" json:"max_id_bytes,omitempty"`
+	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,proto3,oneof" json:"max_id_bytes,omitempty"`
 	// The most entries of a batch; more are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000.
-	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,json=maxBatchEntries,proto3,oneof" json:"max_batch_entries,omitempty"`
+	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,proto3,oneof" json:"max_batch_entries,omitempty"`
 	// The most requests in flight, on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576.
-	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
+	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// The most tool calls that run at once. Default: 1024. Range: 1 to 1048576.
-	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,json=maxConcurrentCalls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
+	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
 	// The most tool calls that wait for their turn; more are UNAVAILABLE. Default: 256. Range: 1 to 1048576.
-	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,json=maxQueuedCalls,proto3,oneof" json:"max_queued_calls,omitempty"`
+	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,proto3,oneof" json:"max_queued_calls,omitempty"`
 	// How long a tool call may wait for its turn. Default: 1s. Range: 0.001 s to 60 s.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
 	// The largest result of a tool call, in bytes of JSON; one above it is RESOURCE_EXHAUSTED.
 	// Default: 8388608 (8 MiB). Range: 1024 to 134217728.
-	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,json=maxResultBytes,proto3,oneof" json:"max_result_bytes,omitempty"`
+	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
 	// The most messages of a server-streaming RPC that a result holds; it is truncated above that.
 	// Default: 1000. Range: 1 to 1000000.
-	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,json=maxResultItems,proto3,oneof" json:"max_result_items,omitempty"`
+	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
 	// The most open streams (listen streams, GET streams, exchanges, subscriptions). Default: 10000. Range: 1 to 1048576.
-	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,json=maxStreams,proto3,oneof" json:"max_streams,omitempty"`
+	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
 	// The most legacy sessions; the longest unused one ends to make room. Default: 10000. Range: 1 to 1048576.
-	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,json=maxSessions,proto3,oneof" json:"max_sessions,omitempty"`
+	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
 	// How long a legacy session may stay unused. Default: 1800s. Range: 1 s to 7 days.
 	SessionIdleTimeout *durationpb.Duration `protobuf:"bytes,13,opt,name=session_idle_timeout,proto3" json:"session_idle_timeout,omitempty"`
 	// The most tasks of the sidecar's own; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576.
-	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,json=maxTasks,proto3,oneof" json:"max_tasks,omitempty"`
+	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,proto3,oneof" json:"max_tasks,omitempty"`
 	// How long a finished task is remembered. Default: 3600s. Range: 1 s to 7 days.
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
 	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536.
-	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,json=maxSubscriberBacklog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
+	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
 	// How long a caller may take to send a request's headers. Default: 10s. Range: 0.1 s to 300 s.
 	ReadHeaderTimeout *durationpb.Duration `protobuf:"bytes,17,opt,name=read_header_timeout,proto3" json:"read_header_timeout,omitempty"`
 	// How long a caller may take to send a request's body. Default: 30s. Range: 0.1 s to 1 h.
@@ -71,7 +71,7 @@ type Limits struct {
 	// How long a connection may stay unused. Default: 120s. Range: 1 s to 24 h.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
 	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576.
-	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,json=maxHeaderBytes,proto3,oneof" json:"max_header_bytes,omitempty"`
+	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
 	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// How long a call waits for the first catalog before it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min.
@@ -351,41 +351,39 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd0\x0f\n" +
-	"\x06Limits\x12>\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xe9\x0f\n" +
+	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x0fmaxMessageBytes\x88\x01\x01\x125\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
 	"\x0emax_json_depth\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x04H\x01R\fmaxJsonDepth\x88\x01\x01\x121\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x04H\x01R\x0emax_json_depth\x88\x01\x01\x123\n" +
 	"\fmax_id_bytes\x18\x03 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80\b($H\x02R\n" +
-	"maxIdBytes\x88\x01\x01\x12;\n" +
+	"\xbaH\a\x1a\x05\x18\x80\b($H\x02R\fmax_id_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_batch_entries\x18\x04 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x03R\x0fmaxBatchEntries\x88\x01\x01\x124\n" +
-	"\rmax_in_flight\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x04R\vmaxInFlight\x88\x01\x01\x12B\n" +
-	"\x14max_concurrent_calls\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x05R\x12maxConcurrentCalls\x88\x01\x01\x12:\n" +
-	"\x10max_queued_calls\x18\a \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x06R\x0emaxQueuedCalls\x88\x01\x01\x12S\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x03R\x11max_batch_entries\x88\x01\x01\x126\n" +
+	"\rmax_in_flight\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x04R\rmax_in_flight\x88\x01\x01\x12D\n" +
+	"\x14max_concurrent_calls\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x05R\x14max_concurrent_calls\x88\x01\x01\x12<\n" +
+	"\x10max_queued_calls\x18\a \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x06R\x10max_queued_calls\x88\x01\x01\x12S\n" +
 	"\x0emax_queue_wait\x18\b \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x02\b<2\x04\x10\xc0\x84=R\x0emax_queue_wait\x12<\n" +
+	"\"\x02\b<2\x04\x10\xc0\x84=R\x0emax_queue_wait\x12>\n" +
 	"\x10max_result_bytes\x18\t \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80@(\x80\bH\aR\x0emaxResultBytes\x88\x01\x01\x12:\n" +
+	"\"\b\x18\x80\x80\x80@(\x80\bH\aR\x10max_result_bytes\x88\x01\x01\x12<\n" +
 	"\x10max_result_items\x18\n" +
-	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x0emaxResultItems\x88\x01\x01\x121\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\tR\n" +
-	"maxStreams\x88\x01\x01\x123\n" +
+	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x122\n" +
+	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\tR\vmax_streams\x88\x01\x01\x124\n" +
 	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\n" +
-	"R\vmaxSessions\x88\x01\x01\x12_\n" +
+	"R\fmax_sessions\x88\x01\x01\x12_\n" +
 	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12-\n" +
-	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\vR\bmaxTasks\x88\x01\x01\x12G\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12.\n" +
+	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\vR\tmax_tasks\x88\x01\x01\x12G\n" +
 	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12F\n" +
-	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\fR\x14maxSubscriberBacklog\x88\x01\x01\x12_\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12H\n" +
+	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\fR\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
 	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x13read_header_timeout\x12[\n" +
 	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
 	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12;\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x0emaxHeaderBytes\x88\x01\x01\x12\\\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x10max_header_bytes\x88\x01\x01\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
 	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xac\x022\x00R\fcatalog_wait\x12J\n" +

@@ -36,9 +36,9 @@ type Record struct {
 	// Default: password, secret, token, api_key, authorization, credential. At most 256.
 	Redact []string `protobuf:"bytes,3,rep,name=redact,proto3" json:"redact,omitempty"`
 	// The size at which a run goes on in a further file, in bytes. Default: 67108864 (64 MiB). Range: 65536 to 1073741824.
-	MaxFileBytes *int64 `protobuf:"varint,4,opt,name=max_file_bytes,json=maxFileBytes,proto3,oneof" json:"max_file_bytes,omitempty"`
+	MaxFileBytes *int64 `protobuf:"varint,4,opt,name=max_file_bytes,proto3,oneof" json:"max_file_bytes,omitempty"`
 	// The most files kept, of all runs together; the oldest go first. Default: 20. Range: 1 to 10000.
-	MaxFiles      *int32 `protobuf:"varint,5,opt,name=max_files,json=maxFiles,proto3,oneof" json:"max_files,omitempty"`
+	MaxFiles      *int32 `protobuf:"varint,5,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -112,16 +112,16 @@ var File_outrigger_config_v1_record_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_record_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/record.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\x88\x02\n" +
+	" outrigger/config/v1/record.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\x8b\x02\n" +
 	"\x06Record\x12!\n" +
 	"\x03dir\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 H\x00R\x03dir\x88\x01\x01\x12\x1a\n" +
 	"\bpayloads\x18\x02 \x01(\bR\bpayloads\x12,\n" +
-	"\x06redact\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x06redact\x12:\n" +
+	"\x06redact\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x06redact\x12<\n" +
 	"\x0emax_file_bytes\x18\x04 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x01R\fmaxFileBytes\x88\x01\x01\x12,\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x01R\x0emax_file_bytes\x88\x01\x01\x12-\n" +
 	"\tmax_files\x18\x05 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x02R\bmaxFiles\x88\x01\x01B\x06\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x02R\tmax_files\x88\x01\x01B\x06\n" +
 	"\x04_dirB\x11\n" +
 	"\x0f_max_file_bytesB\f\n" +
 	"\n" +
