@@ -78,9 +78,10 @@ func declineCompression(h http.Header) {
 
 // watchedBody notes why a response body ended early and ends it at its limit.
 type watchedBody struct {
-	body  io.ReadCloser
-	left  int64
-	facts *facts
+	body   io.ReadCloser
+	left   int64
+	closed bool
+	facts  *facts
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
@@ -102,11 +103,16 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, b.note(err)
 }
 
+// note keeps the first failure. The library looks for trailers also after it
+// closed the body; what that yields is no fact about the peer.
 func (b *watchedBody) note(err error) error {
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !b.closed && b.facts.bodyErr == nil && !errors.Is(err, io.EOF) {
 		b.facts.bodyErr = err
 	}
 	return err
 }
 
-func (b *watchedBody) Close() error { return b.body.Close() }
+func (b *watchedBody) Close() error {
+	b.closed = true
+	return b.body.Close()
+}

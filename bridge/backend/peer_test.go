@@ -185,3 +185,9 @@ func failure(tb testing.TB, err error) *Error {
 	}
 	return e
 }
+
+// contextTimeout exists so that tables can hold a duration.
+func contextTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	return ctx, cancel
+}

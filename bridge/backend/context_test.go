@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// waiting is a service that holds every call until its context ends, and tells
+// what it saw.
+func waiting(tb testing.TB) (p *peer, started <-chan time.Duration, ended <-chan error) {
+	tb.Helper()
+	begun, over := make(chan time.Duration, 1), make(chan error, 1)
+	mux := http.NewServeMux()
+	unary(mux, echoProcedure, func(ctx context.Context, _ *connect.Request[rawMessage]) (*connect.Response[rawMessage], error) {
+		left := time.Duration(-1)
+		if deadline, ok := ctx.Deadline(); ok {
+			left = time.Until(deadline)
+		}
+		begun <- left
+		<-ctx.Done()
+		over <- ctx.Err()
+		return nil, ctx.Err()
+	})
+	return servePeer(tb, mux, clearProtocols(true, true)), begun, over
+}
+
+func TestDeadlineReachesTheService(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range allSchemes() {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			p, started, over := waiting(t)
+			c := newClient(t, p.as(scheme), Options{})
+			const timeout = 150 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			_, err := c.Call(ctx, echoProcedure, nil, nil)
+			if e := failure(t, err); e.Kind != KindTimeout || e.Code != connect.CodeDeadlineExceeded || !e.Sent {
+				t.Errorf("got %v", err)
+			}
+			if left := <-started; left <= 0 || left > timeout {
+				t.Errorf("the service had %v left of %v", left, timeout)
+			}
+			<-over
+		})
+	}
+}
+
+func TestCancellationReachesTheService(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range allSchemes() {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			p, started, over := waiting(t)
+			c := newClient(t, p.as(scheme), Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-started
+				cancel()
+			}()
+			_, err := c.Call(ctx, echoProcedure, nil, nil)
+			if e := failure(t, err); e.Kind != KindCancelled || e.Code != connect.CodeCanceled || !e.Sent {
+				t.Errorf("got %v", err)
+			}
+			if got := <-over; !errors.Is(got, context.Canceled) {
+				t.Errorf("the service's context ended with %v", got)
+			}
+		})
+	}
+}
+
+// The cause of a cancellation may be a deadline that the context itself does not
+// know.
+func TestCauseTellsTimeoutFromCancel(t *testing.T) {
+	t.Parallel()
+	p, started, over := waiting(t)
+	c := newClient(t, p.as("grpc"), Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-started
+		cancel(context.DeadlineExceeded)
+	}()
+	_, err := c.Call(ctx, echoProcedure, nil, nil)
+	if e := failure(t, err); e.Kind != KindTimeout {
+		t.Errorf("got %v", err)
+	}
+	<-over
+}
+
+func TestContextThatIsDone(t *testing.T) {
+	t.Parallel()
+	p := servePeer(t, echoMux(), clearProtocols(true, true))
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancelExpired := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancelExpired()
+	for _, scheme := range append(allSchemes(), "http") {
+		c := newClient(t, p.as(scheme), Options{})
+		_, err := c.Call(cancelled, echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindCancelled || e.Sent {
+			t.Errorf("%s, cancelled: got %v, sent %v", scheme, err, e.Sent)
+		}
+		_, err = c.Call(expired, echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindTimeout || e.Sent {
+			t.Errorf("%s, expired: got %v, sent %v", scheme, err, e.Sent)
+		}
+	}
+	if n := p.conns.Load(); n > 1 {
+		t.Errorf("%d connections for calls that could not be made", n)
+	}
+}
+
+// A deadline that the service sets itself is its own answer, not our timeout.
+func TestDeadlineOfTheService(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	unary(mux, echoProcedure, func(context.Context, *connect.Request[rawMessage]) (*connect.Response[rawMessage], error) {
+		return nil, connect.NewError(connect.CodeDeadlineExceeded, errors.New("the database was slow"))
+	})
+	p := servePeer(t, mux, clearProtocols(true, true))
+	for _, scheme := range allSchemes() {
+		c := newClient(t, p.as(scheme), Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err := c.Call(ctx, echoProcedure, nil, nil)
+		cancel()
+		if e := failure(t, err); e.Kind != KindStatus || e.Code != connect.CodeDeadlineExceeded {
+			t.Errorf("%s: got %v", scheme, err)
+		}
+	}
+}

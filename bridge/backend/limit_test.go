@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// sized answers with as many bytes as the request says.
+func sizedMux(opts ...connect.HandlerOption) *http.ServeMux {
+	mux := http.NewServeMux()
+	opts = append(opts, connect.WithCodec(rawCodec{}))
+	mux.Handle(echoProcedure, connect.NewUnaryHandler(echoProcedure,
+		func(_ context.Context, req *connect.Request[rawMessage]) (*connect.Response[rawMessage], error) {
+			n, err := strconv.Atoi(string(*req.Msg))
+			if err != nil {
+				return nil, connect.NewError(connect.CodeInvalidArgument, err)
+			}
+			out := rawMessage(make([]byte, n))
+			return connect.NewResponse(&out), nil
+		}, opts...))
+	return mux
+}
+
+func TestAnswerLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 10_000
+	plain := servePeer(t, sizedMux(connect.WithCompression("gzip", nil, nil)), clearProtocols(true, true))
+	gzipped := servePeer(t, sizedMux(), clearProtocols(true, true))
+	for _, scheme := range allSchemes() {
+		for name, tc := range map[string]struct {
+			peer *peer
+			gzip bool
+		}{"plain": {plain, false}, "gzip": {gzipped, true}} {
+			t.Run(scheme+" "+name, func(t *testing.T) {
+				t.Parallel()
+				c := newClient(t, tc.peer.as(scheme), Options{MaxResponseBytes: limit, MaxHeaderBytes: 4096, Gzip: tc.gzip})
+				for size, want := range map[int]bool{0: true, limit - 1: true, limit: true, limit + 1: false, 10 * limit: false, 5_000_000: false} {
+					got, err := c.Call(t.Context(), echoProcedure, []byte(strconv.Itoa(size)), nil)
+					switch {
+					case want && (err != nil || len(got.Body) != size):
+						t.Errorf("%d bytes: got %v", size, err)
+					case !want:
+						if e := failure(t, err); e.Kind != KindTooLarge || e.Code != connect.CodeResourceExhausted {
+							t.Errorf("%d bytes: got %v", size, err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// An endless answer ends at the limit, not at the deadline.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	for scheme, head := range map[string]string{
+		"grpc":         "\x00\xff\xff\xff\xff",
+		"grpcweb+http": "\x00\xff\xff\xff\xff",
+		"connect+http": "",
+	} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				contentType := r.Header.Get("Content-Type")
+				w.Header().Set("Content-Type", contentType)
+				_, err := io.WriteString(w, head)
+				for chunk := make([]byte, 1<<16); err == nil; {
+					_, err = w.Write(chunk)
+				}
+			}), clearProtocols(true, true))
+			c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			_, err := c.Call(ctx, echoProcedure, nil, nil)
+			if e := failure(t, err); e.Kind != KindTooLarge {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A compressed bomb is not inflated beyond the limit, neither in memory nor in
+// time: 4 GiB of zeros would take many seconds.
+func TestBomb(t *testing.T) {
+	t.Parallel()
+	var bomb bytes.Buffer
+	zw := gzip.NewWriter(&bomb)
+	for range 4 {
+		chunk := make([]byte, 1<<20)
+		for range 8 {
+			_, _ = zw.Write(chunk)
+		}
+	}
+	_ = zw.Close()
+	d := &boundedGzip{limit: 1000}
+	if err := d.Reset(bytes.NewReader(bomb.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, d)
+	if n != 1001 || err == nil {
+		t.Errorf("inflated %d bytes, %v", n, err)
+	}
+	if err := d.Reset(strings.NewReader("not gzip")); err == nil {
+		t.Error("not gzip is accepted")
+	}
+
+	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/proto")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(bomb.Bytes())
+	}), clearProtocols(true, true))
+	c := newClient(t, p.as("connect+http"), Options{MaxResponseBytes: 1 << 20})
+	_, err = c.Call(t.Context(), echoProcedure, nil, nil)
+	if e := failure(t, err); e.Kind != KindTooLarge {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A compressed answer is read though none was asked for, and asked for where
+// the option says so.
+func TestGzipOption(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 16)
+	inner := sizedMux()
+	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- strings.Join([]string{r.Header.Get("Accept-Encoding"), r.Header.Get("Grpc-Accept-Encoding"), r.Header.Get("Connect-Accept-Encoding")}, "|")
+		inner.ServeHTTP(w, r)
+	}), clearProtocols(true, true))
+	for _, scheme := range allSchemes() {
+		for _, on := range []bool{false, true} {
+			c := newClient(t, p.as(scheme), Options{Gzip: on})
+			if _, err := c.Call(t.Context(), echoProcedure, []byte("5000"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-asked; strings.Contains(got, "gzip") != on {
+				t.Errorf("%s, gzip %v: asked for %q", scheme, on, got)
+			}
+		}
+	}
+}
+
+func TestRequestLimit(t *testing.T) {
+	t.Parallel()
+	p := servePeer(t, echoMux(), clearProtocols(true, true))
+	for _, scheme := range append(allSchemes(), "http") {
+		c := newClient(t, p.as(scheme), Options{MaxRequestBytes: 1000})
+		if _, err := c.Call(t.Context(), echoProcedure, make([]byte, 1000), nil); err != nil {
+			t.Errorf("%s: at the limit: %v", scheme, err)
+		}
+		_, err := c.Call(t.Context(), echoProcedure, make([]byte, 1001), nil)
+		if e := failure(t, err); e.Kind != KindRequestTooLarge || e.Sent {
+			t.Errorf("%s: got %v", scheme, err)
+		}
+	}
+}
+
+func TestHeaderLimit(t *testing.T) {
+	t.Parallel()
+	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		w.Header().Set("X-Long", strings.Repeat("x", 200_000))
+		w.WriteHeader(http.StatusOK)
+	}), clearProtocols(true, true))
+	for _, scheme := range allSchemes() {
+		c := newClient(t, p.as(scheme), Options{MaxHeaderBytes: 10_000})
+		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind == KindStatus || !e.Sent {
+			t.Errorf("%s: got %v", scheme, err)
+		}
+	}
+}
+
+func TestDefaultsFillOnlyWhatIsUnset(t *testing.T) {
+	t.Parallel()
+	got := Options{MaxRequestBytes: 7, DialTimeout: -1}.withDefaults()
+	if got.MaxRequestBytes != 7 || got.DialTimeout != DefaultDialTimeout || got.MaxResponseBytes != DefaultMaxResponseBytes ||
+		got.MaxConns != DefaultMaxConns || got.ProbeTimeout != DefaultProbeTimeout || got.AttemptTimeout != DefaultAttemptTimeout {
+		t.Errorf("got %+v", got)
+	}
+}

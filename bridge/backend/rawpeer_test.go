@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// h2peer is an HTTP/2 server below net/http: it can say what a real one never
+// would. react runs when a request is complete; n counts them over all
+// connections. Its result ends the connection when false.
+func h2peer(tb testing.TB, react func(fr *http2.Framer, nc net.Conn, stream uint32, n int) bool) *peer {
+	tb.Helper()
+	requests := make(chan int, 1)
+	requests <- 0
+	return rawPeer(tb, func(nc net.Conn) {
+		defer func() { _ = nc.Close() }()
+		preface := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(nc, preface); err != nil {
+			return
+		}
+		fr := http2.NewFramer(nc, nc)
+		if fr.WriteSettings() != nil {
+			return
+		}
+		for {
+			frame, err := fr.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch f := frame.(type) {
+			case *http2.SettingsFrame:
+				if !f.IsAck() && fr.WriteSettingsAck() != nil {
+					return
+				}
+			case *http2.PingFrame:
+				if !f.IsAck() && fr.WritePing(true, f.Data) != nil {
+					return
+				}
+			case *http2.DataFrame:
+				if !f.StreamEnded() {
+					continue
+				}
+				n := <-requests + 1
+				requests <- n
+				if !react(fr, nc, f.StreamID, n) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// headerBlock encodes name, value pairs.
+func headerBlock(pairs ...string) []byte {
+	var b bytes.Buffer
+	enc := hpack.NewEncoder(&b)
+	for i := 0; i < len(pairs); i += 2 {
+		_ = enc.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return b.Bytes()
+}
+
+// sendHeaders writes response headers or trailers.
+func sendHeaders(fr *http2.Framer, stream uint32, end bool, pairs ...string) bool {
+	return fr.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: stream, BlockFragment: headerBlock(pairs...), EndHeaders: true, EndStream: end,
+	}) == nil
+}
+
+// answerGRPC sends message with the given status as a complete gRPC answer.
+func answerGRPC(fr *http2.Framer, stream uint32, message []byte, status string) bool {
+	frame := append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
+	return sendHeaders(fr, stream, false, ":status", "200", "content-type", "application/grpc") &&
+		fr.WriteData(stream, false, frame) == nil &&
+		sendHeaders(fr, stream, true, "grpc-status", status)
+}
+
+// drain reads until the request (HTTP/1.1, small) is complete.
+func drain(nc net.Conn) {
+	buf := make([]byte, 4096)
+	var seen []byte
+	for {
+		n, err := nc.Read(buf)
+		seen = append(seen, buf[:n]...)
+		if err != nil || bytes.Contains(seen, []byte("\r\n\r\n")) {
+			return
+		}
+	}
+}
+
+// resetConn closes nc so that its peer sees a reset.
+func resetConn(nc net.Conn) {
+	if tc, ok := nc.(*net.TCPConn); ok {
+		_ = tc.SetLinger(0)
+	}
+	_ = nc.Close()
+}
+
+// text answers one HTTP/1.1 request with the given bytes and ends its side of
+// the connection; it reads on, so that the close does not become a reset.
+func text(s string) func(net.Conn) {
+	return func(nc net.Conn) {
+		drain(nc)
+		_, _ = io.WriteString(nc, s)
+		if tc, ok := nc.(*net.TCPConn); ok {
+			_ = tc.CloseWrite()
+		}
+		_, _ = io.Copy(io.Discard, nc)
+		_ = nc.Close()
+	}
+}
