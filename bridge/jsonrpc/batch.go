@@ -37,7 +37,7 @@ func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
 	}
 	l = l.withDefaults()
 	l.MaxDepth++
-	if f := scan(raw, l, nil); f != nil {
+	if f := check(raw, l); f != nil {
 		return nil, f
 	}
 	if !IsBatch(raw) {

@@ -12,12 +12,17 @@ import (
 // it once and then asks for it As the profile that it found. It aliases the
 // input. The zero Envelope is no message.
 type Envelope struct {
-	raw     []byte
-	limits  Limits
-	members [memberCount]span
-	similar string // the first member that differs from a reserved one by folding
-	root    byte   // the first byte of the value
-	fault   *Fault
+	raw    []byte
+	limits Limits
+	found  members
+	root   byte // the first byte of the value
+	fault  *Fault
+}
+
+// members is what the scanner notes about the outermost object.
+type members struct {
+	values  [memberCount]span
+	similar string // the first name that differs from a reserved one by folding
 }
 
 // span is a value: offsets into the input. A value is never empty, so the zero
@@ -89,29 +94,34 @@ func similar(name []byte) bool {
 // kept and shows as the Fault of every message made from the envelope.
 func Read(raw []byte, l Limits) Envelope {
 	e := Envelope{raw: raw, limits: l.withDefaults()}
-	e.fault = scan(raw, e.limits, &e)
-	if e.fault == nil {
-		e.root = raw[skipSpace(raw, 0)]
+	if e.fault = checkSize(raw, e.limits); e.fault != nil {
+		return e
 	}
+	s := scanner{raw: raw, maxDepth: e.limits.MaxDepth, envelope: true}
+	if e.fault = s.document().done(); e.fault != nil {
+		return e
+	}
+	e.found = s.found
+	e.root = raw[skipSpace(raw, 0)]
 	return e
 }
 
-// record takes note of a member of the outermost value. The scanner calls it.
-func (e *Envelope) record(name []byte, value span) {
-	if m := reserved(name); m != memberNone {
-		e.members[m] = value
+// record takes note of a member of the outermost object.
+func (m *members) record(name []byte, value span) {
+	if r := reserved(name); r != memberNone {
+		m.values[r] = value
 		return
 	}
-	if e.similar == "" && similar(name) {
-		e.similar = string(name)
+	if m.similar == "" && similar(name) {
+		m.similar = string(name)
 	}
 }
 
-func (e *Envelope) has(m member) bool { return e.members[m].end > 0 }
+func (e *Envelope) has(m member) bool { return e.found.values[m].end > 0 }
 
 // value is the raw value of a member, nil when absent.
 func (e *Envelope) value(m member) []byte {
-	s := e.members[m]
+	s := e.found.values[m]
 	if s.end == 0 {
 		return nil
 	}
@@ -121,17 +131,11 @@ func (e *Envelope) value(m member) []byte {
 // Params returns the raw params, whatever their type, or nil when they are
 // absent or the input is not JSON.
 func (e *Envelope) Params() []byte {
-	if e.fault != nil {
-		return nil
-	}
 	return e.value(memberParams)
 }
 
 // Method returns the decoded method, or "" when it is absent or no string.
 func (e *Envelope) Method() string {
-	if e.fault != nil {
-		return ""
-	}
 	method, _ := Text(e.value(memberMethod))
 	return method
 }

@@ -55,7 +55,7 @@ const maxPathBytes = 256
 // within adds the name of the enclosing member in front of the path. The
 // scanner calls it while it unwinds, so a good document pays nothing for it.
 func (f *Fault) within(segment string) *Fault {
-	if f == nil || f.Path == tooDeepPath {
+	if f == nil || f.Path == longPath {
 		return f
 	}
 	escaped := make([]byte, 0, len(segment)+1)
@@ -71,21 +71,21 @@ func (f *Fault) within(segment string) *Fault {
 		}
 	}
 	if len(escaped)+len(f.Path) > maxPathBytes {
-		f.Path = tooDeepPath
+		f.Path = longPath
 		return f
 	}
 	f.Path = string(escaped) + f.Path
 	return f
 }
 
-// tooDeepPath marks a path that outgrew its bound while the scanner unwinds.
+// longPath marks a path that outgrew its bound while the scanner unwinds.
 // It is no JSON Pointer, so it cannot be met by chance, and is removed before
 // the fault is handed out.
-const tooDeepPath = "-"
+const longPath = "-"
 
-// done ends the collection of the path.
+// done ends the collection of the path. It takes nil, too.
 func (f *Fault) done() *Fault {
-	if f != nil && f.Path == tooDeepPath {
+	if f != nil && f.Path == longPath {
 		f.Path = ""
 	}
 	return f

@@ -22,12 +22,14 @@ type name struct {
 	escaped    bool
 }
 
-// names holds the names of all open objects, the innermost last, so that its
+// names is the list of the names of all open objects, the innermost last, so that its
 // memory follows the open objects and never exceeds a small multiple of the
 // input. Large objects get a hash set; the hash is seeded per document, so a
 // sender cannot aim for collisions.
 type names struct {
-	list    []name
+	inline  [inlineNames]name // an array, so that the scanner stays on the stack
+	more    []name            // those after the inline ones
+	count   int
 	decoded []byte
 	seed    maphash.Seed
 	seeded  bool
@@ -36,17 +38,18 @@ type names struct {
 
 // scope is one open object.
 type scope struct {
-	first   int      // its first name in names.list
+	first   int      // the index of its first name
 	decoded int      // len(names.decoded) when it was opened
-	table   []uint32 // open addressing, a power of two: index in list plus 1, or 0
+	table   []uint32 // open addressing, a power of two: index of a name plus 1, or 0
 }
 
 func (ns *names) open() scope {
-	return scope{first: len(ns.list), decoded: len(ns.decoded)}
+	return scope{first: ns.count, decoded: len(ns.decoded)}
 }
 
 func (ns *names) close(sc scope) {
-	ns.list = ns.list[:sc.first]
+	ns.count = sc.first
+	ns.more = ns.more[:max(0, ns.count-inlineNames)]
 	ns.decoded = ns.decoded[:sc.decoded]
 	if cap(sc.table) > cap(ns.spare) {
 		ns.spare = sc.table
@@ -62,8 +65,20 @@ func (ns *names) add(raw []byte, start, end int, escaped bool) name {
 		ns.decoded = appendDecoded(ns.decoded, raw[start:end])
 		n.end = uint32(len(ns.decoded))
 	}
-	ns.list = append(ns.list, n)
+	if ns.count < inlineNames {
+		ns.inline[ns.count] = n
+	} else {
+		ns.more = append(ns.more, n)
+	}
+	ns.count++
 	return n
+}
+
+func (ns *names) at(index int) name {
+	if index < inlineNames {
+		return ns.inline[index]
+	}
+	return ns.more[index-inlineNames]
 }
 
 // bytes is the decoded name. It is valid until its object is closed.
@@ -76,12 +91,13 @@ func (ns *names) bytes(raw []byte, n name) []byte {
 
 // duplicate reports whether the last name added, n, was in its object before.
 func (ns *names) duplicate(raw []byte, sc *scope, n name) bool {
-	last := len(ns.list) - 1
+	last := ns.count - 1
 	count := last - sc.first
 	if count <= fewNames {
 		text := ns.bytes(raw, n)
-		for _, other := range ns.list[sc.first:last] {
-			if bytes.Equal(text, ns.bytes(raw, other)) {
+		for i := sc.first; i < last; i++ {
+			other := ns.at(i)
+			if other.end-other.start == n.end-n.start && bytes.Equal(text, ns.bytes(raw, other)) {
 				return true
 			}
 		}
@@ -122,7 +138,7 @@ func (ns *names) grow(raw []byte, sc *scope, last int) {
 
 // insert reports whether the name at index was new to the table.
 func (ns *names) insert(raw []byte, table []uint32, index int) bool {
-	text := ns.bytes(raw, ns.list[index])
+	text := ns.bytes(raw, ns.at(index))
 	mask := uint64(len(table) - 1)
 	for slot := maphash.Bytes(ns.seed, text) & mask; ; slot = (slot + 1) & mask {
 		found := table[slot]
@@ -130,7 +146,7 @@ func (ns *names) insert(raw []byte, table []uint32, index int) bool {
 			table[slot] = uint32(index + 1)
 			return true
 		}
-		if bytes.Equal(text, ns.bytes(raw, ns.list[found-1])) {
+		if bytes.Equal(text, ns.bytes(raw, ns.at(int(found-1)))) {
 			return false
 		}
 	}

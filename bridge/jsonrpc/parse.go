@@ -63,11 +63,11 @@ func (e *Envelope) checkRoot() *Fault {
 }
 
 func (e *Envelope) checkNames() *Fault {
-	if e.similar == "" {
+	if e.found.similar == "" {
 		return nil
 	}
 	f := envelopeFault("", "The name of this member can be taken for a reserved one; spell it exactly or leave it out.")
-	return f.within(e.similar).done()
+	return f.within(e.found.similar).done()
 }
 
 // typed applies the typing rule of the package comment.
@@ -100,6 +100,9 @@ func (e *Envelope) checkVersion() *Fault {
 	raw := e.value(memberJSONRPC)
 	if raw == nil {
 		return envelopeFault("", `Add the member "jsonrpc" with the value "2.0".`)
+	}
+	if string(raw) == `"2.0"` {
+		return nil // as nearly everybody writes it
 	}
 	if version, ok := Text(raw); !ok || version != "2.0" {
 		return envelopeFault("/jsonrpc", `Set "jsonrpc" to the string "2.0".`)

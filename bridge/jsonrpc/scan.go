@@ -16,7 +16,8 @@ type scanner struct {
 	pos      int
 	maxDepth int
 	names    names
-	top      *Envelope // told of the members of the outermost object, if set
+	envelope bool // take note of the members of the outermost object
+	found    members
 }
 
 // Check reports the first reason to refuse raw as JSON, or nil. It is the
@@ -25,22 +26,15 @@ type scanner struct {
 // after the value, size and depth within l. Its faults are FaultParse and
 // FaultTooLarge.
 func Check(raw []byte, l Limits) *Fault {
-	l = l.withDefaults()
-	return scan(raw, l, nil)
+	return check(raw, l.withDefaults())
 }
 
-// scan checks the whole of raw and tells top of its outermost members.
-func scan(raw []byte, l Limits, top *Envelope) *Fault {
+func check(raw []byte, l Limits) *Fault {
 	if f := checkSize(raw, l); f != nil {
 		return f
 	}
-	var inline [inlineNames]name
-	s := scanner{raw: raw, maxDepth: l.MaxDepth, top: top}
-	s.names.list = inline[:0]
-	if f := s.document(); f != nil {
-		return f.done()
-	}
-	return nil
+	s := scanner{raw: raw, maxDepth: l.MaxDepth}
+	return s.document().done()
 }
 
 func checkSize(raw []byte, l Limits) *Fault {
@@ -92,6 +86,13 @@ func shown(c byte) string {
 }
 
 func (s *scanner) space() {
+	if s.pos < len(s.raw) && s.raw[s.pos] > ' ' {
+		return // the usual case, cheap enough to be inlined
+	}
+	s.spaces()
+}
+
+func (s *scanner) spaces() {
 	for s.pos < len(s.raw) {
 		switch s.raw[s.pos] {
 		case ' ', '\t', '\n', '\r':
@@ -238,8 +239,8 @@ func (s *scanner) object(depth int) *Fault {
 		if f := s.value(depth); f != nil {
 			return f.within(string(s.names.bytes(s.raw, n)))
 		}
-		if depth == 1 && s.top != nil {
-			s.top.record(s.names.bytes(s.raw, n), span{start, s.pos})
+		if depth == 1 && s.envelope {
+			s.found.record(s.names.bytes(s.raw, n), span{start, s.pos})
 		}
 		s.space()
 		if s.pos >= len(s.raw) {
