@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -84,6 +85,11 @@ func (e *Error) ownDetails(about About) []proto.Message {
 	if wait := e.retryAfter(); wait > 0 && !hasDetail(e.Details, (*errdetails.RetryInfo)(nil)) {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
+	if e.Code == MissingClientCapability && len(e.RequiredCapabilities) > 0 {
+		details = append(details, &outriggerv1.MissingCapabilities{
+			RequiredCapabilities: capabilitiesMessage(e.RequiredCapabilities),
+		})
+	}
 	return details
 }
 
@@ -120,7 +126,7 @@ func hasDetail(details []*anypb.Any, m proto.Message) bool {
 
 // FromConnect is the inverse of ToConnect: it reads the canonical code from our ErrorInfo. An error without one, or with a
 // code that the table does not hold, becomes TOOL_EXECUTION_FAILED with the backend's code, message and details.
-// FromConnect(nil) is nil.
+// A failed_precondition with outrigger.v1.MissingCapabilities is MISSING_CLIENT_CAPABILITY. FromConnect(nil) is nil.
 //
 // For what a backend answered use [FromBackend], which does not take a peer's word about this connection.
 func FromConnect(err *connect.Error) *Error {
@@ -138,21 +144,16 @@ func FromConnect(err *connect.Error) *Error {
 // about the connection between the two (a malformed envelope, credentials, a cancelled request), the caller of this one
 // is not at fault: the error becomes TOOL_EXECUTION_FAILED.
 func FromBackend(err *connect.Error) *Error {
-	return demoteHop(FromConnect(err), err)
+	if err == nil {
+		return nil
+	}
+	return FromConnect(err).demoted(err.Code())
 }
 
 // FromBackendStatus is FromBackend for a status in its parts. code may be any number; what Connect does not define is the
 // backend code "unknown", with the number in the message.
 func FromBackendStatus(code connect.Code, message string, details []*anypb.Any) *Error {
-	e := fromStatus(code, message, details)
-	return e.demoted(code)
-}
-
-func demoteHop(e *Error, err *connect.Error) *Error {
-	if e == nil {
-		return nil
-	}
-	return e.demoted(err.Code())
+	return fromStatus(code, message, details).demoted(code)
 }
 
 // demoted turns a Hop error into TOOL_EXECUTION_FAILED.
@@ -174,6 +175,9 @@ func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error 
 	details = keepDetails(details)
 	e := &Error{RetryAfter: retryDelay(details), ErrorType: declaredType(details)}
 	info, own := ourInfo(details)
+	if caps := missingCapabilities(details); caps != nil && info == nil && code == connect.CodeFailedPrecondition {
+		return &Error{Code: MissingClientCapability, Message: Redact(message), RequiredCapabilities: caps}
+	}
 	if info == nil {
 		if !isBackendCode(code) {
 			message = unknownCodeText(code, Redact(message))
@@ -183,6 +187,7 @@ func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error 
 		return e
 	}
 	e.Code = Code(info.GetReason())
+	e.RequiredCapabilities = missingCapabilities(details)
 	e.readMeta(info.GetMetadata())
 	row := e.row()
 	if e.ErrorType == row.ErrorType && !row.ByBackend {
@@ -193,7 +198,7 @@ func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error 
 	}
 	for i, d := range details {
 		switch {
-		case i == own || isErrorDetail(d):
+		case i == own || isErrorDetail(d) || isMissingCapabilities(d):
 		case !row.ByBackend && d.MessageIs((*errdetails.BadRequest)(nil)):
 			e.Violations = append(e.Violations, fieldFaults(details[i:i+1])...)
 		case !row.ByBackend && d.MessageIs((*errdetails.RetryInfo)(nil)):

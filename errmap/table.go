@@ -105,7 +105,7 @@ var rows = [...]Row{
 		Code: MissingClientCapability, HTTP: 400, JSONRPC: rpcInvalidRequest,
 		Modern: protocol(400, rpcMissingCap), Legacy: onCall(200, rpcInvalidRequest),
 		Connect: connect.CodeFailedPrecondition, ErrorType: TypeValidation,
-		Message: "Missing required client capability", Retryable: RetryNo, Hop: true,
+		Message: "Missing required client capability", Retryable: RetryNo,
 	},
 	{
 		Code: UnsupportedProtocolVersion, HTTP: 400, JSONRPC: rpcInvalidRequest,
