@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
@@ -63,7 +62,6 @@ func addFile(files *protoregistry.Files, own map[string]*descriptorpb.FileDescri
 			return err
 		}
 	}
-	var file protoreflect.FileDescriptor
 	file, err := protodesc.NewFile(described, files)
 	if err != nil {
 		return err

@@ -88,6 +88,9 @@ func (s *Server) URL() string { return s.url }
 
 // Close stops accepting, ends watching streams and lets other calls finish. When ctx ends first, it cuts the connections,
 // which cancels what is still running, and returns the context's error. Closing twice is harmless.
+//
+// An idle HTTP/2 connection holds Close up for one second, the grace that net/http gives its peer to hang up. A caller in
+// the same process hangs up first (http.Transport.CloseIdleConnections), and Close returns within milliseconds.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
