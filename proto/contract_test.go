@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -61,6 +62,16 @@ func messages() []protoreflect.MessageDescriptor {
 		visit(f.Messages())
 	}
 	return all
+}
+
+// newMessage returns an empty message of a type of the contract.
+func newMessage(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
+	t.Helper()
+	typ, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typ.New().Interface()
 }
 
 // TestEverySourceFileIsReached guards the other tests: a file that nothing imports would not be looked at.
