@@ -141,13 +141,13 @@ func (x *Backend) GetMetadata() *Metadata {
 // BackendTls is TLS towards the backend. Files are PEM and are read again when they change.
 type BackendTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Authorities that may have signed the backend's certificate. Default: the system's.
+	// Authorities that may have signed the backend's certificate. Default: the system's. Flag: `--backend-ca`.
 	CaFile string `protobuf:"bytes,1,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
-	// The sidecar's own certificate for mutual TLS. Default: none.
+	// The sidecar's own certificate for mutual TLS. Default: none. Flag: `--backend-cert`.
 	CertFile string `protobuf:"bytes,2,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// The key to `cert_file`. Default: none.
+	// The key to `cert_file`. Default: none. Flag: `--backend-key`.
 	KeyFile string `protobuf:"bytes,3,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// The name that the backend's certificate must carry. Default: the URL's host.
+	// The name that the backend's certificate must carry. Default: the URL's host. Flag: `--backend-server-name`.
 	ServerName    string `protobuf:"bytes,4,opt,name=server_name,proto3" json:"server_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,9 +215,9 @@ func (x *BackendTls) GetServerName() string {
 // Whatever is listed, credentials, cookies and the headers of the transport itself never pass, and traces always do.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the caller to the backend. Default: none. At most 256 names.
+	// From the caller to the backend. Default: none. At most 256 names. Flag: `--metadata-in`.
 	Inbound []string `protobuf:"bytes,1,rep,name=inbound,proto3" json:"inbound,omitempty"`
-	// From the backend's answer to the caller. Default: none. At most 256 names.
+	// From the backend's answer to the caller. Default: none. At most 256 names. Flag: `--metadata-out`.
 	Outbound      []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,7 +28,8 @@ const (
 // Config is the sidecar's configuration file (`--config`), written in YAML with the names of these fields.
 //
 // Everything may be left out. A flag wins over the environment (`OUTRIGGER_` and the flag's name in capitals), and both
-// win over the file. Durations are written in seconds with the unit: "30s", "0.25s". An unknown name is an error.
+// win over the file; a list of a stronger source replaces the weaker one's. Durations are written with their units: "30s",
+// "1m30s", "250ms". Fields whose name ends in `_bytes` take a number, or a size such as "4MiB". An unknown name is an error.
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool service. Flag: `--backend` for its URL.
@@ -54,8 +55,8 @@ type Config struct {
 	// What happens to a destructive call of an untrusted caller: "block", or "confirm" (the user is asked, where the client
 	// can ask). Default: block.
 	Destructive *string `protobuf:"bytes,10,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
-	// How thoroughly messages are checked: "on" (once, the fastest way), or "full" (in two independent ways, which are
-	// compared; for tests and the careful). Default: on. Flag: `--validate`.
+	// How thoroughly messages are checked: "standard" (once, the fastest way), or "full" (in two independent ways, which
+	// are compared; for tests and the careful). Default: standard. Flag: `--validate`.
 	Validate *string `protobuf:"bytes,11,opt,name=validate,proto3,oneof" json:"validate,omitempty"`
 	// Which ids the canonical dialect admits: "string", or "any" (also integers). Default: string. Flag: `--canonical-ids`.
 	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,proto3,oneof" json:"canonical_ids,omitempty"`
@@ -248,7 +249,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xd9\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xdf\n" +
 	"\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
@@ -261,9 +262,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x06limits\x18\b \x01(\v2\x1b.outrigger.config.v1.LimitsR\x06limits\x124\n" +
 	"\x05trust\x18\t \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12<\n" +
 	"\vdestructive\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x10R\x05blockR\aconfirmH\x01R\vdestructive\x88\x01\x01\x120\n" +
-	"\bvalidate\x18\v \x01(\tB\x0f\xbaH\fr\n" +
-	"R\x02onR\x04fullH\x02R\bvalidate\x88\x01\x01\x12=\n" +
+	" \x01(\tB\x15\xbaH\x12r\x10R\x05blockR\aconfirmH\x01R\vdestructive\x88\x01\x01\x126\n" +
+	"\bvalidate\x18\v \x01(\tB\x15\xbaH\x12r\x10R\bstandardR\x04fullH\x02R\bvalidate\x88\x01\x01\x12=\n" +
 	"\rcanonical_ids\x18\f \x01(\tB\x12\xbaH\x0fr\rR\x06stringR\x03anyH\x03R\rcanonical_ids\x88\x01\x01\x12:\n" +
 	"\adialect\x18\r \x01(\tB\x1b\xbaH\x18r\x16R\x04autoR\x03mcpR\tcanonicalH\x04R\adialect\x88\x01\x01\x12*\n" +
 	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x12?\n" +

@@ -29,16 +29,17 @@ const (
 // range everywhere, because nothing is unbounded.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The largest message of a caller, in bytes after decompression; one above it is PAYLOAD_TOO_LARGE.
-	// Default: 4194304 (4 MiB). Range: 1024 to 67108864.
+	// The largest message of a caller, in bytes after decompression; one above it is PAYLOAD_TOO_LARGE. MCP clients may
+	// send lines of 10 MiB. Default: 10485760 (10 MiB). Range: 1024 to 67108864. Flag: `--max-message-bytes`.
 	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,proto3,oneof" json:"max_message_bytes,omitempty"`
-	// How deep JSON may be nested. Default: 64. Range: 4 to 1000.
+	// How deep JSON may be nested. Default: 64. Range: 4 to 1000. Flag: `--max-depth`.
 	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,proto3,oneof" json:"max_json_depth,omitempty"`
 	// The longest request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024.
 	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,proto3,oneof" json:"max_id_bytes,omitempty"`
-	// The most entries of a batch; more are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000.
+	// The most entries of a batch; more are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000. Flag: `--max-batch`.
 	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,proto3,oneof" json:"max_batch_entries,omitempty"`
 	// The most requests in flight, on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576.
+	// Flag: `--max-in-flight`.
 	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// The most tool calls that run at once. Default: 1024. Range: 1 to 1048576.
 	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
@@ -47,7 +48,7 @@ type Limits struct {
 	// How long a tool call may wait for its turn. Default: 1s. Range: 0.001 s to 60 s.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
 	// The largest result of a tool call, in bytes of JSON; one above it is RESOURCE_EXHAUSTED.
-	// Default: 8388608 (8 MiB). Range: 1024 to 134217728.
+	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
 	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
 	// The most messages of a server-streaming RPC that a result holds; it is truncated above that.
 	// Default: 1000. Range: 1 to 1000000.
@@ -64,20 +65,21 @@ type Limits struct {
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
 	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536.
 	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
-	// How long a caller may take to send a request's headers. Default: 10s. Range: 0.1 s to 300 s.
+	// How long a caller may take to send a request's headers. Default: 10s. Range: 0.1 s to 300 s. Flag: `--header-timeout`.
 	ReadHeaderTimeout *durationpb.Duration `protobuf:"bytes,17,opt,name=read_header_timeout,proto3" json:"read_header_timeout,omitempty"`
-	// How long a caller may take to send a request's body. Default: 30s. Range: 0.1 s to 1 h.
+	// How long a caller may take to send a request's body. Default: 30s. Range: 0.1 s to 1 h. Flag: `--body-timeout`.
 	ReadBodyTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=read_body_timeout,proto3" json:"read_body_timeout,omitempty"`
-	// How long a connection may stay unused. Default: 120s. Range: 1 s to 24 h.
+	// How long a connection may stay unused. Default: 120s. Range: 1 s to 24 h. Flag: `--idle-timeout`.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
 	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
 	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// How long a call waits for the first catalog before it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min.
+	// Flag: `--catalog-wait`.
 	CatalogWait *durationpb.Duration `protobuf:"bytes,22,opt,name=catalog_wait,proto3" json:"catalog_wait,omitempty"`
 	// How long calls in flight get to end after SIGTERM or `/drain`, and on stdio after the end of input.
-	// Default: 20s. Range: 0 s to 1 h.
+	// Default: 25s, because Kubernetes kills after 30 s. Range: 0 s to 1 h. Flag: `--grace`.
 	DrainGrace *durationpb.Duration `protobuf:"bytes,23,opt,name=drain_grace,proto3" json:"drain_grace,omitempty"`
 	// How often one caller may call tools. Default: unlimited.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`

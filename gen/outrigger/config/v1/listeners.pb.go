@@ -31,8 +31,8 @@ type Listeners struct {
 	Listen *string `protobuf:"bytes,1,opt,name=listen,proto3,oneof" json:"listen,omitempty"`
 	// Where operators on the same machine come: `host:port`, `:port` or "off". Default: 127.0.0.1:9901. Flag: `--admin`.
 	Admin *string `protobuf:"bytes,2,opt,name=admin,proto3,oneof" json:"admin,omitempty"`
-	// Where kubelet and Prometheus come: `host:port`, `:port` or "off"; probes and metrics only. Default: off; in a pod
-	// 0.0.0.0:9902. Flag: `--health`.
+	// Where kubelet and Prometheus come: `host:port`, `:port` or "off"; probes and metrics only. Default: off. In a pod
+	// it is 0.0.0.0:9902. Flag: `--health`.
 	Health *string `protobuf:"bytes,3,opt,name=health,proto3,oneof" json:"health,omitempty"`
 	// Further values of `Host` that a loopback listener accepts, with or without a port. Default: the listener's own
 	// names. At most 256. Flag: `--allowed-hosts`.

@@ -27,10 +27,10 @@ const (
 // Log is the sidecar's own log. It goes to standard error.
 type Log struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lowest level that is written: "debug", "info", "warn" or "error". Default: info.
+	// The lowest level that is written: "debug", "info", "warn" or "error". Default: info. Flag: `--log-level`.
 	Level *string `protobuf:"bytes,1,opt,name=level,proto3,oneof" json:"level,omitempty"`
 	// How it is written: "json", "console" (for people), or "auto" (console on a terminal, else json).
-	// Default: auto.
+	// Default: auto. Flag: `--log-format`.
 	Format        *string `protobuf:"bytes,2,opt,name=format,proto3,oneof" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
