@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Limits bounds everything that a caller or a backend could make grow. What is absent has its default; zero is out of
-// range everywhere, because nothing is unbounded.
+// Limits bounds everything that a caller or a backend could make grow. What is absent has its default. Zero is refused,
+// except as a time to wait: it never means unbounded.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The largest message of a caller, in bytes after decompression; one above it is PAYLOAD_TOO_LARGE. MCP clients may
