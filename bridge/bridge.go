@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Defaults of Options.
+const (
+	// DefaultTimeout bounds one call where neither caller nor tool says less.
+	DefaultTimeout = 30 * time.Second
+	// DefaultCatalogWait bounds how long a request waits for the first
+	// catalog before it is answered UNAVAILABLE.
+	DefaultCatalogWait = 10 * time.Second
+	// retryAfter is the hint that goes with UNAVAILABLE where nothing better
+	// is known: about one backoff step of the catalog's loader.
+	retryAfter = time.Second
+)
+
+// Catalogs hands out the current set of tools. [*catalog.Live] is one.
+type Catalogs interface {
+	// Current returns the snapshot in use, nil before the first.
+	Current() *catalog.Catalog
+	// Wait returns the snapshot in use, or waits for the first one until ctx
+	// ends; its error says why there is none.
+	Wait(ctx context.Context) (*catalog.Catalog, error)
+}
+
+// Caller calls one method of the backend with encoded bytes. Its error is
+// already canonical, because only the caller knows whether the backend said it
+// or never heard of the call.
+type Caller interface {
+	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
+}
+
+// Answer is what the backend sent back.
+type Answer struct {
+	Body            []byte
+	Header, Trailer http.Header
+}
+
+// ServerInfo is how the sidecar introduces itself.
+type ServerInfo struct {
+	Name         string
+	Title        string
+	Version      string
+	Instructions string
+}
+
+// Options configure a Bridge. Zero fields take the defaults of this package.
+type Options struct {
+	Server ServerInfo
+	// Timeout bounds a call, CatalogWait the wait for the first catalog.
+	Timeout, CatalogWait time.Duration
+	// Gate holds back destructive tools; nil never trusts.
+	Gate *policy.Gate
+	// Metadata says which headers cross the sidecar, and which way.
+	Metadata MetadataRules
+	// Limits bound the JSON that is parsed.
+	Limits jsonrpc.Limits
+	// CanonicalAnyID admits integers as ids in the canonical dialect.
+	CanonicalAnyID bool
+	// Log receives one line a call; nil discards.
+	Log *zap.Logger
+}
+
+// Bridge is the pipeline that all edges share. Make one with [New].
+type Bridge struct {
+	opts     Options
+	catalogs Catalogs
+	caller   Caller
+	flights  *correlate.Table
+	lists    listCache
+	log      *zap.Logger
+
+	canonical, modern, legacy *era
+	// serverInfo is how every MCP era names this server; modernTail closes
+	// every result of the modern one. Both are rendered once.
+	serverInfo, modernTail []byte
+}
+
+// New returns a Bridge over its three partners: where tools come from, who
+// calls the backend, and the table of requests in flight.
+func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Options) *Bridge {
+	if opts.Timeout <= 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	if opts.CatalogWait <= 0 {
+		opts.CatalogWait = DefaultCatalogWait
+	}
+	if opts.Gate == nil {
+		opts.Gate = policy.NewGate(policy.Untrusted)
+	}
+	if opts.Log == nil {
+		opts.Log = zap.NewNop()
+	}
+	if opts.Server.Name == "" {
+		opts.Server.Name = "outrigger"
+	}
+	if opts.Server.Version == "" {
+		opts.Server.Version = "0.0.0"
+	}
+	b := &Bridge{
+		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log,
+		canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
+	}
+	b.prepare()
+	return b
+}
+
+// Flights returns the table of requests in flight, which edges need for
+// origins and cancellation.
+func (b *Bridge) Flights() *correlate.Table { return b.flights }
+
+// Catalogs returns where tools come from.
+func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
+
+// Handle runs one request to its end and returns its outcome; it never panics
+// and never returns nil. It is [Bridge.Begin] and [Flight.Run] in one.
+func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
+	return b.Begin(ctx, req).Run()
+}
+
+// Flight is a request that has its place in the table of requests in flight and
+// has not run yet.
+type Flight struct {
+	bridge *Bridge
+	req    *Request
+	call   *correlate.Call
+	err    *errmap.Error
+	start  time.Time
+}
+
+// Begin registers a request and returns at once. Edges that read many messages
+// from one stream call it in reading order and run the flights concurrently, so
+// that of two equal ids the second is the one refused, and a cancellation finds
+// what came before it. Every Flight must be run, exactly once.
+func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
+	f := &Flight{bridge: b, req: req, start: time.Now()}
+	var err error
+	if f.call, err = b.flights.Register(ctx, req.Origin, req.ID); err != nil {
+		f.err = registerError(err)
+	}
+	return f
+}
+
+// Run runs the request to its end. When the response is Silent, the caller has
+// cancelled and nothing may be written.
+func (f *Flight) Run() *Response {
+	if f.call == nil {
+		resp := &Response{Err: f.err}
+		f.bridge.logEnd(f.req, resp, f.start)
+		return resp
+	}
+	resp := settle(f.call, f.bridge.run(f.call.Context(), f.req))
+	f.bridge.logEnd(f.req, resp, f.start)
+	return resp
+}
+
+// settle takes the request out of the table before anything is written, and
+// lets a cancellation or a forced drain that came first decide the outcome.
+func settle(flight *correlate.Call, resp *Response) *Response {
+	cause := context.Cause(flight.Context())
+	if flight.Finish() {
+		return resp
+	}
+	if errors.Is(cause, correlate.ErrDraining) {
+		return &Response{Tool: resp.Tool, Err: unavailable("the sidecar shut down before this call could finish; its outcome is unknown")}
+	}
+	return &Response{Tool: resp.Tool, Silent: true, Err: &errmap.Error{Code: errmap.Cancelled}}
+}
+
+// run is the one place that recovers from panics: around one request.
+func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), zap.String("request_id", req.ID.String()))}
+		}
+	}()
+	switch req.Op {
+	case OpCall:
+		return b.call(ctx, req)
+	case OpList:
+		return b.list(ctx)
+	case OpGet:
+		return b.get(ctx, req)
+	case OpServer:
+		return &Response{Catalog: b.catalogs.Current()}
+	case OpPing:
+		return &Response{}
+	}
+	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
+}
+
+// Panicked logs a recovered panic with its stack and returns what the one
+// caller concerned is told. Edges use it for what they run themselves.
+func (b *Bridge) Panicked(p any, fields ...zap.Field) *errmap.Error {
+	b.log.Error("panic while handling a request",
+		append(fields, zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))...)
+	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
+}
+
+// Cancel gives up the request that origin sent under id, if it is in flight.
+func (b *Bridge) Cancel(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
+	return b.flights.Cancel(origin, id, reason)
+}
+
+// registerError turns a refusal of the in-flight table into its canonical form.
+func registerError(err error) *errmap.Error {
+	switch {
+	case errors.Is(err, correlate.ErrDuplicateID):
+		return errmap.Wrap(errmap.DuplicateRequestID, err)
+	case errors.Is(err, correlate.ErrDraining):
+		return unavailable("the sidecar is shutting down; try another replica")
+	case errors.Is(err, correlate.ErrFull):
+		return unavailable("too many requests are in flight")
+	case errors.Is(err, context.Canceled):
+		return errmap.Wrap(errmap.Cancelled, err)
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// logEnd writes the one line that every request leaves.
+func (b *Bridge) logEnd(req *Request, resp *Response, start time.Time) {
+	level := zap.DebugLevel
+	if resp.Err != nil && resp.Err.Code == errmap.InternalError {
+		level = zap.ErrorLevel
+	} else if resp.Err != nil {
+		level = zap.InfoLevel
+	}
+	entry := b.log.Check(level, "request")
+	if entry == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.String("transport", req.Transport), zap.String("route", req.Route),
+		zap.String("request_id", req.ID.String()), zap.Duration("duration", time.Since(start)),
+	}
+	if resp.Tool != nil {
+		fields = append(fields, zap.String("tool", resp.Tool.Name))
+	} else if req.Tool != "" {
+		fields = append(fields, zap.String("tool", req.Tool))
+	}
+	if resp.Err != nil {
+		fields = append(fields, zap.String("code", string(resp.Err.Code)), zap.NamedError("cause", resp.Err))
+	}
+	entry.Write(fields...)
+}

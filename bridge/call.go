@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// toolCall is one tools/call on its way: each step adds a fact.
+type toolCall struct {
+	req    *Request
+	tool   *catalog.Tool
+	wire   []byte
+	answer *Answer
+	resp   Response
+}
+
+// call runs the steps of one tool call in their order. The first error ends it.
+func (b *Bridge) call(ctx context.Context, req *Request) *Response {
+	c := &toolCall{req: req}
+	steps := [...]func(context.Context, *toolCall) *errmap.Error{
+		b.resolve,
+		b.gate,
+		b.validate,
+		b.invoke,
+		b.result,
+	}
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			if err.Tool == "" && c.tool != nil {
+				err.Tool = c.tool.Name
+			}
+			c.resp.Err = err
+			break
+		}
+	}
+	c.resp.Tool = c.tool
+	return &c.resp
+}
+
+// resolve finds the tool and refuses what cannot be called.
+func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
+	cat, err := b.catalog(ctx)
+	if err != nil {
+		return err
+	}
+	c.tool, err = lookup(cat, c.req)
+	if err != nil {
+		return err
+	}
+	if c.tool.Method.ClientStreaming || c.tool.Method.ServerStreaming {
+		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; streaming RPCs are listed, but only unary ones can be called yet")
+	}
+	return nil
+}
+
+// gate asks the policy before the arguments are looked at.
+func (b *Bridge) gate(_ context.Context, c *toolCall) *errmap.Error {
+	return b.opts.Gate.Check(c.tool)
+}
+
+// validate turns the arguments into wire bytes, or names everything that is
+// wrong with them.
+func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.wire = c.req.Arguments.Bytes
+		err = c.tool.In.CheckWire(c.wire)
+	default:
+		arguments := c.req.Arguments.Bytes
+		if arguments == nil {
+			arguments = emptyObject
+		}
+		c.wire, err = c.tool.In.ToWire(nil, arguments)
+	}
+	if err == nil {
+		return nil
+	}
+	var input *transcode.InputError
+	if !errors.As(err, &input) {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	return errmap.InvalidInput(c.tool.Name, input.Structural, violations(input.Violations)...)
+}
+
+// invoke calls the backend under the shortest of the three deadlines.
+func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
+	defer cancel()
+	var err *errmap.Error
+	c.answer, err = b.caller.Call(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header))
+	return err
+}
+
+// timeout is the shortest of the caller's, the tool's and the default.
+func (b *Bridge) timeout(c *toolCall) time.Duration {
+	timeout := b.opts.Timeout
+	if c.tool.Timeout > 0 {
+		timeout = min(timeout, c.tool.Timeout)
+	}
+	if c.req.Timeout > 0 {
+		timeout = min(timeout, c.req.Timeout)
+	}
+	return timeout
+}
+
+// result checks the answer and brings it into the caller's encoding.
+func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
+	c.resp.Header = b.opts.Metadata.outbound(c.answer.Header)
+	c.resp.Trailer = b.opts.Metadata.outbound(c.answer.Trailer)
+	c.resp.Result.Encoding = c.req.Arguments.Encoding
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.resp.Result.Bytes = c.answer.Body
+		err = c.tool.Out.CheckWire(c.answer.Body)
+	default:
+		c.resp.Result.Bytes, err = c.tool.Out.ToJSON(nil, c.answer.Body)
+	}
+	if err == nil {
+		return nil
+	}
+	c.resp.Result = Payload{}
+	var broken *transcode.InputError
+	if errors.As(err, &broken) && !broken.Structural {
+		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(broken.Violations)...))
+	}
+	return errmap.Wrap(errmap.SerializationError, err)
+}
+
+// violations carries a schema's findings over into the canonical vocabulary.
+func violations(found []schema.Violation) []errmap.Violation {
+	if len(found) == 0 {
+		return nil
+	}
+	out := make([]errmap.Violation, len(found))
+	for i, v := range found {
+		out[i] = errmap.Violation(v)
+	}
+	return out
+}
+
+// emptyObject stands for arguments that were not sent.
+var emptyObject = []byte("{}")

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// BackendCaller calls the methods of one backend. It is a [Caller] and safe for
+// concurrent use; closing the client is its owner's business.
+type BackendCaller struct {
+	client *backend.Client
+}
+
+// NewBackendCaller returns a caller over a backend's client.
+func NewBackendCaller(client *backend.Client) *BackendCaller {
+	return &BackendCaller{client: client}
+}
+
+// Call implements [Caller].
+func (c *BackendCaller) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error) {
+	answer, err := c.client.Call(ctx, m.Procedure, in, header)
+	if err != nil {
+		return nil, backendError(ctx, err)
+	}
+	return &Answer{Body: answer.Body, Header: answer.Header, Trailer: answer.Trailer}, nil
+}
+
+// deadlineSlack is how much earlier than ours the backend may notice the
+// deadline that it was sent: clocks start at different moments and protocols
+// round to milliseconds.
+const deadlineSlack = 20 * time.Millisecond
+
+// backendError gives a failed call its canonical code. Only what kept the call
+// from reaching the backend, or its answer from coming back, is ours to name;
+// what the backend said itself stays its own.
+func backendError(ctx context.Context, err error) *errmap.Error {
+	var failed *backend.Error
+	if !errors.As(err, &failed) {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	switch failed.Kind {
+	case backend.KindUnreachable:
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+			errmap.Message("Tool service unavailable: "+failed.Message))
+	case backend.KindTimeout:
+		return errmap.Wrap(errmap.Timeout, err)
+	case backend.KindCancelled:
+		return errmap.Wrap(errmap.Cancelled, err)
+	case backend.KindTransport:
+		return errmap.Wrap(errmap.TransportError, err)
+	case backend.KindTooLarge:
+		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
+	case backend.KindRequestTooLarge:
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
+	case backend.KindGarbage:
+		return errmap.Wrap(errmap.SerializationError, err)
+	case backend.KindStatus:
+		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
+			return errmap.Wrap(errmap.Timeout, err)
+		}
+		return errmap.FromBackendStatus(failed.Code, failed.Message, failed.Details)
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// due reports whether our own deadline has come.
+func due(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= deadlineSlack
+}

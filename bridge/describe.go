@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"strconv"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// ContractVersion is the version of the canonical contract that is served.
+const ContractVersion = "1.0.0"
+
+// capabilities is what the MCP eras declare: exactly what answers.
+const capabilities = `{"tools":{}}`
+
+// discoverTTL is how long a client may keep the answer to server/discover, in
+// milliseconds. What it says changes with a new sidecar only.
+const discoverTTL = 60_000
+
+// prepare renders once what every reply of a dialect repeats.
+func (b *Bridge) prepare() {
+	info := append([]byte(nil), `{"name":`...)
+	info = jsonrpc.AppendString(info, b.opts.Server.Name)
+	if b.opts.Server.Title != "" {
+		info = append(info, `,"title":`...)
+		info = jsonrpc.AppendString(info, b.opts.Server.Title)
+	}
+	info = append(info, `,"version":`...)
+	info = jsonrpc.AppendString(info, b.opts.Server.Version)
+	b.serverInfo = append(info, '}')
+
+	tail := append([]byte(nil), `,"resultType":"complete","_meta":{`...)
+	tail = b.appendServerMeta(tail)
+	b.modernTail = append(tail, `}}`...)
+}
+
+// appendServerMeta appends the _meta member that names the server on every
+// modern result.
+func (b *Bridge) appendServerMeta(dst []byte) []byte {
+	dst = append(dst, `"io.modelcontextprotocol/serverInfo":`...)
+	return append(dst, b.serverInfo...)
+}
+
+func (b *Bridge) appendInstructions(dst []byte) []byte {
+	if b.opts.Server.Instructions == "" {
+		return dst
+	}
+	dst = append(dst, `,"instructions":`...)
+	return jsonrpc.AppendString(dst, b.opts.Server.Instructions)
+}
+
+// writeDiscover renders server/discover.
+func writeDiscover(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
+	dst := append([]byte(nil), `{"supportedVersions":[`...)
+	for i, v := range Versions() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonrpc.AppendString(dst, v)
+	}
+	dst = append(dst, `],"capabilities":`...)
+	dst = append(dst, capabilities...)
+	dst = b.appendInstructions(dst)
+	dst = append(dst, `,"ttlMs":`...)
+	dst = strconv.AppendInt(dst, discoverTTL, 10)
+	dst = append(dst, `,"cacheScope":"public"`...)
+	return append(dst, b.modernTail...), nil
+}
+
+// writeDescription renders server/describe of the canonical dialect. Counts are
+// zero until the first catalog has been loaded.
+func writeDescription(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	dst := append([]byte(nil), `{"name":`...)
+	dst = jsonrpc.AppendString(dst, b.opts.Server.Name)
+	dst = append(dst, `,"version":`...)
+	dst = jsonrpc.AppendString(dst, b.opts.Server.Version)
+	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":`+
+		`{"tools":{"listChanged":false},"resources":{"listChanged":false,"subscribe":false},"prompts":{"listChanged":false}}`+
+		`,"tools_count":`...)
+	dst = strconv.AppendInt(dst, int64(visibleTools(call.resp.Catalog)), 10)
+	return append(dst, `,"resources_count":0,"prompts_count":0}`...), nil
+}
+
+// writeEmpty renders the result of ping.
+func writeEmpty(*Bridge, *exchange) ([]byte, *errmap.Error) { return emptyObject, nil }
+
+// visibleTools counts what tools/list shows.
+func visibleTools(cat *catalog.Catalog) int {
+	if cat == nil {
+		return 0
+	}
+	n := 0
+	for _, tool := range cat.Tools() {
+		if !tool.Hidden {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"fmt"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+)
+
+// message is what a pass-through handler sends and receives: encoded bytes and
+// the encoding that they came in.
+type message bridge.Payload
+
+// protoCodec passes encoded Protobuf through.
+type protoCodec struct{}
+
+// Name is the codec's name in content types.
+func (protoCodec) Name() string { return "proto" }
+
+// Marshal returns the bytes as they are.
+func (protoCodec) Marshal(v any) ([]byte, error) { return marshalMessage(v, bridge.EncodingProtobuf) }
+
+// Unmarshal copies the bytes, because the buffer that they stand in is used
+// again.
+func (protoCodec) Unmarshal(data []byte, v any) error {
+	return unmarshalMessage(data, v, bridge.EncodingProtobuf)
+}
+
+// IsBinary says that the encoding is no text.
+func (protoCodec) IsBinary() bool { return true }
+
+// jsonCodec passes JSON through.
+type jsonCodec struct{}
+
+// Name is the codec's name in content types.
+func (jsonCodec) Name() string { return "json" }
+
+// Marshal returns the bytes as they are.
+func (jsonCodec) Marshal(v any) ([]byte, error) { return marshalMessage(v, bridge.EncodingJSON) }
+
+// Unmarshal copies the bytes.
+func (jsonCodec) Unmarshal(data []byte, v any) error {
+	return unmarshalMessage(data, v, bridge.EncodingJSON)
+}
+
+func marshalMessage(v any, want bridge.Encoding) ([]byte, error) {
+	m, ok := v.(*message)
+	if !ok {
+		return nil, fmt.Errorf("pass-through codec: cannot marshal %T", v)
+	}
+	if m.Encoding != want {
+		return nil, fmt.Errorf("pass-through codec: result has encoding %d, want %d", m.Encoding, want)
+	}
+	return m.Bytes, nil
+}
+
+func unmarshalMessage(data []byte, v any, encoding bridge.Encoding) error {
+	m, ok := v.(*message)
+	if !ok {
+		return fmt.Errorf("pass-through codec: cannot unmarshal into %T", v)
+	}
+	m.Encoding = encoding
+	m.Bytes = append([]byte{}, data...)
+	return nil
+}

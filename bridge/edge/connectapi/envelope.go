@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// messageFrom turns an envelope into the message that its JSON form would have
+// been. What is wrong with it is kept as the message's fault, with the id as far
+// as it can be read, so that every request is answered.
+func messageFrom(e *outriggerv1.Envelope, l jsonrpc.Limits) jsonrpc.Message {
+	switch m := e.GetMessage().(type) {
+	case *outriggerv1.Envelope_Request:
+		return request(m.Request, l)
+	case *outriggerv1.Envelope_Notification:
+		params, failed := freeForm(m.Notification.GetParamsJson(), m.Notification.GetParams(), l)
+		msg := jsonrpc.Message{Kind: jsonrpc.KindNotification, Method: m.Notification.GetMethod(), Params: params}
+		if failed != nil {
+			msg.Fault = failed.fault("/params_json")
+		} else if msg.Method == "" {
+			msg.Fault = envelopeFault("/method", "Give the notification a method.")
+		}
+		return msg
+	case *outriggerv1.Envelope_SuccessResponse:
+		id, _ := idFrom(m.SuccessResponse.GetId(), l)
+		return jsonrpc.Message{Kind: jsonrpc.KindSuccess, ID: id}
+	case *outriggerv1.Envelope_ErrorResponse:
+		id, _ := idFrom(m.ErrorResponse.GetId(), l)
+		return jsonrpc.Message{Kind: jsonrpc.KindError, ID: id}
+	}
+	return jsonrpc.Message{Fault: envelopeFault("", "Set one of request, notification, success_response and error_response.")}
+}
+
+func request(r *outriggerv1.Request, l jsonrpc.Limits) jsonrpc.Message {
+	msg := jsonrpc.Message{Kind: jsonrpc.KindRequest, Method: r.GetMethod()}
+	id, ok := idFrom(r.GetId(), l)
+	if !ok {
+		msg.Fault = envelopeFault("/id", "Set the id to a string or an integer of at most 1,024 bytes.")
+		return msg
+	}
+	msg.ID = id
+	params, failed := freeForm(r.GetParamsJson(), r.GetParams(), l)
+	switch {
+	case failed != nil:
+		msg.Fault = failed.fault("/params_json")
+	case msg.Method == "":
+		msg.Fault = envelopeFault("/method", "Give the request a method.")
+	case params == nil:
+		msg.Params = json.RawMessage("{}")
+	case !jsonrpc.IsObject(params):
+		msg.Fault = envelopeFault("/params_json", "Make params an object.")
+	default:
+		msg.Params = params
+	}
+	return msg
+}
+
+func envelopeFault(path, reason string) *jsonrpc.Fault {
+	return &jsonrpc.Fault{Code: jsonrpc.FaultEnvelope, Path: path, Reason: reason}
+}
+
+// idFrom reads an id with its JSON type.
+func idFrom(id *outriggerv1.Id, l jsonrpc.Limits) (jsonrpc.ID, bool) {
+	var raw []byte
+	switch k := id.GetKind().(type) {
+	case *outriggerv1.Id_Text:
+		raw = jsonrpc.AppendString(nil, k.Text)
+	case *outriggerv1.Id_Integer:
+		return jsonrpc.IntID(k.Integer), true
+	case *outriggerv1.Id_BigInteger:
+		raw = []byte(k.BigInteger)
+	default:
+		return jsonrpc.ID{}, false
+	}
+	out, err := l.ParseID(raw)
+	if err != nil {
+		return jsonrpc.ID{}, false
+	}
+	return out, true
+}
+
+// idMessage is the way back. The zero id has none.
+func idMessage(id jsonrpc.ID) *outriggerv1.Id {
+	if id.IsZero() {
+		return nil
+	}
+	if text, ok := id.Text(); ok {
+		return &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: text}}
+	}
+	if n, ok := id.Int64(); ok {
+		return &outriggerv1.Id{Kind: &outriggerv1.Id_Integer{Integer: n}}
+	}
+	return &outriggerv1.Id{Kind: &outriggerv1.Id_BigInteger{BigInteger: string(id.Raw())}}
+}
+
+// envelopeFrom turns a reply of the canonical dialect into its Protobuf form.
+// The reply is our own, so it parses.
+func envelopeFrom(reply []byte) *outriggerv1.Envelope {
+	msg := jsonrpc.Parse(reply, jsonrpc.ProfileCanonicalAnyID, jsonrpc.Limits{MaxBytes: len(reply), MaxDepth: replyDepth})
+	if msg.Kind == jsonrpc.KindSuccess {
+		return &outriggerv1.Envelope{Message: &outriggerv1.Envelope_SuccessResponse{SuccessResponse: &outriggerv1.SuccessResponse{
+			Id: idMessage(msg.ID), ResultForm: &outriggerv1.SuccessResponse_ResultJson{ResultJson: msg.Result},
+		}}}
+	}
+	object := &outriggerv1.ErrorObject{}
+	if msg.Error != nil {
+		object.Code, object.Message = int32(msg.Error.Code), msg.Error.Message
+		if msg.Error.Data != nil {
+			object.DataForm = &outriggerv1.ErrorObject_DataJson{DataJson: msg.Error.Data}
+		}
+	}
+	return &outriggerv1.Envelope{Message: &outriggerv1.Envelope_ErrorResponse{ErrorResponse: &outriggerv1.ErrorResponse{
+		Id: idMessage(msg.ID), Error: object,
+	}}}
+}
+
+// replyDepth admits every reply that can be written: what a backend nests, and
+// the few levels of the envelope around it.
+const replyDepth = 1000
+
+// malformed is what is wrong with a free-form payload.
+type malformed struct{ cause *jsonrpc.Fault }
+
+func (m *malformed) fault(path string) *jsonrpc.Fault {
+	f := *m.cause
+	f.Path = path + f.Path
+	return &f
+}
+
+func (m *malformed) at(path string) *errmap.Error {
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+		Path: path + m.cause.Path, Keyword: "json", Message: m.cause.Reason,
+	}))
+}
+
+// freeForm returns the JSON text of a payload that is either bytes or a Struct;
+// nil where neither is set.
+func freeForm(text []byte, people *structpb.Struct, l jsonrpc.Limits) (json.RawMessage, *malformed) {
+	if text != nil {
+		if f := jsonrpc.Check(text, l); f != nil {
+			return nil, &malformed{cause: f}
+		}
+		return trimSpace(text), nil
+	}
+	if people == nil {
+		return nil, nil
+	}
+	out, err := protojson.Marshal(people)
+	if err != nil {
+		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "A Struct holds a number that JSON has no form for."}}
+	}
+	return out, nil
+}
+
+// trimSpace drops JSON white space around a checked value, so that its first
+// byte tells its kind.
+func trimSpace(raw []byte) []byte {
+	for len(raw) > 0 && isSpace(raw[0]) {
+		raw = raw[1:]
+	}
+	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
+		raw = raw[:len(raw)-1]
+	}
+	return raw
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

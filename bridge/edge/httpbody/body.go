@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package httpbody reads the JSON body of an HTTP request under a bound and
+// writes JSON-RPC replies. The two JSON-RPC edges share it, so that the same
+// bad request gets the same answer on both. Its functions are safe for
+// concurrent use.
+package httpbody
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Read returns the body of a POST request. It refuses other methods, other
+// content types than application/json, unknown encodings, and more than limit
+// bytes, counted after decompression, in bounded memory.
+func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, refuse(errmap.MethodNotAllowed, "method", "use POST, not "+r.Method)
+	}
+	if err := checkType(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > int64(limit) {
+		return nil, tooLarge(limit)
+	}
+	body := io.Reader(r.Body)
+	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+	case "gzip":
+		unzip, err := gzip.NewReader(io.LimitReader(r.Body, int64(limit)+1))
+		if err != nil {
+			return nil, refuse(errmap.ParseError, "encoding", "the body is not gzip, as Content-Encoding says")
+		}
+		body = unzip
+	default:
+		return nil, refuse(errmap.UnsupportedMediaType, "encoding", "Content-Encoding is not supported; send plain JSON or gzip")
+	}
+	return readAll(body, r.ContentLength, limit)
+}
+
+// readAll reads at most limit bytes.
+func readAll(body io.Reader, size int64, limit int) ([]byte, *errmap.Error) {
+	// The announced size is a hint only: a caller that announces much and
+	// sends little must not cost memory.
+	const mostAhead = 64 << 10
+	buf := make([]byte, 0, min(max(size+1, 512), mostAhead))
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if len(buf) > limit {
+			return nil, tooLarge(limit)
+		}
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return nil, errmap.Wrap(errmap.ParseError, err)
+		}
+	}
+}
+
+func checkType(h http.Header) *errmap.Error {
+	value := h.Get("Content-Type")
+	if value == "application/json" {
+		return nil
+	}
+	if value == "" {
+		return refuse(errmap.UnsupportedMediaType, "content-type", "Content-Type is missing; send application/json")
+	}
+	kind, params, err := mime.ParseMediaType(value)
+	if err != nil || kind != "application/json" {
+		return refuse(errmap.UnsupportedMediaType, "content-type", "Content-Type is not application/json")
+	}
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return refuse(errmap.UnsupportedMediaType, "content-type", "JSON is UTF-8 (RFC 8259, section 8.1); another charset is not supported")
+	}
+	return nil
+}
+
+func tooLarge(limit int) *errmap.Error {
+	return refuse(errmap.PayloadTooLarge, "size", "the body is larger than "+strconv.Itoa(limit)+" bytes; --max-message-bytes sets the limit")
+}
+
+func refuse(code errmap.Code, keyword, message string) *errmap.Error {
+	return errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: message}))
+}
+
+// Write sends a reply. One without a body is sent as its bare status.
+func Write(w http.ResponseWriter, reply bridge.Reply) {
+	h := w.Header()
+	if reply.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(reply.RetryAfter))
+	}
+	if reply.Challenge != "" {
+		h.Set("WWW-Authenticate", reply.Challenge)
+	}
+	if reply.Body == nil {
+		w.WriteHeader(reply.Status)
+		return
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(reply.Body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(reply.Status)
+	// A caller that has gone away is not an error here: its request has ended.
+	_, _ = w.Write(reply.Body)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package httpguard keeps web pages away from listeners that they have no
+// business with. It stands before every HTTP listener of the sidecar, the admin
+// listener included, and checks two headers on every path: Host, on loopback
+// listeners, so that a name that was rebound to 127.0.0.1 does not reach them;
+// and Origin, on all listeners. It also answers CORS preflights for origins
+// that are allowed. A Guard is immutable and safe for concurrent use.
+package httpguard
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Options configure a Guard.
+type Options struct {
+	// Loopback is set where the listener is bound to a loopback address or a
+	// Unix socket; only then Host is checked.
+	Loopback bool
+	// AllowedHosts are further host names ("sidecar.test" or
+	// "sidecar.test:8080"; without a port any port) that Host may hold.
+	AllowedHosts []string
+	// AllowedOrigins are origins ("https://console.example") that web pages may
+	// call from, or "*" for any.
+	AllowedOrigins []string
+}
+
+// Guard checks requests before any handler sees them. Make one with [New].
+type Guard struct {
+	loopback  bool
+	hosts     map[string]bool
+	origins   map[string]bool
+	anyOrigin bool
+}
+
+// New checks the options and returns a Guard.
+func New(o Options) (*Guard, error) {
+	g := &Guard{loopback: o.Loopback, hosts: map[string]bool{}, origins: map[string]bool{}}
+	for _, h := range o.AllowedHosts {
+		if h == "" || strings.ContainsAny(h, "/ @*") {
+			return nil, fmt.Errorf("allowed host %q: want a host name with or without a port", h)
+		}
+		g.hosts[strings.ToLower(h)] = true
+	}
+	for _, origin := range o.AllowedOrigins {
+		if origin == "*" {
+			g.anyOrigin = true
+			continue
+		}
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+			return nil, fmt.Errorf("allowed origin %q: want scheme://host or scheme://host:port without a path, or *", origin)
+		}
+		g.origins[strings.ToLower(origin)] = true
+	}
+	return g, nil
+}
+
+// Wrap returns a handler that lets through what the guard allows and answers
+// the rest with 403.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.loopback && !g.hostAllowed(r.Host) {
+			forbid(w, "Host "+bounded(r.Host)+" is not this listener; --allowed-hosts admits more names")
+			return
+		}
+		origins := r.Header.Values("Origin")
+		if len(origins) == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if len(origins) > 1 || !g.originAllowed(origins[0], r.Host) {
+			forbid(w, "Origin "+bounded(strings.Join(origins, ", "))+" may not call this listener; --allowed-origins admits more")
+			return
+		}
+		allowCORS(w.Header(), origins[0])
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			preflight(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostAllowed holds for the names of a loopback address and for those that the
+// operator added. The port is not compared for loopback names, because port
+// forwarding changes it.
+func (g *Guard) hostAllowed(host string) bool {
+	host = strings.ToLower(host)
+	name := hostname(host)
+	if g.hosts[host] || g.hosts[name] {
+		return true
+	}
+	if name == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.IsLoopback()
+}
+
+// originAllowed holds for origins that the operator added, and for the
+// listener's own one where the Host that says so can be trusted: on a loopback
+// listener Host was checked, elsewhere it must be one of the allowed hosts.
+func (g *Guard) originAllowed(origin, host string) bool {
+	origin = strings.ToLower(origin)
+	if g.anyOrigin && origin != "null" || g.origins[origin] {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.User != nil {
+		return false
+	}
+	host = strings.ToLower(host)
+	if u.Host != host {
+		return false
+	}
+	return g.loopback || g.hosts[host] || g.hosts[hostname(host)]
+}
+
+// hostname drops the port and the brackets of an IPv6 address.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// forbid answers as the canonical table says. The message has no id, because
+// nothing of the body was read.
+func forbid(w http.ResponseWriter, reason string) {
+	shown := errmap.New(errmap.OriginForbidden, errmap.WithViolations(errmap.Violation{Keyword: "origin", Message: reason})).JSONRPC(errmap.About{})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(shown.HTTPStatus)
+	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
+}
+
+// allowCORS says that the page may read the answer.
+func allowCORS(h http.Header, origin string) {
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, Retry-After, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
+}
+
+// preflight answers an OPTIONS request with every header that MCP, Connect and
+// gRPC-Web clients send.
+func preflight(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "+
+		"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, "+
+		"Connect-Protocol-Version, Connect-Timeout-Ms, Grpc-Timeout, X-Grpc-Web, X-User-Agent")
+	h.Set("Access-Control-Max-Age", "7200") // two hours, the most that browsers keep
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// bounded keeps a header value short enough for an error message.
+func bounded(s string) string {
+	const most = 128
+	if len(s) > most {
+		s = s[:most]
+	}
+	return fmt.Sprintf("%q", s)
+}

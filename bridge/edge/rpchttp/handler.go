@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rpchttp is the edge of the canonical dialect over HTTP: POST /rpc
+// with one JSON-RPC 2.0 message or a batch of them. It frames and nothing else;
+// methods, errors and statuses are the bridge's. A Handler is safe for
+// concurrent use.
+package rpchttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Path is where the edge is mounted.
+const Path = "/rpc"
+
+// Options configure a Handler. Zero fields take their defaults.
+type Options struct {
+	Limits jsonrpc.Limits
+	// MaxBatch is the most entries of one batch. It bounds the concurrency that
+	// one request can ask for.
+	MaxBatch int
+	// AnyID admits integers as ids beside strings.
+	AnyID bool
+}
+
+// Handler serves the canonical dialect. Make one with [New].
+type Handler struct {
+	bridge  *bridge.Bridge
+	opts    Options
+	profile jsonrpc.Profile
+}
+
+// New returns a handler in front of b.
+func New(b *bridge.Bridge, o Options) *Handler {
+	o.Limits = o.Limits.WithDefaults()
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = jsonrpc.DefaultMaxBatch
+	}
+	h := &Handler{bridge: b, opts: o, profile: jsonrpc.ProfileCanonical}
+	if o.AnyID {
+		h.profile = jsonrpc.ProfileCanonicalAnyID
+	}
+	return h
+}
+
+// ServeHTTP answers one message or one batch. The request's own context is the
+// caller's: when the connection goes away, what it asked for is cancelled.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
+	if err != nil {
+		httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r.Header), err))
+		return
+	}
+	origin := h.bridge.Flights().NewOrigin()
+	if jsonrpc.IsBatch(body) {
+		h.batch(w, r, origin, body)
+		return
+	}
+	msg := jsonrpc.Parse(body, h.profile, h.opts.Limits)
+	httpbody.Write(w, h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r.Header)))
+}
+
+func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, header http.Header) *bridge.Inbound {
+	return &bridge.Inbound{
+		Dialect: bridge.DialectCanonical, Origin: origin, Message: msg,
+		Header: header, Transport: "http", Route: Path,
+	}
+}
+
+// batch answers an array: 200 and the replies in the order of the requests,
+// notifications left out, or 202 where there were only notifications.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate.Origin, body []byte) {
+	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.opts.Limits)
+	if err != nil {
+		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r.Header), batchError(err, h.opts.MaxBatch)))
+		return
+	}
+	replies := h.runAll(r.Context(), origin, entries, r.Header)
+	out := []byte{'['}
+	for _, reply := range replies {
+		if reply.Body == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, reply.Body...)
+	}
+	if len(out) == 1 {
+		httpbody.Write(w, bridge.Reply{Status: http.StatusAccepted})
+		return
+	}
+	httpbody.Write(w, bridge.Reply{Status: http.StatusOK, Body: append(out, ']')})
+}
+
+// runAll registers the entries in their order, so that of two equal ids the
+// second is refused, and then runs them concurrently.
+func (h *Handler) runAll(ctx context.Context, origin correlate.Origin, entries []json.RawMessage, header http.Header) []bridge.Reply {
+	flights := make([]func() bridge.Reply, len(entries))
+	for i, entry := range entries {
+		msg := jsonrpc.Parse(entry, h.profile, h.opts.Limits)
+		flights[i] = h.bridge.BeginMessage(ctx, h.inbound(origin, &msg, header))
+	}
+	replies := make([]bridge.Reply, len(entries))
+	var running sync.WaitGroup
+	for i, run := range flights {
+		running.Go(func() { replies[i] = run() })
+	}
+	running.Wait()
+	return replies
+}
+
+// batchError turns what is wrong with a batch as a whole into its canonical
+// form.
+func batchError(err error, most int) *errmap.Error {
+	var fault *jsonrpc.Fault
+	switch {
+	case errors.As(err, &fault):
+		return bridge.FaultError(fault)
+	case errors.Is(err, jsonrpc.ErrBatchTooLarge):
+		return errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
+			Keyword: "maxItems", Message: "the batch has more than " + strconv.Itoa(most) + " entries; send it in parts",
+		}))
+	}
+	return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Keyword: "minItems", Message: "the batch is empty; an array must hold at least one message",
+	}))
+}

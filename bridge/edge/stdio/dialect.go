@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stdio
+
+import (
+	"fmt"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Mode says which dialects a conversation may use.
+type Mode uint8
+
+// The modes. ModeAuto is the zero value: every message may be of any dialect.
+const (
+	ModeAuto Mode = iota
+	ModeMCP
+	ModeCanonical
+)
+
+// ParseMode reads "auto", "mcp" or "canonical".
+func ParseMode(s string) (Mode, error) {
+	switch s {
+	case "auto":
+		return ModeAuto, nil
+	case "mcp":
+		return ModeMCP, nil
+	case "canonical":
+		return ModeCanonical, nil
+	}
+	return ModeAuto, fmt.Errorf("dialect %q: want auto, mcp or canonical", s)
+}
+
+// dialect tells a message's dialect and remembers what changes later ones: a
+// message whose _meta names a revision that is not legacy is modern; initialize
+// makes all later messages without such a _meta legacy until the end;
+// everything else is canonical, or, where only MCP may be spoken, an error.
+func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
+	if s.opts.Mode == ModeCanonical {
+		return bridge.DialectCanonical, nil
+	}
+	if bridge.ClaimsModern(e.Params()) {
+		return bridge.DialectModern, nil
+	}
+	if e.Method() == "initialize" {
+		s.legacy = true
+	}
+	if s.legacy {
+		return bridge.DialectLegacy, nil
+	}
+	if s.opts.Mode == ModeAuto {
+		return bridge.DialectCanonical, nil
+	}
+	return bridge.DialectLegacy, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Path: "/params/_meta", Keyword: "required",
+		Message: "open with initialize, or name a protocol version in params._meta",
+	}))
+}
+
+// fallback is the dialect in which a line is answered that cannot be read at
+// all.
+func (s *session) fallback() bridge.Dialect {
+	if s.legacy || s.opts.Mode == ModeMCP {
+		return bridge.DialectLegacy
+	}
+	return bridge.DialectCanonical
+}
+
+// profile is the set of envelope rules of a dialect.
+func (s *session) profile(d bridge.Dialect) jsonrpc.Profile {
+	switch {
+	case d != bridge.DialectCanonical:
+		return jsonrpc.ProfileMCP
+	case s.opts.AnyID:
+		return jsonrpc.ProfileCanonicalAnyID
+	}
+	return jsonrpc.ProfileCanonical
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// era is what one JSON-RPC dialect adds to the neutral pipeline: which methods
+// exist, what every request must carry, and how results and errors look. Each
+// stands in a file of its own and is frozen when the bridge is made.
+type era struct {
+	methods map[string]method
+	// admit checks what every request of the era must carry, before its method
+	// is looked up.
+	admit func(in *Inbound) *errmap.Error
+	// matchHeaders checks headers against the params that were read.
+	matchHeaders func(in *Inbound, req *Request) *errmap.Error
+	// unknownMethod is the error for a method that the era does not have.
+	unknownMethod func(name string) *errmap.Error
+	// fail writes an error.
+	fail func(b *Bridge, call *exchange, err *errmap.Error) Reply
+}
+
+// method is one row of an era's method table.
+type method struct {
+	op Op
+	// read checks the params and turns them into facts of the request.
+	read func(call *exchange) *errmap.Error
+	// write renders the result member of the reply.
+	write func(b *Bridge, call *exchange) ([]byte, *errmap.Error)
+}
+
+// exchange is one request and its answer inside a dialect.
+type exchange struct {
+	in   *Inbound
+	req  *Request
+	resp *Response
+	// messageForm marks a canonical call in the form {"tool_name", ...}, which
+	// is answered in kind.
+	messageForm bool
+}
+
+// era returns the rules of a dialect.
+func (b *Bridge) era(d Dialect) *era {
+	switch d {
+	case DialectModern:
+		return b.modern
+	case DialectLegacy:
+		return b.legacy
+	default:
+		return b.canonical
+	}
+}
+
+// methodNotFound is the unknownMethod of every era.
+func methodNotFound(name string) *errmap.Error {
+	return because(errmap.MethodNotFound, quoteBounded(name))
+}
+
+// admitAll is for eras that ask nothing of a request as such.
+func admitAll(*Inbound) *errmap.Error { return nil }
+
+// ignoreHeaders is for eras in which no header repeats a parameter.
+func ignoreHeaders(*Inbound, *Request) *errmap.Error { return nil }
+
+// about says what an error is the answer to.
+func (call *exchange) about() errmap.About {
+	var about errmap.About
+	if call.resp != nil {
+		about = call.resp.About(call.in.Message.ID.Raw())
+	}
+	about.RequestID = call.in.Message.ID.Raw()
+	about.ToolCall = call.req.Op == OpCall
+	return about
+}
+
+// replyFrom carries over what an error says to HTTP.
+func replyFrom(shown errmap.Reply, body []byte) Reply {
+	return Reply{Status: shown.HTTPStatus, RetryAfter: shown.RetryAfter, Challenge: shown.Challenge, Body: body}
+}

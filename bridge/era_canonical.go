@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// newCanonical returns the canonical dialect: plain JSON-RPC 2.0 in which every
+// error has its number and HTTP status from the canonical table, and a tool is
+// shown with its canonical, dotted name.
+func newCanonical() *era {
+	return &era{
+		methods: map[string]method{
+			"tools/list":      {op: OpList, read: readNothing, write: writeCanonicalList},
+			"tools/get":       {op: OpGet, read: readCanonicalGet, write: writeCanonicalTool},
+			"tools/call":      {op: OpCall, read: readCanonicalCall, write: writeCanonicalResult},
+			"server/describe": {op: OpServer, read: readNothing, write: writeDescription},
+			"ping":            {op: OpPing, read: readNothing, write: writeEmpty},
+		},
+		admit:         admitAll,
+		matchHeaders:  ignoreHeaders,
+		unknownMethod: methodNotFound,
+		fail:          failCanonical,
+	}
+}
+
+// readNothing is for methods without parameters; _meta is always allowed.
+func readNothing(call *exchange) *errmap.Error {
+	return onlyMembers(call.in.Message.Params, "_meta")
+}
+
+func readCanonicalGet(call *exchange) *errmap.Error {
+	params := call.in.Message.Params
+	if err := onlyMembers(params, "name", "version", "_meta"); err != nil {
+		return err
+	}
+	return readToolName(call, "name")
+}
+
+// readCanonicalCall reads either form of a call: {"name", "arguments"?,
+// "version"?, "_meta"?} or the message form {"tool_name", "arguments"}.
+func readCanonicalCall(call *exchange) *errmap.Error {
+	params := call.in.Message.Params
+	if _, ok := jsonrpc.Lookup(params, "tool_name"); ok {
+		return readMessageForm(call)
+	}
+	if err := onlyMembers(params, "name", "arguments", "version", "_meta"); err != nil {
+		return err
+	}
+	if err := readToolName(call, "name"); err != nil {
+		return err
+	}
+	var err *errmap.Error
+	call.req.Arguments, err = argumentsParam(params)
+	return err
+}
+
+// readMessageForm reads {"tool_name", "arguments"}: both required, nothing
+// else, canonical names only.
+func readMessageForm(call *exchange) *errmap.Error {
+	call.messageForm = true
+	call.req.CanonicalName = true
+	params := call.in.Message.Params
+	if err := onlyMembers(params, "tool_name", "arguments"); err != nil {
+		return err
+	}
+	if err := readToolName(call, "tool_name"); err != nil {
+		return err
+	}
+	raw, ok := jsonrpc.Lookup(params, "arguments")
+	if !ok {
+		return invalidParams("arguments", "required", "arguments is missing")
+	}
+	if raw[0] != '{' {
+		return invalidParams("arguments", "type", "arguments is %s, want an object", jsonKind(raw))
+	}
+	call.req.Arguments = Payload{Bytes: raw}
+	return nil
+}
+
+// readToolName reads the tool's name and, where there is one, the version that
+// the caller wants.
+func readToolName(call *exchange, member string) (err *errmap.Error) {
+	params := call.in.Message.Params
+	if call.req.Tool, err = textParam(params, member); err != nil {
+		return err
+	}
+	if _, ok := jsonrpc.Lookup(params, "version"); !ok {
+		return nil
+	}
+	if call.req.Version, err = textParam(params, "version"); err != nil {
+		return err
+	}
+	if _, ok := parseConstraint(call.req.Version); !ok {
+		return invalidParams("version", "pattern", "%s is no version constraint: want one like 1.2.3, ^1.2 or \">=1.4 <2\"", quoteBounded(call.req.Version))
+	}
+	return nil
+}
+
+// writeCanonicalResult renders the result of a call in the form it was made.
+func writeCanonicalResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	result := call.resp.Result.Bytes
+	if call.messageForm {
+		dst := make([]byte, 0, len(result)+80)
+		dst = append(dst, `{"status":"success","data":`...)
+		dst = append(dst, result...)
+		return append(dst, `,"error":null,"explanation":null}`...), nil
+	}
+	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
+	dst = append(dst, `,"structuredContent":`...)
+	dst = append(dst, result...)
+	return append(dst, `,"isError":false}`...), nil
+}
+
+// failCanonical writes an error. What the tool itself answered as a failure is
+// a result; what the sidecar found wrong is a JSON-RPC error, or, in the
+// message form, a result with a failure status and the table's HTTP status.
+func failCanonical(_ *Bridge, call *exchange, err *errmap.Error) Reply {
+	id, about := call.in.Message.ID, call.about()
+	shown := err.JSONRPC(about)
+	reply := replyFrom(shown, nil)
+	if err.FromTool() {
+		reply.Status = http.StatusOK
+	}
+	switch {
+	case call.messageForm:
+		reply.Body = jsonrpc.AppendResult(nil, id, appendMessageFailure(nil, err, about))
+	case err.FromTool():
+		reply.Body = jsonrpc.AppendResult(nil, id, appendToolError(nil, err.ModelText(about), shown.Data))
+	default:
+		reply.Body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, shown.Data)
+	}
+	return reply
+}
+
+// appendMessageFailure appends the failure of a call in message form.
+func appendMessageFailure(dst []byte, err *errmap.Error, about errmap.About) []byte {
+	dst = append(dst, `{"status":"failure","data":null,"error":`...)
+	dst = err.AppendDetail(dst, about)
+	dst = append(dst, `,"explanation":`...)
+	dst = jsonrpc.AppendString(dst, err.ModelText(about))
+	return append(dst, '}')
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Names of the HTTP headers that repeat facts of the body (MCP 2026-07-28,
+// Streamable HTTP).
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// metaCapabilitiesKey is the other member that every modern request's _meta
+// must have.
+const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// newModern returns MCP 2026-07-28: stateless, every request carries its
+// protocol revision and capabilities, and on HTTP the headers repeat them.
+func newModern() *era {
+	return &era{
+		methods: map[string]method{
+			"server/discover": {op: OpList, read: readAnything, write: writeDiscover},
+			"tools/list":      {op: OpList, read: readFirstPage, write: writeModernList},
+			"tools/call":      {op: OpCall, read: readMCPCall, write: writeModernResult},
+		},
+		admit:         admitModern,
+		matchHeaders:  matchModernName,
+		unknownMethod: methodNotFound,
+		fail:          failModern,
+	}
+}
+
+// admitModern checks what every request must carry, in the order that lets a
+// client tell the faults apart: the _meta members, the version header, the
+// version itself, the method header.
+func admitModern(in *Inbound) *errmap.Error {
+	if err := requireMeta(in.Message); err != nil {
+		return err
+	}
+	version, _ := MetaVersion(in.Message.Params)
+	if in.Header != nil {
+		if err := matchHeader(in.Header, headerVersion, version); err != nil {
+			return err
+		}
+	}
+	if version != VersionModern {
+		return errmap.UnsupportedVersion(version, Versions())
+	}
+	if in.Header != nil {
+		return matchHeader(in.Header, headerMethod, in.Message.Method)
+	}
+	return nil
+}
+
+// requireMeta names every required member of _meta that is missing or has the
+// wrong type, in one error.
+func requireMeta(msg *jsonrpc.Message) *errmap.Error {
+	meta, _ := jsonrpc.Lookup(msg.Params, "_meta")
+	err := errmap.New(errmap.InvalidParams, errmap.MissingMeta())
+	lack := func(key, keyword, message string) {
+		err.Violations = append(err.Violations, errmap.Violation{
+			Path: "/params/_meta/" + jsonPointerToken(key), Keyword: keyword, Message: message,
+		})
+	}
+	if raw, ok := jsonrpc.Lookup(meta, metaVersionKey); !ok {
+		lack(metaVersionKey, "required", "params._meta lacks "+metaVersionKey)
+	} else if _, ok := jsonrpc.Text(raw); !ok {
+		lack(metaVersionKey, "type", metaVersionKey+" is "+jsonKind(raw)+", want a string")
+	}
+	if raw, ok := jsonrpc.Lookup(meta, metaCapabilitiesKey); !ok {
+		lack(metaCapabilitiesKey, "required", "params._meta lacks "+metaCapabilitiesKey)
+	} else if raw[0] != '{' {
+		lack(metaCapabilitiesKey, "type", metaCapabilitiesKey+" is "+jsonKind(raw)+", want an object")
+	}
+	if err.Violations == nil {
+		return nil
+	}
+	err.Message = "Invalid params: " + err.Violations[0].Message
+	return err
+}
+
+// matchHeader checks that a header is there, once, and equal to the body.
+func matchHeader(h http.Header, name, want string) *errmap.Error {
+	got, err := singleHeader(h, name)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return headerMismatch("%s is %s, the body has %s", name, quoteBounded(got), quoteBounded(want))
+	}
+	return nil
+}
+
+// singleHeader returns a header's value without surrounding white space.
+// Repeated lines are admitted where they say the same.
+func singleHeader(h http.Header, name string) (string, *errmap.Error) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", headerMismatch("header %s is missing", name)
+	}
+	value := strings.Trim(values[0], " \t")
+	for _, other := range values[1:] {
+		if strings.Trim(other, " \t") != value {
+			return "", headerMismatch("header %s is repeated with different values", name)
+		}
+	}
+	for i := range len(value) {
+		if c := value[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return "", headerMismatch("header %s holds a byte outside visible ASCII; such values are sent as =?base64?...?=", name)
+		}
+	}
+	return value, nil
+}
+
+// matchModernName checks Mcp-Name against the name in the body. The header may
+// be encoded, so it is decoded before the comparison.
+func matchModernName(in *Inbound, req *Request) *errmap.Error {
+	if in.Header == nil || req.Op != OpCall {
+		return nil
+	}
+	value, err := singleHeader(in.Header, headerName)
+	if err != nil {
+		return err
+	}
+	name, ok := decodeSentinel(value)
+	if !ok {
+		return headerMismatch("header %s is no valid =?base64?...?= value", headerName)
+	}
+	if name != req.Tool {
+		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(req.Tool))
+	}
+	return nil
+}
+
+// decodeSentinel reads a header value that may be wrapped as =?base64?...?=.
+// Anything without the exact prefix and suffix is literal; inside them the
+// alphabet and the padding are standard and the bytes are UTF-8 (MCP
+// 2026-07-28, header encoding).
+func decodeSentinel(value string) (string, bool) {
+	const prefix, suffix = "=?base64?", "?="
+	if len(value) < len(prefix)+len(suffix) || !strings.HasPrefix(value, prefix) || !strings.HasSuffix(value, suffix) {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(value[len(prefix) : len(value)-len(suffix)])
+	if err != nil || !utf8.Valid(decoded) {
+		return "", false
+	}
+	return string(decoded), true
+}
+
+// readAnything accepts any params: MCP asks servers to tolerate unknown
+// members.
+func readAnything(*exchange) *errmap.Error { return nil }
+
+// readFirstPage is for lists that fit on one page: no cursor was ever handed
+// out, so none is valid.
+func readFirstPage(call *exchange) *errmap.Error {
+	if _, ok := jsonrpc.Lookup(call.in.Message.Params, "cursor"); ok {
+		return invalidParams("cursor", "cursor", "this cursor was not handed out here; start again without one")
+	}
+	return nil
+}
+
+// readMCPCall reads {"name", "arguments"?}, in which unknown members are
+// tolerated.
+func readMCPCall(call *exchange) (err *errmap.Error) {
+	params := call.in.Message.Params
+	if call.req.Tool, err = textParam(params, "name"); err != nil {
+		return err
+	}
+	call.req.Arguments, err = argumentsParam(params)
+	return err
+}
+
+// writeModernResult renders a tool result.
+func writeModernResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	result := call.resp.Result.Bytes
+	dst := appendContent(make([]byte, 0, 3*len(result)+256), result)
+	dst = append(dst, `,"structuredContent":`...)
+	dst = append(dst, result...)
+	dst = append(dst, `,"isError":false`...)
+	return append(dst, b.modernTail...), nil
+}
+
+// failModern writes an error: what the revision defines as a protocol error
+// stays one; what concerns one tool call becomes a result with isError.
+func failModern(b *Bridge, call *exchange, err *errmap.Error) Reply {
+	id := call.in.Message.ID
+	shown := err.MCP(errmap.Modern, call.about())
+	switch shown.Form {
+	case errmap.ToolResult:
+		return replyFrom(shown, jsonrpc.AppendResult(nil, id, b.appendModernToolError(shown.Text, shown.Data)))
+	case errmap.Silent:
+		return Reply{Status: shown.HTTPStatus}
+	}
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
+}
+
+// appendModernToolError is appendToolError with what every modern result
+// carries.
+func (b *Bridge) appendModernToolError(text string, data []byte) []byte {
+	dst := openToolError(nil, text)
+	dst = append(dst, `,"resultType":"complete","_meta":{"`+errmap.MetaKey+`":`...)
+	dst = append(dst, data...)
+	dst = append(dst, ',')
+	dst = b.appendServerMeta(dst)
+	return append(dst, `}}`...)
+}

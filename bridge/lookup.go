@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// nearestNames is how many similar tool names an unknown one is answered with:
+// enough to correct a slip, too few to page through.
+const nearestNames = 3
+
+// catalog returns the current snapshot, waiting a bounded time for the first.
+func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	if cat := b.catalogs.Current(); cat != nil {
+		return cat, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, b.opts.CatalogWait)
+	defer cancel()
+	cat, err := b.catalogs.Wait(wait)
+	if err == nil {
+		return cat, nil
+	}
+	if ctx.Err() != nil {
+		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	e := unavailable("the tool catalog has not been loaded yet; " + err.Error())
+	return nil, e
+}
+
+// lookup finds the tool that a request names. A hidden tool is the same as an
+// unknown one, and so is a version that no tool of that name has.
+func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if req.Procedure != "" {
+		if tool, ok := cat.ByProcedure(req.Procedure); ok && !tool.Hidden {
+			return tool, nil
+		}
+		return nil, errmap.UnknownTool(req.Procedure)
+	}
+	tool, ok := cat.Lookup(req.Tool)
+	if !ok || tool.Hidden || (req.CanonicalName && tool.Name != req.Tool) {
+		return nil, errmap.UnknownTool(req.Tool, cat.Nearest(req.Tool, nearestNames)...)
+	}
+	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
+		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
+			Path: "/params/version", Keyword: "version", Message: "the version that exists is " + tool.Version,
+		}))
+	}
+	return tool, nil
+}
+
+// list returns the snapshot that a listing is rendered from.
+func (b *Bridge) list(ctx context.Context) *Response {
+	cat, err := b.catalog(ctx)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	return &Response{Catalog: cat}
+}
+
+// get returns one tool and its snapshot.
+func (b *Bridge) get(ctx context.Context, req *Request) *Response {
+	cat, err := b.catalog(ctx)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	tool, err := lookup(cat, req)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	return &Response{Catalog: cat, Tool: tool}
+}

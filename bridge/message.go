@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Inbound is one JSON-RPC message as an edge read it.
+type Inbound struct {
+	Dialect Dialect
+	// Origin is the scope of the message's id.
+	Origin  correlate.Origin
+	Message *jsonrpc.Message
+	// Header holds the HTTP headers. Nil where the transport has none (stdio),
+	// and then no rule about headers applies.
+	Header http.Header
+	// Transport and Route say where the message came in, for logs.
+	Transport, Route string
+}
+
+// Reply is the answer to one JSON-RPC message.
+type Reply struct {
+	// Body is one JSON-RPC message, compact and on one line; nil where nothing
+	// may be sent (a notification, a cancelled request).
+	Body []byte
+	// Status is the HTTP status that goes with it.
+	Status int
+	// RetryAfter, where positive, is the value of a Retry-After header in
+	// seconds.
+	RetryAfter int
+	// Challenge, where not empty, is the value of a WWW-Authenticate header.
+	Challenge string
+}
+
+// HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
+// are answered too; a notification never runs a tool. The reply's Body is owned
+// by the caller. It is safe for concurrent use and returns when the request has
+// ended.
+func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
+	return b.BeginMessage(ctx, in)()
+}
+
+// BeginMessage does what has to happen in reading order: it checks the message,
+// registers a request, and carries out a cancellation. The function that it
+// returns does the rest and must be called exactly once, on any goroutine.
+func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() Reply {
+	msg := in.Message
+	switch {
+	case msg.Fault != nil:
+		return ready(b.refuse(in, FaultError(msg.Fault)))
+	case msg.Kind == jsonrpc.KindRequest:
+		return b.request(ctx, in)
+	case msg.Kind == jsonrpc.KindNotification:
+		return ready(b.notification(in))
+	}
+	return ready(b.refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
+	}))))
+}
+
+func ready(r Reply) func() Reply { return func() Reply { return r } }
+
+// request finds the method in the era's table and reads its params; what it
+// returns runs the request and writes the reply.
+func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
+	era := b.era(in.Dialect)
+	if err := era.admit(in); err != nil {
+		return ready(b.refuse(in, err))
+	}
+	method, ok := era.methods[in.Message.Method]
+	if !ok {
+		return ready(b.refuse(in, era.unknownMethod(in.Message.Method)))
+	}
+	call := &exchange{in: in, req: &Request{
+		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
+		Transport: in.Transport, Route: in.Route,
+	}}
+	if err := method.read(call); err != nil {
+		return ready(b.refuseCall(call, err))
+	}
+	if err := era.matchHeaders(in, call.req); err != nil {
+		return ready(b.refuseCall(call, err))
+	}
+	call.req.Header = withTraceContext(in.Header, in.Message.Params)
+	flight := b.Begin(ctx, call.req)
+	return func() Reply { return b.answer(era, method, call, flight.Run()) }
+}
+
+// answer writes a response in the era's words.
+func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) Reply {
+	if resp.Silent {
+		return Reply{Status: statusClientClosed}
+	}
+	call.resp = resp
+	if resp.Err != nil {
+		return era.fail(b, call, resp.Err)
+	}
+	result, err := method.write(b, call)
+	if err != nil {
+		return era.fail(b, call, err)
+	}
+	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendResult(nil, call.in.Message.ID, result)}
+}
+
+// statusClientClosed is what a cancelled request is logged with; nothing is
+// sent (the number is the one of the canonical table for CANCELLED).
+const statusClientClosed = 499
+
+// refuse answers a message that never became a request.
+func (b *Bridge) refuse(in *Inbound, err *errmap.Error) Reply {
+	return b.refuseCall(&exchange{in: in, req: &Request{}}, err)
+}
+
+// refuseCall answers a request whose params or headers do not fit.
+func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
+	in := call.in
+	b.log.Info("message refused", zap.String("transport", in.Transport), zap.String("route", in.Route),
+		zap.String("request_id", in.Message.ID.String()), zap.String("code", string(err.Code)), zap.NamedError("cause", err))
+	return b.era(in.Dialect).fail(b, call, err)
+}
+
+// Refuse answers a message with a canonical error in its dialect. Edges use it
+// for what they find wrong themselves, before there is a message to handle.
+func (b *Bridge) Refuse(in *Inbound, err *errmap.Error) Reply {
+	if in.Message == nil {
+		in.Message = &jsonrpc.Message{}
+	}
+	return b.refuse(in, err)
+}
+
+// notification takes a message that wants no answer. The only ones that do
+// anything are cancellations, which go by their requestId to whichever call of
+// the same origin is in flight, whatever dialect that call came in.
+func (b *Bridge) notification(in *Inbound) Reply {
+	if in.Message.Method == "notifications/cancelled" {
+		b.cancelled(in)
+	}
+	return Reply{Status: http.StatusAccepted}
+}
+
+// cancelled ignores what it cannot match, because a cancellation may cross the
+// answer on its way (MCP, cancellation).
+func (b *Bridge) cancelled(in *Inbound) {
+	raw, ok := jsonrpc.Lookup(in.Message.Params, "requestId")
+	if !ok {
+		return
+	}
+	id, err := jsonrpc.ParseID(raw)
+	if err != nil {
+		return
+	}
+	b.flights.Cancel(in.Origin, id, "cancelled by the caller")
+}
+
+// FaultError is the canonical form of what the parser found.
+func FaultError(f *jsonrpc.Fault) *errmap.Error {
+	code := errmap.InvalidEnvelope
+	switch f.Code {
+	case jsonrpc.FaultParse:
+		code = errmap.ParseError
+	case jsonrpc.FaultTooLarge:
+		code = errmap.PayloadTooLarge
+	}
+	return errmap.New(code, errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
+}
+
+// withTraceContext adds the W3C trace context that a message's _meta carries
+// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
+// then looks at. The message's own word goes before the connection's.
+func withTraceContext(h http.Header, params []byte) http.Header {
+	meta, ok := jsonrpc.Lookup(params, "_meta")
+	if !ok {
+		return h
+	}
+	var out http.Header
+	for _, key := range [...]string{"traceparent", "tracestate", "baggage"} {
+		raw, ok := jsonrpc.Lookup(meta, key)
+		if !ok {
+			continue
+		}
+		value, ok := jsonrpc.Text(raw)
+		if !ok || !isFieldValue(value) {
+			continue
+		}
+		if out == nil {
+			out = h.Clone()
+			if out == nil {
+				out = make(http.Header, 1)
+			}
+		}
+		out.Set(key, value)
+	}
+	if out == nil {
+		return h
+	}
+	return out
+}
+
+// isFieldValue keeps header injection out: visible ASCII, space and tab only
+// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E).
+func isFieldValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return false
+		}
+	}
+	return s != ""
+}

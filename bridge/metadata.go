@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// MetadataRules are the allow-lists for headers that cross the sidecar. Names
+// are compared in lower case; a "*" in a pattern matches any run of characters.
+// Make them with [NewMetadataRules]; the zero value lets nothing through.
+type MetadataRules struct {
+	in, out []string
+}
+
+// DefaultInbound is what reaches the backend where nothing else is configured:
+// W3C trace context and the request id that gateways add.
+func DefaultInbound() []string {
+	return []string{"traceparent", "tracestate", "baggage", "x-request-id"}
+}
+
+// DefaultOutbound is what reaches the caller where nothing else is configured.
+func DefaultOutbound() []string { return []string{"x-request-id"} }
+
+// NewMetadataRules checks and prepares the two allow-lists: inbound from the
+// caller to the backend, outbound from the backend to the caller. A pattern that
+// names something which may never cross is an error: credentials of a caller are
+// meant for the sidecar alone, and protocol headers belong to one hop.
+func NewMetadataRules(inbound, outbound []string) (MetadataRules, error) {
+	in, err := metadataPatterns(inbound)
+	if err != nil {
+		return MetadataRules{}, fmt.Errorf("inbound metadata: %w", err)
+	}
+	out, err := metadataPatterns(outbound)
+	if err != nil {
+		return MetadataRules{}, fmt.Errorf("outbound metadata: %w", err)
+	}
+	return MetadataRules{in: in, out: out}, nil
+}
+
+func metadataPatterns(patterns []string) ([]string, error) {
+	out := make([]string, 0, len(patterns))
+	for _, p := range patterns {
+		p = strings.ToLower(strings.TrimSpace(p))
+		if p == "" || strings.ContainsAny(p, "[]?\\ \t:/") {
+			return nil, fmt.Errorf("pattern %q: want a header name in which * stands for any characters", p)
+		}
+		if !strings.Contains(p, "*") && neverCrosses(p) {
+			return nil, fmt.Errorf("header %q never crosses the sidecar: it belongs to one hop or is a credential", p)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// neverCrosses holds for headers that no allow-list opens: credentials (a
+// caller's token must not reach the backend, MCP authorization), hop-by-hop
+// headers (RFC 9110, section 7.6.1) and what the two protocols say themselves.
+func neverCrosses(name string) bool {
+	switch name {
+	case "authorization", "cookie", "set-cookie", "www-authenticate", "host", "connection", "keep-alive", "te", "trailer",
+		"transfer-encoding", "upgrade", "origin", "accept", "accept-encoding", "date", "server", "user-agent", "forwarded":
+		return true
+	}
+	for _, prefix := range []string{"proxy-", "content-", "grpc-", "connect-", "mcp-", "sec-", "access-control-", ":"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// inbound returns what of a caller's headers goes on to the backend.
+func (r MetadataRules) inbound(h http.Header) http.Header { return admitted(h, r.in) }
+
+// outbound returns what of the backend's metadata goes back to the caller.
+func (r MetadataRules) outbound(h http.Header) http.Header { return admitted(h, r.out) }
+
+func admitted(h http.Header, patterns []string) http.Header {
+	if len(h) == 0 || len(patterns) == 0 {
+		return nil
+	}
+	var out http.Header
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		if neverCrosses(lower) || !matchesAny(lower, patterns) {
+			continue
+		}
+		if out == nil {
+			out = make(http.Header, len(patterns))
+		}
+		out[name] = values
+	}
+	return out
+}
+
+func matchesAny(name string, patterns []string) bool {
+	for _, p := range patterns {
+		if p == name {
+			return true
+		}
+		if ok, err := path.Match(p, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}

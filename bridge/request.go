@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Op is what a request asks for, in no dialect's words.
+type Op uint8
+
+// The operations. OpServer covers everything that only describes the sidecar
+// (discover, initialize, describe): one snapshot answers all of them.
+const (
+	OpInvalid Op = iota
+	OpCall
+	OpList
+	OpGet
+	OpServer
+	OpPing
+)
+
+// Encoding says how the bytes of a [Payload] are encoded.
+type Encoding uint8
+
+// The encodings. The zero value is JSON, which every dialect but the typed
+// pass-through uses.
+const (
+	EncodingJSON Encoding = iota
+	EncodingProtobuf
+)
+
+// Payload is a message as bytes: arguments on the way in, a result on the way
+// out. Nil JSON bytes mean "no arguments", which reads as the empty object.
+type Payload struct {
+	Encoding Encoding
+	Bytes    []byte
+}
+
+// Request is one request after its edge has read it. Its fields are facts; the
+// pipeline never writes them back.
+type Request struct {
+	Op Op
+	// Origin is the scope in which ID is unique.
+	Origin correlate.Origin
+	// ID is zero where the caller's protocol has no ids (unary Connect calls).
+	ID jsonrpc.ID
+	// Tool is the tool's name as the caller wrote it, for OpCall and OpGet.
+	Tool string
+	// CanonicalName restricts Tool to the canonical form (the message form of
+	// a call admits no other).
+	CanonicalName bool
+	// Procedure ("/pkg.Service/Method") names the tool instead of Tool in a
+	// typed pass-through.
+	Procedure string
+	// Version is the caller's wish, empty for any.
+	Version string
+	// Arguments of an OpCall. The result comes back in the same encoding.
+	Arguments Payload
+	// Timeout is what the caller allows for the call; zero leaves the tool's
+	// own and the default. The shortest of the three wins.
+	Timeout time.Duration
+	// Header holds the caller's metadata; only what the allow-list admits goes
+	// on to the backend.
+	Header http.Header
+	// Transport and Route say where the request came in, for logs.
+	Transport, Route string
+}
+
+// Response is the outcome of one request.
+type Response struct {
+	// Err is the canonical error, nil on success.
+	Err *errmap.Error
+	// Tool is the resolved tool, nil where none was named or found.
+	Tool *catalog.Tool
+	// Result of a successful OpCall, in the encoding of the request.
+	Result Payload
+	// Catalog is the snapshot that answered OpList, OpGet and OpServer; nil
+	// for OpServer while no catalog has been loaded.
+	Catalog *catalog.Catalog
+	// Header and Trailer are the backend's metadata that the allow-list
+	// admits. Either may be nil.
+	Header, Trailer http.Header
+	// Silent means that the caller cancelled: no reply may be written.
+	Silent bool
+}
+
+// About says what the response's error is the answer to, for the words of an
+// edge. id is the request's id as it came, nil where there is none.
+func (r *Response) About(id []byte) errmap.About {
+	about := errmap.About{RequestID: id, ToolCall: r.Tool != nil}
+	if r.Tool != nil && r.Tool.Annotations.Idempotent != nil {
+		about.Idempotent = *r.Tool.Annotations.Idempotent
+	}
+	return about
+}

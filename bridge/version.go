@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import "github.com/Masterminds/semver/v3"
+
+// maxConstraint bounds a version constraint; the longest sensible ones have a
+// few dozen bytes.
+const maxConstraint = 256
+
+// parseConstraint reads which versions of a tool a caller will take: a semantic
+// version constraint such as "1.2.3", "^1.2" or ">=1.4.0 <2.0.0".
+func parseConstraint(s string) (*semver.Constraints, bool) {
+	if len(s) > maxConstraint {
+		return nil, false
+	}
+	c, err := semver.NewConstraint(s)
+	return c, err == nil
+}
+
+// versionSatisfies reports whether a tool's version is one that the caller
+// takes. A tool whose version is not semantic satisfies its own text only.
+func versionSatisfies(version, want string) bool {
+	if version == want {
+		return true
+	}
+	constraint, ok := parseConstraint(want)
+	if !ok {
+		return false
+	}
+	v, err := semver.NewVersion(version)
+	return err == nil && constraint.Check(v)
+}
