@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// Call is one call in flight. Whoever registered it must call Finish once on
+// every path, usually deferred as well; until then it holds one of the places
+// of the table.
+type Call struct {
+	table  *Table
+	origin Origin
+	id     jsonrpc.ID
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc // of the deadline, nil where there is none
+
+	// The rest belongs to the shard of the origin and its lock.
+	listed         bool // in the table; false: answered, cancelled or closed
+	finished       bool // Finish was called
+	previous, next *Call
+}
+
+// CallOption is a property of one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	timeout  time.Duration
+	deadline time.Time
+}
+
+// WithTimeout ends the context of the call after d. Zero and less mean no limit.
+func WithTimeout(d time.Duration) CallOption {
+	return func(o *callOptions) { o.timeout = d }
+}
+
+// WithDeadline ends the context of the call at t. The zero time means no limit.
+// The earlier of a timeout, a deadline and that of the parent context counts.
+func WithDeadline(t time.Time) CallOption {
+	return func(o *callOptions) { o.deadline = t }
+}
+
+func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []CallOption) *Call {
+	c := &Call{table: t, origin: o, id: id}
+	var options callOptions
+	for _, opt := range opts {
+		opt(&options)
+	}
+	if at := options.end(); !at.IsZero() {
+		ctx, c.stop = context.WithDeadline(ctx, at)
+	}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+// end is the earlier of timeout and deadline, the zero time for neither.
+func (o callOptions) end() time.Time {
+	if o.timeout <= 0 {
+		return o.deadline
+	}
+	at := time.Now().Add(o.timeout)
+	if !o.deadline.IsZero() && o.deadline.Before(at) {
+		return o.deadline
+	}
+	return at
+}
+
+// end ends the context and stops its timer. The first cause stays.
+func (c *Call) end(cause error) {
+	c.cancel(cause)
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// Context ends with the call: by Finish, Cancel, CloseOrigin, the deadline, the
+// cut of a Drain, or with the context given to Register. context.Cause tells
+// which. Work for the call uses it; the writing of its reply, after Finish,
+// must not.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// ID returns the id that the call was registered with.
+func (c *Call) ID() jsonrpc.ID { return c.id }
+
+// Origin returns the origin that the call was registered with.
+func (c *Call) Origin() Origin { return c.origin }
+
+// Finish ends the call: its entry is dropped, so that the id may be used again
+// before the caller has read the reply, and its context ends. It reports
+// whether the reply may be written, which is true at most once, and false after
+// Cancel or CloseOrigin.
+func (c *Call) Finish() bool {
+	first, won := c.table.shard(c.origin).finish(c)
+	if first {
+		c.end(nil)
+		c.table.release()
+	}
+	return won
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import "context"
+
+// Draining reports whether a Drain has begun. It never ends.
+func (t *Table) Draining() bool { return t.draining.Load() }
+
+// Drain lets no new calls in and waits until those in flight have finished. If
+// ctx ends first, the contexts of the rest end with ErrDrainCut, and the error
+// is a *DrainError; those calls may still be answered, but Drain does not wait
+// for that. Drain may be called again, and by several at once.
+func (t *Table) Drain(ctx context.Context) error {
+	t.draining.Store(true)
+	if t.inFlight.Load() == 0 {
+		t.markDrained()
+	}
+	select {
+	case <-t.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-t.drained: // both were ready: nothing is left to cut
+		return nil
+	default:
+	}
+	return &DrainError{Cut: t.cut(), Cause: context.Cause(ctx)}
+}
+
+// markDrained may be called more than once. After the first moment without
+// calls no call can come in, so it stays true.
+func (t *Table) markDrained() {
+	t.closeOnce.Do(func() { close(t.drained) })
+}
+
+// cut ends the contexts of the calls in the table and leaves them there, for
+// they are still to be answered. It returns how many it found.
+func (t *Table) cut() int {
+	count := 0
+	for i := range t.shards {
+		for _, c := range t.shards[i].all() {
+			c.end(ErrDrainCut)
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+func TestDrainEmpty(t *testing.T) {
+	t.Parallel()
+	table := New(Options{})
+	if table.Draining() {
+		t.Error("a new table is draining")
+	}
+	for range 2 {
+		if err := table.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := table.Register(t.Context(), table.NewOrigin(), one); !errors.Is(err, ErrDraining) || !table.Draining() {
+		t.Errorf("error %v, want ErrDraining", err)
+	}
+}
+
+// TestDrainWaits: calls in flight end as ever, new ones are refused, and all who
+// drain are told.
+func TestDrainWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := New(Options{})
+		o := table.NewOrigin()
+		quick, slow, cancelled := register(t, table, o, jsonrpc.IntID(1)), register(t, table, o, jsonrpc.IntID(2)), register(t, table, o, jsonrpc.IntID(3))
+		start := time.Now()
+		var drains sync.WaitGroup
+		for range 3 {
+			drains.Go(func() {
+				if err := table.Drain(t.Context()); err != nil || time.Since(start) != 5*time.Second {
+					t.Errorf("Drain: %v after %v", err, time.Since(start))
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := table.Register(t.Context(), o, jsonrpc.IntID(4)); !errors.Is(err, ErrDraining) {
+			t.Errorf("error %v, want ErrDraining", err)
+		}
+		if !quick.Finish() {
+			t.Error("a call in flight lost its reply")
+		}
+		table.Cancel(o, jsonrpc.IntID(3), "")
+		time.Sleep(time.Second)
+		if !slow.Finish() {
+			t.Error("a call in flight lost its reply")
+		}
+		time.Sleep(4 * time.Second) // the work of the cancelled call goes on
+		cancelled.Finish()
+		drains.Wait()
+		checkEmpty(t, table)
+	})
+}
+
+func TestDrainCuts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := New(Options{})
+		var calls []*Call
+		for range 100 { // over all shards
+			calls = append(calls, register(t, table, table.NewOrigin(), one))
+		}
+		table.Cancel(calls[0].Origin(), one, "")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		var drainError *DrainError
+		err := table.Drain(ctx)
+		if !errors.As(err, &drainError) || drainError.Cut != 99 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want 99 calls cut", err)
+		}
+		if got := time.Since(start); got != 10*time.Second {
+			t.Errorf("cut after %v", got)
+		}
+		for i, c := range calls {
+			want := ErrDrainCut
+			if i == 0 {
+				want = ErrCancelled
+			}
+			if !errors.Is(context.Cause(c.Context()), want) {
+				t.Errorf("cause %v, want %v", context.Cause(c.Context()), want)
+			}
+			if c.Finish() != (i > 0) {
+				t.Errorf("call %d: a cut call is answered, a cancelled one is not", i)
+			}
+		}
+		if err := table.Drain(ctx); err != nil {
+			t.Errorf("Drain once more: %v", err)
+		}
+		checkEmpty(t, table)
+	})
+}
+
+// TestDrainRace: whatever Register let in, Drain has waited for.
+func TestDrainRace(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		table := New(Options{})
+		var callers sync.WaitGroup
+		begin := make(chan struct{})
+		for range 8 {
+			callers.Go(func() {
+				<-begin
+				for {
+					c, err := table.Register(t.Context(), table.NewOrigin(), one)
+					if err != nil {
+						return
+					}
+					c.Finish()
+				}
+			})
+		}
+		close(begin)
+		if err := table.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for i := range table.shards {
+			if n := len(table.shards[i].all()); n != 0 {
+				t.Errorf("%d calls in flight after Drain", n)
+			}
+		}
+		callers.Wait()
+		checkEmpty(t, table)
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Why Register refuses a call. Match with errors.Is.
+var (
+	ErrDuplicateID = errors.New("correlate: the id is in flight")
+	ErrDraining    = errors.New("correlate: no new calls, the table is draining")
+	ErrFull        = errors.New("correlate: too many calls in flight")
+)
+
+// What context.Cause of a call's context says, besides
+// context.DeadlineExceeded, context.Canceled after Finish, and the cause of the
+// context given to Register. Match with errors.Is.
+var (
+	// ErrCancelled: the caller cancelled the call. The cause is a *CancelError.
+	ErrCancelled = errors.New("correlate: cancelled by the caller")
+	// ErrOriginClosed: the origin is gone, nobody can be answered.
+	ErrOriginClosed = errors.New("correlate: the origin is closed")
+	// ErrDrainCut: the grace period of a Drain ended before the call did.
+	ErrDrainCut = errors.New("correlate: cut at the end of the drain")
+)
+
+// maxReasonBytes bounds what a caller can put into logs by cancelling.
+const maxReasonBytes = 256
+
+// CancelError is ErrCancelled with the reason that the caller gave.
+type CancelError struct {
+	Reason string // may be empty; at most 256 bytes of UTF-8
+}
+
+func newCancelError(reason string) *CancelError {
+	if len(reason) > maxReasonBytes {
+		cut := maxReasonBytes
+		for cut > 0 && !utf8.RuneStart(reason[cut]) {
+			cut--
+		}
+		reason = strings.Clone(reason[:cut])
+	}
+	return &CancelError{Reason: strings.ToValidUTF8(reason, "\ufffd")}
+}
+
+// Error returns the text of ErrCancelled and the reason, quoted.
+func (e *CancelError) Error() string {
+	if e.Reason == "" {
+		return ErrCancelled.Error()
+	}
+	return fmt.Sprintf("%v: %q", ErrCancelled, e.Reason)
+}
+
+// Unwrap returns ErrCancelled.
+func (e *CancelError) Unwrap() error { return ErrCancelled }
+
+// DrainError says that a Drain ran out of time.
+type DrainError struct {
+	Cut   int   // calls that were still in flight and lost their context
+	Cause error // why the context given to Drain ended
+}
+
+// Error names the number of calls and the cause.
+func (e *DrainError) Error() string {
+	return fmt.Sprintf("correlate: drain: %d calls cut: %v", e.Cut, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *DrainError) Unwrap() error { return e.Cause }

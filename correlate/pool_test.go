@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+func parse(t *testing.T, raw string) jsonrpc.Message {
+	t.Helper()
+	return jsonrpc.Parse([]byte(raw), jsonrpc.ProfileMCP, jsonrpc.Limits{})
+}
+
+func success(id jsonrpc.ID, result string) jsonrpc.Message {
+	return jsonrpc.Message{Kind: jsonrpc.KindSuccess, ID: id, Result: []byte(result)}
+}
+
+func check(t *testing.T, step string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: error %v, want %v", step, got, want)
+	}
+}
+
+func TestPool(t *testing.T) {
+	t.Parallel()
+	pool := NewPool(PoolOptions{})
+	if _, ok := Match(one, pool); ok {
+		t.Error("a match in an empty pool")
+	}
+	check(t, "deliver what nobody expects", pool.Deliver(success(one, `{}`)), ErrUnexpected)
+	check(t, "expect", pool.Expect(one), nil)
+	check(t, "expect twice", pool.Expect(one), ErrDuplicateID)
+	if _, ok := Match(one, pool); ok {
+		t.Error("a match before the response")
+	}
+	check(t, "deliver another type of id", pool.Deliver(success(jsonrpc.IntID(1), `{}`)), ErrUnexpected)
+	escaped := parse(t, `{"jsonrpc":"2.0","id":"\u0031","result":{"n":1}}`)
+	check(t, "deliver", pool.Deliver(escaped), nil)
+	check(t, "deliver twice", pool.Deliver(success(one, `{"n":2}`)), ErrDuplicateResponse)
+	check(t, "expect what is buffered", pool.Expect(one), ErrDuplicateID)
+	got, ok := Match(one, pool)
+	if !ok {
+		t.Fatal("no match")
+	}
+	if diff := cmp.Diff(escaped, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, ok := Match(one, pool); ok {
+		t.Error("matched twice")
+	}
+	check(t, "deliver after the match", pool.Deliver(escaped), ErrUnexpected)
+	check(t, "expect again", pool.Expect(one), nil)
+	if !pool.Forget(one) || pool.Forget(one) || pool.Len() != 0 {
+		t.Error("Forget")
+	}
+}
+
+func TestPoolKeepsErrors(t *testing.T) {
+	t.Parallel()
+	pool := NewPool(PoolOptions{})
+	raw := []byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"declined","data":{"a":1}}}`)
+	m := jsonrpc.Parse(raw, jsonrpc.ProfileMCP, jsonrpc.Limits{})
+	check(t, "expect", pool.Expect(m.ID), nil)
+	check(t, "deliver", pool.Deliver(m), nil)
+	clear(raw) // as an edge does that reuses its buffers
+	got, ok := Match(jsonrpc.IntID(7), pool)
+	if !ok || got.Kind != jsonrpc.KindError || got.Error.Message != "declined" || string(got.Error.Data) != `{"a":1}` {
+		t.Errorf("got %+v, %v", got, ok)
+	}
+}
+
+func TestPoolRefusesOtherMessages(t *testing.T) {
+	t.Parallel()
+	pool := NewPool(PoolOptions{})
+	check(t, "expect", pool.Expect(one), nil)
+	check(t, "expect nothing", pool.Expect(jsonrpc.ID{}), ErrNotResponse)
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":"1","method":"m"}`, `{"jsonrpc":"2.0","method":"m"}`,
+		`{"jsonrpc":"2.0","error":{"code":1,"message":"no id"}}`, `{"jsonrpc":"2.0","id":"1","result":[]}`, `{"id":"1","result":{}}`, `{`,
+	} {
+		check(t, raw, pool.Deliver(parse(t, raw)), ErrNotResponse)
+	}
+	if _, ok := Match(jsonrpc.ID{}, pool); ok {
+		t.Error("a match for no id")
+	}
+	if _, ok := Match(one, nil); ok {
+		t.Error("a match in no pool")
+	}
+}
+
+func TestPoolBounds(t *testing.T) {
+	t.Parallel()
+	pool := NewPool(PoolOptions{MaxEntries: 2, MaxBytes: 10})
+	two, three := jsonrpc.StringID("2"), jsonrpc.StringID("3")
+	check(t, "expect 1", pool.Expect(one), nil)
+	check(t, "expect 2", pool.Expect(two), nil)
+	check(t, "expect 3", pool.Expect(three), ErrPoolFull)
+	check(t, "too large", pool.Deliver(success(one, `{"a":12345}`)), ErrPoolFull)
+	check(t, "10 bytes", pool.Deliver(success(one, `{"a":1234}`)), nil)
+	check(t, "1 more byte", pool.Deliver(success(two, `1`)), ErrPoolFull)
+	if _, ok := Match(one, pool); !ok {
+		t.Error("no match")
+	}
+	check(t, "now it fits", pool.Deliver(success(two, `{"a":1234}`)), nil)
+	check(t, "expect 3", pool.Expect(three), nil)
+	large := jsonrpc.Message{Kind: jsonrpc.KindError, ID: three, Error: &jsonrpc.ErrorObject{Message: "x"}}
+	check(t, "the text of an error counts", pool.Deliver(large), ErrPoolFull)
+
+	defaults := NewPool(PoolOptions{})
+	for i := range DefaultPoolEntries {
+		check(t, "expect", defaults.Expect(jsonrpc.IntID(int64(i))), nil)
+	}
+	check(t, "default entries", defaults.Expect(one), ErrPoolFull)
+	check(t, "default bytes", defaults.Deliver(success(jsonrpc.IntID(1), string(make([]byte, DefaultPoolBytes+1)))), ErrPoolFull)
+}
+
+func TestPoolExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		two := jsonrpc.StringID("2")
+		pool := NewPool(PoolOptions{MaxEntries: 2, MaxBytes: 2, MaxAge: time.Minute})
+		check(t, "expect 1", pool.Expect(one), nil)
+		time.Sleep(50 * time.Second)
+		check(t, "expect 2", pool.Expect(two), nil)
+		check(t, "deliver 1", pool.Deliver(success(one, `{}`)), nil) // its age begins anew
+		time.Sleep(59 * time.Second)
+		if pool.Len() != 2 {
+			t.Errorf("%d entries after 59 s, want 2", pool.Len())
+		}
+		time.Sleep(time.Second)
+		if _, ok := Match(one, pool); ok {
+			t.Error("a match after a minute")
+		}
+		check(t, "deliver 2", pool.Deliver(success(two, `{}`)), ErrUnexpected)
+		check(t, "the room is free again", pool.Expect(one), nil)
+		check(t, "so are the bytes", pool.Deliver(success(one, `{}`)), nil)
+		time.Sleep(DefaultPoolAge)
+		if pool.Len() != 0 || pool.bytes != 0 {
+			t.Errorf("%d entries, %d bytes left", pool.Len(), pool.bytes)
+		}
+	})
+}
+
+// TestPoolRace: each response is matched by exactly one of those who poll.
+func TestPoolRace(t *testing.T) {
+	t.Parallel()
+	pool := NewPool(PoolOptions{})
+	var got sync.Map
+	var work sync.WaitGroup
+	for i := range 200 {
+		id := jsonrpc.IntID(int64(i))
+		check(t, "expect", pool.Expect(id), nil)
+		work.Go(func() { check(t, "deliver", pool.Deliver(success(id, strconv.Itoa(i))), nil) })
+	}
+	for range 4 {
+		work.Go(func() {
+			for left := true; left; left = pool.Len() > 0 {
+				for i := range 200 {
+					if m, ok := Match(jsonrpc.IntID(int64(i)), pool); ok {
+						if _, twice := got.LoadOrStore(i, true); twice || string(m.Result) != strconv.Itoa(i) {
+							t.Errorf("response %d: %s, twice: %v", i, m.Result, twice)
+						}
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	for i := range 200 {
+		if _, ok := got.Load(i); !ok {
+			t.Errorf("response %d was lost", i)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package correlate
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// DefaultMaxInFlight is 64 MCP clients with 256 calls each. At a few kilobytes
+// of context and goroutine per call that is well below 100 MB.
+const DefaultMaxInFlight = 16384
+
+// shardCount is a power of two, well above the number of cores of one machine
+// that a sidecar shares.
+const shardCount = 64
+
+// Options of a Table. The zero value means the defaults.
+type Options struct {
+	// MaxInFlight bounds the calls that were registered and not finished.
+	MaxInFlight int
+}
+
+// Origin is the scope in which ids are unique. The zero Origin is a valid one,
+// but NewOrigin never returns it.
+type Origin uint64
+
+// Table is the set of calls in flight. Make one with New. It needs no closing.
+type Table struct {
+	maxInFlight int64
+	lastOrigin  atomic.Uint64
+	inFlight    atomic.Int64
+	draining    atomic.Bool
+	drained     chan struct{} // closed at the first moment without calls while draining
+	closeOnce   sync.Once
+	shards      [shardCount]shard
+}
+
+// New returns an empty table.
+func New(o Options) *Table {
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = DefaultMaxInFlight
+	}
+	t := &Table{maxInFlight: int64(o.MaxInFlight), drained: make(chan struct{})}
+	for i := range t.shards {
+		t.shards[i].byID = make(map[key]*Call)
+		t.shards[i].byOrigin = make(map[Origin]*Call)
+	}
+	return t
+}
+
+// NewOrigin returns an origin that was not returned before. It takes no memory.
+func (t *Table) NewOrigin() Origin { return Origin(t.lastOrigin.Add(1)) }
+
+// shard is chosen by origin alone, so that CloseOrigin touches one shard. Origins
+// are counted up, so their low bits spread evenly.
+func (t *Table) shard(o Origin) *shard { return &t.shards[o%shardCount] }
+
+// Register admits a call. A zero id is for callers without ids: it equals no
+// other and cannot be cancelled by id. The errors are ErrDuplicateID,
+// ErrDraining and ErrFull; after an error nothing is left to be finished.
+func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...CallOption) (*Call, error) {
+	if t.draining.Load() {
+		return nil, ErrDraining
+	}
+	if t.inFlight.Add(1) > t.maxInFlight {
+		t.release()
+		return nil, ErrFull
+	}
+	// Once more, now that the call counts: either this sees the drain, or the
+	// drain sees the call.
+	if t.draining.Load() {
+		t.release()
+		return nil, ErrDraining
+	}
+	c := newCall(ctx, t, o, id, opts)
+	if !t.shard(o).add(c) {
+		c.end(nil)
+		t.release()
+		return nil, ErrDuplicateID
+	}
+	return c, nil
+}
+
+// Cancel ends the call with this id for its caller: its context ends with a
+// *CancelError, and its Finish will return false. It reports whether there was
+// such a call. The id may be used again at once.
+func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
+	if id.IsZero() {
+		return false
+	}
+	c := t.shard(o).take(key{o, id.Key()})
+	if c == nil {
+		return false
+	}
+	c.end(newCancelError(reason))
+	return true
+}
+
+// CloseOrigin ends all calls of an origin that is gone, those without id, too,
+// with ErrOriginClosed: their Finish will return false. It returns their number.
+// The table does not remember closed origins: whoever closes one must have
+// stopped to register.
+func (t *Table) CloseOrigin(o Origin) int {
+	calls := t.shard(o).takeOrigin(o)
+	for _, c := range calls {
+		c.end(ErrOriginClosed)
+	}
+	return len(calls)
+}
+
+// InFlight returns the number of calls that were registered and not finished.
+// A cancelled call counts until its Finish, because its work may go on.
+func (t *Table) InFlight() int { return int(t.inFlight.Load()) }
+
+// release gives back one place.
+func (t *Table) release() {
+	if t.inFlight.Add(-1) == 0 && t.draining.Load() {
+		t.markDrained()
+	}
+}
