@@ -171,17 +171,18 @@ func (f *Flight) Run() *Response {
 	return resp
 }
 
-// settle takes the request out of the table before anything is written, and
-// lets a cancellation or a forced drain that came first decide the outcome.
+// settle takes the request out of the table before anything is written. A
+// cancellation that came first leaves nothing to write; a call that the end of
+// a drain cut off is answered as what it is, not as the caller's own doing.
 func settle(flight *correlate.Call, resp *Response) *Response {
 	cause := context.Cause(flight.Context())
-	if flight.Finish() {
-		return resp
+	if !flight.Finish() {
+		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled)}
 	}
-	if errors.Is(cause, correlate.ErrDraining) {
+	if resp.Err != nil && resp.Err.Code == errmap.Cancelled && errors.Is(cause, correlate.ErrDrainCut) {
 		return &Response{Tool: resp.Tool, Err: unavailable("the sidecar shut down before this call could finish; its outcome is unknown")}
 	}
-	return &Response{Tool: resp.Tool, Silent: true, Err: &errmap.Error{Code: errmap.Cancelled}}
+	return resp
 }
 
 // run is the one place that recovers from panics: around one request.

@@ -92,11 +92,5 @@ func visibleTools(cat *catalog.Catalog) int {
 	if cat == nil {
 		return 0
 	}
-	n := 0
-	for _, tool := range cat.Tools() {
-		if !tool.Hidden {
-			n++
-		}
-	}
-	return n
+	return len(cat.Tools())
 }

@@ -71,9 +71,6 @@ func appendTools(dst []byte, cat *catalog.Catalog, one func([]byte, *catalog.Too
 	dst = append(dst, '[')
 	first := true
 	for _, tool := range cat.Tools() {
-		if tool.Hidden {
-			continue
-		}
 		if !first {
 			dst = append(dst, ',')
 		}

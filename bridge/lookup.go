@@ -35,13 +35,13 @@ func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) 
 // unknown one, and so is a version that no tool of that name has.
 func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if req.Procedure != "" {
-		if tool, ok := cat.ByProcedure(req.Procedure); ok && !tool.Hidden {
+		if tool, ok := cat.ByProcedure(req.Procedure); ok {
 			return tool, nil
 		}
 		return nil, errmap.UnknownTool(req.Procedure)
 	}
 	tool, ok := cat.Lookup(req.Tool)
-	if !ok || tool.Hidden || (req.CanonicalName && tool.Name != req.Tool) {
+	if !ok || (req.CanonicalName && tool.Name != req.Tool) {
 		return nil, errmap.UnknownTool(req.Tool, cat.Nearest(req.Tool, nearestNames)...)
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {

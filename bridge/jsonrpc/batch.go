@@ -35,7 +35,7 @@ func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
 	if most <= 0 {
 		most = DefaultMaxBatch
 	}
-	l = l.withDefaults()
+	l = l.WithDefaults()
 	l.MaxDepth++
 	if f := check(raw, l); f != nil {
 		return nil, f

@@ -93,7 +93,7 @@ func similar(name []byte) bool {
 // Read makes the pass over raw that the package comment describes. A defect is
 // kept and shows as the Fault of every message made from the envelope.
 func Read(raw []byte, l Limits) Envelope {
-	e := Envelope{raw: raw, limits: l.withDefaults()}
+	e := Envelope{raw: raw, limits: l.WithDefaults()}
 	if e.fault = checkSize(raw, e.limits); e.fault != nil {
 		return e
 	}

@@ -42,7 +42,7 @@ func (l Limits) ParseID(raw []byte) (ID, error) {
 		return ID{}, f
 	}
 	start := skipSpace(raw, 0)
-	id, reason := readID(raw[start:skipValue(raw, start)], l.withDefaults().MaxIDBytes)
+	id, reason := readID(raw[start:skipValue(raw, start)], l.WithDefaults().MaxIDBytes)
 	if reason != "" {
 		return ID{}, envelopeFault("", reason)
 	}

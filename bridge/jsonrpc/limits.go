@@ -30,7 +30,9 @@ type Limits struct {
 	MaxIDBytes int // of an id as it came, quotes not counted
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns the limits with every field set to what holds: its own
+// value within its cap, or its default.
+func (l Limits) WithDefaults() Limits {
 	l.MaxBytes = bounded(l.MaxBytes, DefaultMaxBytes, capBytes)
 	l.MaxDepth = bounded(l.MaxDepth, DefaultMaxDepth, capDepth)
 	l.MaxIDBytes = bounded(l.MaxIDBytes, DefaultMaxIDBytes, capBytes)

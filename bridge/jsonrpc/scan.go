@@ -26,7 +26,7 @@ type scanner struct {
 // after the value, size and depth within l. Its faults are FaultParse and
 // FaultTooLarge.
 func Check(raw []byte, l Limits) *Fault {
-	return check(raw, l.withDefaults())
+	return check(raw, l.WithDefaults())
 }
 
 func check(raw []byte, l Limits) *Fault {

@@ -57,7 +57,9 @@ type names struct{ bridge *bridge.Bridge }
 func (n names) Names() []string {
 	out := []string{outriggerv1connect.ToolServiceName}
 	if cat := n.bridge.Catalogs().Current(); cat != nil {
-		out = append(out, cat.Services()...)
+		for _, s := range cat.Services() {
+			out = append(out, s.Name)
+		}
 	}
 	return out
 }

@@ -39,8 +39,7 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	tool, ok := cat.ByProcedure(procedure)
-	if !ok || tool.Hidden {
+	if _, ok := cat.ByProcedure(procedure); !ok {
 		p.next.ServeHTTP(w, r)
 		return
 	}

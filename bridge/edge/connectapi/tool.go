@@ -20,9 +20,7 @@ func (s *Service) page(cat *catalog.Catalog, req *outriggerv1.ListToolsRequest) 
 	}
 	out := &outriggerv1.ListToolsResponse{}
 	for _, tool := range cat.Tools() {
-		if !tool.Hidden {
-			out.Tools = append(out.Tools, toolMessage(tool, false))
-		}
+		out.Tools = append(out.Tools, toolMessage(tool, false))
 	}
 	return connect.NewResponse(out), nil
 }
