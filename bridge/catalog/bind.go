@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+)
+
+// binder gives tools their schemas and transcoders. Many methods share a message, so each is compiled once per build.
+type binder struct {
+	types    *Types
+	profile  schema.Profile
+	inputs   map[protoreflect.FullName]bound
+	outputs  map[protoreflect.FullName]bound
+	messages map[protoreflect.FullName]compiled
+}
+
+// bound is a message's schema for one direction, or why it has none.
+type bound struct {
+	schema *schema.Schema
+	err    error
+}
+
+// compiled is a message's transcoder, or why it has none.
+type compiled struct {
+	message *transcode.Message
+	err     error
+}
+
+func newBinder(types *Types, profile schema.Profile) *binder {
+	return &binder{
+		types: types, profile: profile,
+		inputs:   map[protoreflect.FullName]bound{},
+		outputs:  map[protoreflect.FullName]bound{},
+		messages: map[protoreflect.FullName]compiled{},
+	}
+}
+
+// bind fills in the tool's schemas, transcoders and fingerprint.
+func (b *binder) bind(t *Tool) error {
+	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	if in.IsPlaceholder() || out.IsPlaceholder() {
+		return errors.New("its request or response message is not in the descriptors")
+	}
+	var err error
+	if t.Input, err = b.schema(b.inputs, in, schema.Input); err != nil {
+		return fmt.Errorf("input schema of %s: %w", in.FullName(), err)
+	}
+	if t.Output, err = b.schema(b.outputs, out, schema.Output); err != nil {
+		return fmt.Errorf("output schema of %s: %w", out.FullName(), err)
+	}
+	if t.In, err = b.message(in); err != nil {
+		return fmt.Errorf("transcoder of %s: %w", in.FullName(), err)
+	}
+	if t.Out, err = b.message(out); err != nil {
+		return fmt.Errorf("transcoder of %s: %w", out.FullName(), err)
+	}
+	t.OutputNotObject = t.Output.Wrapped
+	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
+	return err
+}
+
+func (b *binder) schema(
+	cache map[protoreflect.FullName]bound, md protoreflect.MessageDescriptor, dir schema.Direction,
+) (*schema.Schema, error) {
+	got, ok := cache[md.FullName()]
+	if !ok {
+		got.schema, got.err = schema.Derive(md, dir, schema.Options{Profile: b.profile, Extensions: b.types})
+		cache[md.FullName()] = got
+	}
+	return got.schema, got.err
+}
+
+func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
+	got, ok := b.messages[md.FullName()]
+	if !ok {
+		got.message, got.err = transcode.Compile(md, transcodeOptions(b.types))
+		b.messages[md.FullName()] = got
+	}
+	return got.message, got.err
+}
+
+// transcodeOptions lets an Any hold every type that the catalog knows.
+func transcodeOptions(types *Types) transcode.Options {
+	return transcode.Options{}
+}

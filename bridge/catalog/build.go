@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+)
+
+// BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
+type BuildOptions struct {
+	// Selection chooses the methods; nil takes all that are not infrastructure.
+	Selection *Selection
+	// Overlay overrides options; where several entries match a method, the later one wins, member by member.
+	Overlay []Override
+	// Profile is the kind of client that advertised schemas are written for.
+	Profile schema.Profile
+	Limits  Limits
+}
+
+// Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too.
+//
+// The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
+// What costs only some files or methods is among the catalog's warnings.
+func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
+	merged := mergeFiles(loads)
+	linked := linkFiles(merged)
+	types, warnings := newTypes(linked.registry, linked.paths())
+	overlay, problems := compileOverlay(o.Overlay)
+	b := &builder{
+		linked: linked, types: types, overlay: overlay, selection: o.Selection, limits: o.Limits.withDefaults(),
+		hasToolOption: definesToolOption(linked.registry),
+		problems:      problems,
+		warnings:      slices.Concat(merged.warnings, linked.warnings, warnings),
+	}
+	b.bind = newBinder(types, o.Profile)
+	for _, load := range loads {
+		b.warnings = append(b.warnings, load.Warnings...)
+	}
+	for _, s := range b.offered(loads) {
+		b.service(s)
+	}
+	return b.finish()
+}
+
+// builder is the state of one Build.
+type builder struct {
+	linked        *linker
+	types         *Types
+	bind          *binder
+	overlay       []overlayEntry
+	selection     *Selection
+	limits        Limits
+	hasToolOption bool
+
+	tools    []*Tool
+	problems []Problem
+	warnings []Warning
+	// seen counts the methods that were looked at, unselected those that no glob took, unusable those with a warning.
+	seen, unselected, unusable int
+}
+
+// offer is a service and who offers it.
+type offer struct {
+	service protoreflect.ServiceDescriptor
+	source  string
+}
+
+// offered lists the services to make tools of, each once, sorted by name.
+func (b *builder) offered(loads []*Loaded) []offer {
+	from := map[string]string{}
+	for _, load := range loads {
+		names := load.Services
+		if names == nil {
+			names = b.declared(load)
+		}
+		for _, name := range names {
+			if _, ok := from[name]; !ok && !b.selection.skipsService(name) {
+				from[name] = load.Source
+			}
+		}
+	}
+	var out []offer
+	for _, name := range sortedKeys(from) {
+		d, err := b.linked.registry.FindDescriptorByName(protoreflect.FullName(name))
+		service, ok := d.(protoreflect.ServiceDescriptor)
+		if err != nil || !ok {
+			b.warn(name, "the service is left out: "+b.linked.whyNot(name))
+			continue
+		}
+		out = append(out, offer{service, from[name]})
+	}
+	return out
+}
+
+// declared are the services of a load that does not say itself what it offers: all of its files', without those that
+// are there only to be imported, unless they are asked for by name.
+func (b *builder) declared(load *Loaded) []string {
+	var out []string
+	for _, f := range load.Files {
+		isImported := slices.Contains(load.Imported, f.GetName())
+		for _, s := range f.GetService() {
+			name := joinName(f.GetPackage(), s.GetName())
+			if !isImported || b.selection.namesService(name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// service makes tools of one service's methods.
+func (b *builder) service(of offer) {
+	methods := of.service.Methods()
+	for i := range methods.Len() {
+		b.seen++
+		t, err := b.tool(methods.Get(i), of.source)
+		switch {
+		case err != nil:
+			b.unusable++
+			b.warn(methodName(methods.Get(i)), "the method is left out: "+err.Error())
+		case t != nil:
+			b.tools = append(b.tools, t)
+		}
+	}
+}
+
+// tool makes a tool of one method; nil where it is not selected, or where a problem was noted. An error costs the method.
+func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, error) {
+	id, derived := methodName(md), CanonicalName(md)
+	options, err := readMethodOptions(md, b.hasToolOption)
+	if err != nil {
+		// Excluding it by what is known of it must remain a way out.
+		if b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived)) {
+			b.problems = append(b.problems, Problem{id, err.Error()})
+		} else {
+			b.unselected++
+		}
+		return nil, nil
+	}
+	declared := b.overlaid(md, options.tool)
+	name := cmp.Or(declared.GetName(), derived)
+	if !b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived), name, MCPName(name)) {
+		b.unselected++
+		return nil, nil
+	}
+	if err := checkOptions(declared); err != nil {
+		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
+		return nil, nil
+	}
+	if len(name) > b.limits.MaxNameBytes {
+		return nil, fmt.Errorf("its name has %d bytes, the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
+	}
+	t := &Tool{
+		Name: name, MCPName: MCPName(name),
+		Method: &Method{
+			Procedure: "/" + id, Service: string(md.Parent().FullName()), Source: source, Descriptor: md,
+			ClientStreaming: md.IsStreamingClient(), ServerStreaming: md.IsStreamingServer(),
+			Idempotency: options.idempotency,
+		},
+		Hidden: declared.GetHidden(),
+	}
+	if err := b.bind.bind(t); err != nil {
+		return nil, err
+	}
+	b.describe(t, options, declared)
+	for _, w := range slices.Concat(t.Input.Warnings, t.Output.Warnings) {
+		b.warn(id, w)
+	}
+	return t, nil
+}
+
+// finish checks the tools together and freezes them.
+func (b *builder) finish() (*Catalog, error) {
+	for _, e := range b.overlay {
+		if !e.wasUsed {
+			b.warn("overlay entry "+e.Match, "it matches no method")
+		}
+	}
+	collisions := findCollisions(b.tools)
+	if len(collisions)+len(b.problems) > 0 {
+		return nil, &BuildError{Collisions: collisions, Problems: b.problems}
+	}
+	visible := 0
+	for _, t := range b.tools {
+		if !t.Hidden {
+			visible++
+		}
+	}
+	if visible == 0 {
+		return nil, b.empty()
+	}
+	if visible > b.limits.MaxTools {
+		return nil, &BuildError{Problems: []Problem{{"catalog",
+			fmt.Sprintf("it would hold %d tools, the limit is %d; choose with --include and --exclude", visible, b.limits.MaxTools)}}}
+	}
+	return newCatalog(b.tools, b.linked, b.types, b.warnings)
+}
+
+// empty says why there are no tools.
+func (b *builder) empty() error {
+	var why []string
+	if b.seen == 0 {
+		why = append(why, "no source offers a service with methods")
+	}
+	if b.unselected > 0 {
+		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))
+	}
+	if n := len(b.tools); n > 0 {
+		why = append(why, fmt.Sprintf("%d %s hidden", n, plural(n, "is", "are")))
+	}
+	if len(b.warnings) > 0 {
+		why = append(why, b.warnings[0].String())
+	}
+	return fmt.Errorf("%w: %s", ErrEmpty, strings.Join(why, "; "))
+}
+
+func (b *builder) warn(subject, text string) {
+	b.warnings = append(b.warnings, Warning{subject, text})
+}
+
+// overlayEntry is an override with its glob compiled.
+type overlayEntry struct {
+	Override
+	glob    glob
+	wasUsed bool
+}
+
+// compileOverlay compiles the globs; a malformed one is a problem.
+func compileOverlay(overlay []Override) (out []overlayEntry, problems []Problem) {
+	for _, o := range overlay {
+		globs, err := compileGlobs("overlay", []string{o.Match})
+		if err != nil {
+			problems = append(problems, Problem{"overlay entry " + o.Match, oneLine(err)})
+			continue
+		}
+		out = append(out, overlayEntry{Override: o, glob: globs[0]})
+	}
+	return out, problems
+}
+
+// overlaid is what the method declares, as the overlay leaves it. Entries match the derived name, so that an entry may
+// change the name without losing its method.
+func (b *builder) overlaid(md protoreflect.MethodDescriptor, declared *outriggerv1.ToolOptions) *outriggerv1.ToolOptions {
+	derived := CanonicalName(md)
+	names := []string{derived, MCPName(derived)}
+	if n := declared.GetName(); n != "" {
+		names = append(names, n, MCPName(n))
+	}
+	for i := range b.overlay {
+		e := &b.overlay[i]
+		if e.glob.matches(string(md.Parent().FullName()), methodName(md), names...) {
+			e.wasUsed = true
+			declared = overrideOptions(declared, e.Options)
+		}
+	}
+	return declared
+}
+
+// methodName is "pkg.Service/Method".
+func methodName(md protoreflect.MethodDescriptor) string {
+	return string(md.Parent().FullName()) + "/" + string(md.Name())
+}
+
+// oneLine is the text of a joined error on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func byName(a, b *Tool) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure))
+}
+
+func bySubject(a, b Warning) int {
+	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+}

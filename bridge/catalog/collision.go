@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrEmpty is wrapped by the error of a build that would leave no tool to call.
+var ErrEmpty = errors.New("there are no tools")
+
+// Collision is one name that several methods have.
+type Collision struct {
+	// Name is the name, Form which of its forms: "canonical" or "MCP".
+	Name, Form string
+	// Methods are the methods that have it, as "pkg.Service/Method", sorted.
+	Methods []string
+}
+
+// String names the methods and what tells them apart.
+func (c Collision) String() string {
+	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, give it a name in the overlay, "+
+		"or leave it out with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
+}
+
+// Problem is one thing that somebody has to change before there can be a catalog.
+type Problem struct {
+	// Subject is a method as "pkg.Service/Method", or an overlay entry.
+	Subject string
+	// Text says what is wrong with it.
+	Text string
+}
+
+// String is the subject and the text.
+func (p Problem) String() string { return p.Subject + ": " + p.Text }
+
+// BuildError says everything that keeps a catalog from being built. Waiting does not help: a service, an option or a
+// flag has to change.
+type BuildError struct {
+	Collisions []Collision
+	Problems   []Problem
+}
+
+// shownFaults is how many faults the error's text spells out. BuildError holds all of them.
+const shownFaults = 10
+
+// Error lists the faults, the first ten in words.
+func (e *BuildError) Error() string {
+	var faults []string
+	for _, p := range e.Problems {
+		faults = append(faults, p.String())
+	}
+	for _, c := range e.Collisions {
+		faults = append(faults, c.String())
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		faults = append(faults[:shownFaults], fmt.Sprintf("and %d more", more))
+	}
+	return "the catalog cannot be built: " + strings.Join(faults, "; ")
+}
+
+// findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
+// in MCP's form as well, which is not said twice. Hidden tools take no name from anyone.
+func findCollisions(tools []*Tool) []Collision {
+	byName, byMCP := map[string][]string{}, map[string][]string{}
+	names := map[string]map[string]bool{} // MCP name to the canonical names that it stands for
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		method := strings.TrimPrefix(t.Method.Procedure, "/")
+		byName[t.Name] = append(byName[t.Name], method)
+		byMCP[t.MCPName] = append(byMCP[t.MCPName], method)
+		if names[t.MCPName] == nil {
+			names[t.MCPName] = map[string]bool{}
+		}
+		names[t.MCPName][t.Name] = true
+	}
+	var out []Collision
+	for _, name := range sortedKeys(byName) {
+		if methods := byName[name]; len(methods) > 1 {
+			slices.Sort(methods)
+			out = append(out, Collision{name, "canonical", methods})
+		}
+	}
+	for _, name := range sortedKeys(byMCP) {
+		if methods := byMCP[name]; len(methods) > 1 && len(names[name]) > 1 {
+			slices.Sort(methods)
+			out = append(out, Collision{name, "MCP", methods})
+		}
+	}
+	return out
+}

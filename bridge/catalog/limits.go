@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import "time"
+
+// Limits bounds what a source may cost and what a catalog may hold. The zero value means the defaults.
+type Limits struct {
+	// MaxBytes is the most descriptor bytes that one source may deliver. Default 64 MiB: the whole of googleapis with
+	// comments is about half of that.
+	MaxBytes int
+	// MaxFiles is the most .proto files of one source. Default 10,000, the size of googleapis.
+	MaxFiles int
+	// MaxServices is the most services that one source may list. Default 2,000: ten times the 200 services for which
+	// discovery is measured.
+	MaxServices int
+	// MaxTools is the most tools of one catalog. Default 10,000. More is an error: a list cut short would hide tools
+	// without a word.
+	MaxTools int
+	// MaxNameBytes is the longest canonical name. Default 256: four times what MCP shows of it. A method whose name is
+	// longer is left out with a warning.
+	MaxNameBytes int
+	// MaxTitleRunes is the longest title. Default 120, one line of a client's list; longer ones are cut.
+	MaxTitleRunes int
+	// MaxDescriptionBytes is the longest description. Default 8,192, which is more than any model reads with profit;
+	// longer ones are cut with a warning.
+	MaxDescriptionBytes int
+	// LoadTimeout bounds one load of one source that talks to a peer. Default 10 s, the time for which an edge lets its
+	// callers wait for the first catalog.
+	LoadTimeout time.Duration
+}
+
+// withDefaults fills in what is zero or negative.
+func (l Limits) withDefaults() Limits {
+	positive(&l.MaxBytes, 64<<20)
+	positive(&l.MaxFiles, 10_000)
+	positive(&l.MaxServices, 2_000)
+	positive(&l.MaxTools, 10_000)
+	positive(&l.MaxNameBytes, 256)
+	positive(&l.MaxTitleRunes, 120)
+	positive(&l.MaxDescriptionBytes, 8_192)
+	positive(&l.LoadTimeout, 10*time.Second)
+	return l
+}
+
+// positive replaces a value that bounds nothing by its default.
+func positive[T int | time.Duration](v *T, byDefault T) {
+	if *v <= 0 {
+		*v = byDefault
+	}
+}

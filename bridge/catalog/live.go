@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LiveOptions configure a Live. The zero value takes the defaults.
+type LiveOptions struct {
+	Build BuildOptions
+	// BackoffMin and BackoffMax bound the pause after a failed load. Defaults: 100 ms and 10 s.
+	BackoffMin, BackoffMax time.Duration
+	// RefreshEvery is how often Run loads again after the first success; 0 leaves it to Refresh.
+	RefreshEvery time.Duration
+	// Random shortens pauses, in [0, 1); nil means math/rand.
+	Random func() float64
+}
+
+// Live keeps the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
+// fails. All methods are safe for concurrent use.
+type Live struct {
+	sources []Source
+	build   BuildOptions
+	every   time.Duration
+	pause   backoff // used by Run only
+	current atomic.Pointer[Catalog]
+	// loading holds a token while a load is under way: there is one at a time.
+	loading chan struct{}
+
+	mu      sync.Mutex
+	state   loadState
+	settled chan struct{} // closed when there is a catalog, or can be none
+	isDone  bool          // settled is closed
+	watch   []*watcher
+}
+
+type watcher struct{ fn func(old, now *Catalog) }
+
+// NewLive makes a Live of at least one source. Nothing is loaded before Run or Refresh.
+func NewLive(sources []Source, o LiveOptions) *Live {
+	positive(&o.BackoffMin, defaultBackoffMin)
+	positive(&o.BackoffMax, defaultBackoffMax)
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	return &Live{
+		sources: slices.Clone(sources), build: o.Build, every: o.RefreshEvery,
+		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
+		loading: make(chan struct{}, 1),
+		settled: make(chan struct{}),
+	}
+}
+
+// Current is the catalog in use, nil before the first.
+func (l *Live) Current() *Catalog { return l.current.Load() }
+
+// Wait returns the catalog in use, or waits for the first one until the context ends or it is certain that there will
+// be none. The error is then a *NotReadyError that says why.
+func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
+	if c := l.Current(); c != nil {
+		return c, nil
+	}
+	var cause error
+	select {
+	case <-l.settled:
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	}
+	if c := l.Current(); c != nil {
+		return c, nil
+	}
+	status := l.Status()
+	return nil, &NotReadyError{Why: status.Why, Cause: errors.Join(cause, status.Err)}
+}
+
+// Run loads, with growing pauses, until there is a catalog, then keeps it fresh until the context ends, and returns nil.
+//
+// It returns an error where the first load fails in a way that waiting cannot mend (a *BuildError, a permanent
+// *SourceError, or ErrEmpty from sources that do not change), so that the process can stop at its start. Once there is
+// a catalog, failures only show in Status. Call it once.
+func (l *Live) Run(ctx context.Context) error {
+	for {
+		err := l.Refresh(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			l.pause.reset()
+			if l.every <= 0 {
+				<-ctx.Done()
+				return nil
+			}
+			l.sleep(ctx, l.every)
+		case l.Current() == nil && isPermanent(err):
+			l.giveUp()
+			return err
+		default:
+			l.sleep(ctx, l.pause.next())
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// Refresh loads once. On success the new catalog is in use when it returns; on an error the old one stays. Calls queue
+// up; the error is the context's where it ends first.
+func (l *Live) Refresh(ctx context.Context) error {
+	select {
+	case l.loading <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.loading }()
+	l.began()
+	loads, statuses, err := loadAll(ctx, l.sources)
+	var fresh *Catalog
+	if err == nil {
+		fresh, err = Build(loads, l.build)
+		if errors.Is(err, ErrEmpty) {
+			err = &emptyError{cause: err, isStatic: allStatic(loads)}
+		}
+	}
+	if err != nil {
+		l.failed(ctx, err, statuses)
+		return err
+	}
+	old := l.current.Swap(fresh)
+	for _, w := range l.succeeded(statuses) {
+		if old == nil || old.Fingerprint() != fresh.Fingerprint() {
+			w.fn(old, fresh)
+		}
+	}
+	return nil
+}
+
+// OnChange has fn called after every change that callers can see, the first catalog included (old is then nil), with
+// one call at a time, until stop is called. fn runs within the load: it must be quick and must not call Refresh.
+func (l *Live) OnChange(fn func(old, now *Catalog)) (stop func()) {
+	w := &watcher{fn}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = append(slices.Clone(l.watch), w)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.watch = slices.DeleteFunc(slices.Clone(l.watch), func(x *watcher) bool { return x == w })
+	}
+}
+
+// sleep waits before the next load, and says in the status when that is.
+func (l *Live) sleep(ctx context.Context, d time.Duration) {
+	l.mu.Lock()
+	l.state.nextTry = time.Now().Add(d)
+	l.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// loadAll loads all sources at the same time. It fails if one fails: half a catalog would look like a change.
+func loadAll(ctx context.Context, sources []Source) ([]*Loaded, []SourceStatus, error) {
+	loads := make([]*Loaded, len(sources))
+	statuses := make([]SourceStatus, len(sources))
+	errs := make([]error, len(sources))
+	var all sync.WaitGroup
+	for i, s := range sources {
+		all.Go(func() {
+			start := time.Now()
+			loads[i], errs[i] = s.Load(ctx)
+			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
+			if load := loads[i]; load != nil {
+				statuses[i].Files, statuses[i].Services = len(load.Files), countServices(load)
+			}
+		})
+	}
+	all.Wait()
+	return loads, statuses, errors.Join(errs...)
+}
+
+func countServices(load *Loaded) int {
+	if load.Services != nil {
+		return len(load.Services)
+	}
+	n := 0
+	for _, f := range load.Files {
+		n += len(f.GetService())
+	}
+	return n
+}
+
+func allStatic(loads []*Loaded) bool {
+	return !slices.ContainsFunc(loads, func(l *Loaded) bool { return !l.Static })
+}
+
+// emptyError is ErrEmpty, with what decides whether waiting may help.
+type emptyError struct {
+	cause    error
+	isStatic bool
+}
+
+func (e *emptyError) Error() string { return e.cause.Error() }
+func (e *emptyError) Unwrap() error { return e.cause }
+
+// isPermanent reports whether trying again cannot help until someone changes something.
+func isPermanent(err error) bool {
+	var build *BuildError
+	var source *SourceError
+	var empty *emptyError
+	return errors.As(err, &build) ||
+		errors.As(err, &source) && source.Permanent ||
+		errors.As(err, &empty) && empty.isStatic
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+const (
+	// mcpNameLimit is the longest tool name that every model provider accepts.
+	mcpNameLimit = 64
+	// hashDigits is how many hex digits of a name's SHA-256 stand in for what was cut off.
+	hashDigits = 8
+)
+
+// CanonicalName is the canonical name of the method: the service's simple name and the method's name, both in snake
+// case, joined by a dot, as in "route_guide.get_feature". The package is left out, because it rarely tells two tools
+// apart and always costs a model tokens; where it is what tells them apart, the collision is reported.
+func CanonicalName(md protoreflect.MethodDescriptor) string {
+	return snakeCase(string(md.Parent().Name())) + "." + snakeCase(string(md.Name()))
+}
+
+// MCPName is the form of a canonical name that MCP callers see: "_" for ".", because model providers refuse dots. A
+// name over 64 characters is cut, and ends in an underscore and 8 hex digits of the SHA-256 of the whole canonical
+// name, so that two long names with one beginning stay apart.
+func MCPName(canonical string) string {
+	flat := strings.ReplaceAll(canonical, ".", "_")
+	if len(flat) <= mcpNameLimit {
+		return flat
+	}
+	sum := sha256.Sum256([]byte(canonical))
+	digits := hex.EncodeToString(sum[:])[:hashDigits]
+	return flat[:mcpNameLimit-hashDigits-1] + "_" + digits
+}
+
+// IsCanonicalName reports whether the name matches ^[a-z0-9_]+(\.[a-z0-9_]+)+$, the pattern of canonical names.
+func IsCanonicalName(name string) bool {
+	segments, length := 0, 0
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '.':
+			if length == 0 {
+				return false
+			}
+			segments, length = segments+1, 0
+		case isLower(c), isDigit(c), c == '_':
+			length++
+		default:
+			return false
+		}
+	}
+	return segments > 0 && length > 0
+}
+
+// snakeCase turns a Protobuf identifier into lower-case words joined by underscores. A word begins at an upper-case
+// letter that follows a lower-case letter or a digit, and at the last upper-case letter of an acronym that a lower-case
+// letter follows: GetHTTPInfo is get_http_info. A digit belongs to the word before it: GetV2Item is get_v2_item.
+// Underscores stay as they are, so that Get and Get_ remain two names.
+func snakeCase(ident string) string {
+	out := make([]byte, 0, len(ident)+8)
+	for i := range len(ident) {
+		if startsWord(ident, i) {
+			out = append(out, '_')
+		}
+		c := ident[i]
+		if isUpper(c) {
+			c += 'a' - 'A'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// words splits an identifier where snakeCase would put or find an underscore, keeping the case of the letters.
+func words(ident string) []string {
+	var out []string
+	start := 0
+	for i := range len(ident) {
+		switch {
+		case ident[i] == '_':
+			if i > start {
+				out = append(out, ident[start:i])
+			}
+			start = i + 1
+		case startsWord(ident, i):
+			if i > start {
+				out = append(out, ident[start:i])
+			}
+			start = i
+		}
+	}
+	if start < len(ident) {
+		out = append(out, ident[start:])
+	}
+	return out
+}
+
+// humanName makes a title of an identifier: "GetHTTPInfo" is "Get HTTP info".
+func humanName(ident string) string {
+	parts := words(ident)
+	for i, w := range parts {
+		isAcronym := len(w) > 1 && strings.ToUpper(w) == w
+		switch {
+		case isAcronym:
+		case i == 0:
+			parts[i] = strings.ToUpper(w[:1]) + strings.ToLower(w[1:])
+		default:
+			parts[i] = strings.ToLower(w)
+		}
+	}
+	if len(parts) == 0 {
+		return ident
+	}
+	return strings.Join(parts, " ")
+}
+
+// startsWord reports whether a new word begins at i without an underscore before it.
+func startsWord(ident string, i int) bool {
+	if i == 0 || !isUpper(ident[i]) {
+		return false
+	}
+	before := ident[i-1]
+	if isLower(before) || isDigit(before) {
+		return true
+	}
+	return isUpper(before) && i+1 < len(ident) && isLower(ident[i+1])
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Override is one entry of the overlay: facts about tools whose service cannot be changed.
+type Override struct {
+	// Match is a glob over methods, as in Selection.
+	Match string
+	// Options win over the method's own, member by member; a list replaces a list.
+	Options *outriggerv1.ToolOptions
+}
+
+// httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
+const (
+	httpRuleField = 72295728
+	httpGet       = 2
+	httpPut       = 3
+	httpDelete    = 5
+)
+
+// methodOptions is what a method's own options say, read from their bytes: descriptors that were built at run time hold
+// extensions as unknown fields, and those that are linked in as typed ones; their bytes are the same.
+type methodOptions struct {
+	tool        *outriggerv1.ToolOptions
+	idempotency Idempotency
+	deprecated  bool
+	// httpVerb is the field number of the verb in google.api.http, 0 where there is none.
+	httpVerb protowire.Number
+}
+
+// readMethodOptions reads a method's options. The number of the tool option is from the range that anyone may use, so
+// it is only taken for ours (hasOurs) where the descriptors define it under our name. What is ours and undecodable is
+// an error, since it may have said that the tool is destructive.
+func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOptions, error) {
+	out := methodOptions{tool: &outriggerv1.ToolOptions{}}
+	options, ok := md.Options().(*descriptorpb.MethodOptions)
+	if !ok || options == nil {
+		return out, nil
+	}
+	out.deprecated = options.GetDeprecated() || isServiceDeprecated(md)
+	switch options.GetIdempotencyLevel() {
+	case descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
+		out.idempotency = NoSideEffects
+	case descriptorpb.MethodOptions_IDEMPOTENT:
+		out.idempotency = Idempotent
+	case descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN:
+	}
+	raw, err := proto.Marshal(options)
+	if err != nil {
+		return out, fmt.Errorf("read options: %w", err)
+	}
+	toolField := outriggerv1.E_Tool.TypeDescriptor().Number()
+	err = eachField(raw, func(num protowire.Number, body []byte) error {
+		switch {
+		case num == toolField && hasOurs:
+			// An option that is set in parts arrives in parts.
+			return proto.UnmarshalOptions{Merge: true, Resolver: (*protoregistry.Types)(nil)}.Unmarshal(body, out.tool)
+		case num == httpRuleField:
+			return eachField(body, func(verb protowire.Number, _ []byte) error {
+				if verb == httpGet || verb == httpPut || verb == httpDelete {
+					out.httpVerb = verb
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("read option (outrigger.v1.tool): %w", err)
+	}
+	return out, nil
+}
+
+func isServiceDeprecated(md protoreflect.MethodDescriptor) bool {
+	options, ok := md.Parent().Options().(*descriptorpb.ServiceOptions)
+	return ok && options.GetDeprecated()
+}
+
+// definesToolOption reports whether the files define the method option under our name and number.
+func definesToolOption(files *protoregistry.Files) bool {
+	own := outriggerv1.E_Tool.TypeDescriptor()
+	d, err := files.FindDescriptorByName(own.FullName())
+	if err != nil {
+		return false
+	}
+	field, ok := d.(protoreflect.FieldDescriptor)
+	return ok && field.IsExtension() && field.Number() == own.Number() &&
+		field.ContainingMessage().FullName() == own.ContainingMessage().FullName()
+}
+
+// overrideOptions is base with every member that over sets put in the place of its own.
+func overrideOptions(base, over *outriggerv1.ToolOptions) *outriggerv1.ToolOptions {
+	if over == nil {
+		return base
+	}
+	out := proto.CloneOf(base)
+	proto.CloneOf(over).ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.ProtoReflect().Set(fd, v)
+		return true
+	})
+	return out
+}
+
+// checkOptions finds what is wrong with the options themselves. The error joins all of it.
+func checkOptions(o *outriggerv1.ToolOptions) error {
+	var errs []error
+	if n := o.GetName(); n != "" && !IsCanonicalName(n) {
+		errs = append(errs, fmt.Errorf(`name %q does not match ^[a-z0-9_]+(\.[a-z0-9_]+)+$`, clip(n)))
+	}
+	if v := o.GetVersion(); v != "" && !semanticVersion.MatchString(v) {
+		errs = append(errs, fmt.Errorf("version %q is no semantic version, such as 1.2.0", clip(v)))
+	}
+	if o.GetReadOnly() && o.GetDestructive() {
+		errs = append(errs, errors.New("a tool cannot be read_only and destructive"))
+	}
+	if t := o.GetTimeout(); t != nil && (t.CheckValid() != nil || t.AsDuration() <= 0) {
+		errs = append(errs, errors.New("timeout is not more than 0"))
+	}
+	if t := o.GetCacheTtl(); t != nil && (t.CheckValid() != nil || t.AsDuration() < 0) {
+		errs = append(errs, errors.New("cache_ttl is less than 0"))
+	}
+	if t := o.GetTaskAfter(); t != nil && (t.CheckValid() != nil || t.AsDuration() < 0) {
+		errs = append(errs, errors.New("task_after is less than 0"))
+	}
+	switch s := o.GetTaskSupport(); s {
+	case "", "forbidden", "optional", "required":
+	default:
+		errs = append(errs, fmt.Errorf("task_support is %q, not one of forbidden, optional, required", clip(s)))
+	}
+	return errors.Join(errs...)
+}
+
+// semanticVersion is the grammar of semver.org 2.0.0, with no leading zeros in its three numbers.
+var semanticVersion = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+	`(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)

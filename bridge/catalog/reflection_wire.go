@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// The reflection protocol (grpc/reflection/v1/reflection.proto) by field numbers; v1alpha has the same ones. It is
+// spoken in bytes, because the files have to be decoded without this process's own extensions: a ready-made client
+// decodes them with all that are linked in, and then fails on a foreign extension that has the number of one of ours.
+const (
+	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+
+	askFileByName   = 3 // ServerReflectionRequest.file_by_filename
+	askSymbol       = 4 // .file_containing_symbol
+	askListServices = 7 // .list_services
+
+	replyFiles    = 4 // ServerReflectionResponse.file_descriptor_response
+	replyServices = 6 // .list_services_response
+	replyError    = 7 // .error_response
+
+	filesFile     = 1 // FileDescriptorResponse.file_descriptor_proto
+	servicesEntry = 1 // ListServiceResponse.service
+	serviceName   = 1 // ServiceResponse.name
+	errorCode     = 1 // ErrorResponse.error_code
+	errorMessage  = 2 // .error_message
+)
+
+// reflectionRefusal is a server's answer that it cannot do what was asked; the stream goes on.
+type reflectionRefusal struct {
+	code    connect.Code
+	message string
+}
+
+// Error shows the server's code and message.
+func (e *reflectionRefusal) Error() string {
+	return fmt.Sprintf("the server answered %v: %s", e.code, clip(e.message))
+}
+
+// frame is one message as bytes.
+type frame struct{ body []byte }
+
+// frameCodec passes frames through unchanged, under the name of the Protobuf codec. Statuses with error details are
+// messages and are decoded as such.
+type frameCodec struct{}
+
+func (frameCodec) Name() string { return "proto" }
+
+func (frameCodec) Marshal(v any) ([]byte, error) {
+	switch m := v.(type) {
+	case *frame:
+		return m.body, nil
+	case proto.Message:
+		return proto.Marshal(m)
+	}
+	return nil, fmt.Errorf("cannot encode %T", v)
+}
+
+func (frameCodec) Unmarshal(data []byte, v any) error {
+	switch m := v.(type) {
+	case *frame:
+		// The buffer belongs to connect's pool.
+		m.body = slices.Clone(data)
+		return nil
+	case proto.Message:
+		return proto.Unmarshal(data, m)
+	}
+	return fmt.Errorf("cannot decode into %T", v)
+}
+
+// reflectionStream is one conversation with a reflection service. Not safe for concurrent use.
+type reflectionStream struct {
+	ctx     context.Context
+	target  Reflector
+	stream  *connect.BidiStreamForClient[frame, frame]
+	isAlpha bool
+}
+
+// openReflection starts a v1 conversation. It falls back to v1alpha by itself when the first request is answered that
+// there is no v1. The context's end breaks the stream.
+func openReflection(ctx context.Context, target Reflector) *reflectionStream {
+	s := &reflectionStream{ctx: ctx, target: target}
+	s.open(reflectionV1)
+	return s
+}
+
+func (s *reflectionStream) open(procedure string) {
+	options := append(slices.Clone(s.target.Options),
+		connect.WithCodec(frameCodec{}), connect.WithReadMaxBytes(s.target.Limits.MaxBytes))
+	client := connect.NewClient[frame, frame](s.target.HTTPClient, s.target.BaseURL+procedure, options...)
+	s.stream = client.CallBidiStream(s.ctx)
+}
+
+// end half-closes the stream and waits for the server to do the same; whoever calls it bounds the context.
+func (s *reflectionStream) end() {
+	_ = s.stream.CloseRequest()
+	_, _ = s.stream.Receive()
+	_ = s.stream.CloseResponse()
+}
+
+// services are the names that the server lists.
+func (s *reflectionStream) services() ([]string, error) {
+	reply, err := s.ask(askListServices, "*", replyServices)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	err = eachBytes(reply, servicesEntry, func(entry []byte) error {
+		name := ""
+		err := eachBytes(entry, serviceName, func(b []byte) error { name = string(b); return nil })
+		names = append(names, name)
+		return err
+	})
+	return names, err
+}
+
+// symbol returns the file that defines the symbol, with as many of its imports as the server likes to send.
+func (s *reflectionStream) symbol(name string) ([][]byte, error) { return s.files(askSymbol, name) }
+
+// file returns the file with this path, with as many of its imports as the server likes to send.
+func (s *reflectionStream) file(path string) ([][]byte, error) { return s.files(askFileByName, path) }
+
+func (s *reflectionStream) files(field protowire.Number, value string) ([][]byte, error) {
+	reply, err := s.ask(field, value, replyFiles)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	err = eachBytes(reply, filesFile, func(b []byte) error { out = append(out, b); return nil })
+	return out, err
+}
+
+// ask sends one request and returns the member of the reply that answers it, or a *reflectionRefusal.
+func (s *reflectionStream) ask(field protowire.Number, value string, want protowire.Number) ([]byte, error) {
+	request := protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), value)
+	reply, err := s.roundTrip(request)
+	if connect.CodeOf(err) == connect.CodeUnimplemented && !s.isAlpha {
+		_ = s.stream.CloseRequest()
+		_ = s.stream.CloseResponse()
+		s.isAlpha = true
+		s.open(reflectionV1Alpha)
+		reply, err = s.roundTrip(request)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var answer []byte
+	var refusal *reflectionRefusal
+	found := false
+	err = eachField(reply, func(num protowire.Number, body []byte) error {
+		switch num {
+		case want:
+			answer, found = body, true
+		case replyError:
+			refusal = &reflectionRefusal{code: connect.CodeUnknown}
+			if code, ok := lastVarint(body, errorCode); ok && code <= uint64(connect.CodeUnauthenticated) {
+				refusal.code = connect.Code(code)
+			}
+			return eachBytes(body, errorMessage, func(b []byte) error { refusal.message = string(b); return nil })
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the reply is no reflection response: %w", err)
+	case refusal != nil:
+		return nil, refusal
+	case !found:
+		return nil, errors.New("the reply does not answer the question")
+	}
+	return answer, nil
+}
+
+func (s *reflectionStream) roundTrip(request []byte) ([]byte, error) {
+	// A send that meets a closed stream says io.EOF; what closed it comes from Receive.
+	if err := s.stream.Send(&frame{request}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	reply, err := s.stream.Receive()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the server ended the stream without an answer")
+	case err != nil:
+		return nil, err
+	}
+	return reply.body, nil
+}
+
+// eachField calls fn with every length-delimited field of a message and passes over the others.
+func eachField(body []byte, fn func(protowire.Number, []byte) error) error {
+	for len(body) > 0 {
+		num, typ, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		body = body[n:]
+		size := protowire.ConsumeFieldValue(num, typ, body)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		if typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(body)
+			if err := fn(num, value); err != nil {
+				return err
+			}
+		}
+		body = body[size:]
+	}
+	return nil
+}
+
+// eachBytes calls fn with every value of one length-delimited field.
+func eachBytes(body []byte, want protowire.Number, fn func([]byte) error) error {
+	return eachField(body, func(num protowire.Number, value []byte) error {
+		if num != want {
+			return nil
+		}
+		return fn(value)
+	})
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// Source is where descriptors come from. Implementations are safe for concurrent use; Live calls them one load at a
+// time.
+type Source interface {
+	// Name tells an operator which source it is, as in "reflection at http://127.0.0.1:50051". It holds no secrets.
+	Name() string
+	// Load fetches everything afresh. It returns a *SourceError, or the context's error, and then nothing else.
+	Load(ctx context.Context) (*Loaded, error)
+}
+
+// Loaded is what one load of one source brought.
+type Loaded struct {
+	// Source is the source's name.
+	Source string
+	// Files holds every file once, in no particular order.
+	Files []*descriptorpb.FileDescriptorProto
+	// Services are the full names of the services that the source offers; nil means every service in Files that is not
+	// in Imported.
+	Services []string
+	// Imported are the paths of files that are there only because others import them. Their services become tools only
+	// where an include glob names them without a wildcard.
+	Imported []string
+	// Warnings are what was odd, but did not stand in the way.
+	Warnings []Warning
+	// Static tells that the next load will bring the same, unless somebody changes a file.
+	Static bool
+}
+
+// Warning is something that an operator should know and that costs less than the catalog.
+type Warning struct {
+	// Subject is what it is about: a source, a file path, or a method as "pkg.Service/Method".
+	Subject string
+	// Text says what happened and, where there is one, the way out.
+	Text string
+}
+
+// String is the subject and the text.
+func (w Warning) String() string { return w.Subject + ": " + w.Text }
+
+// SourceError says which source failed, at which step, and why.
+type SourceError struct {
+	// Source is the source's name.
+	Source string
+	// Step is what was being done, as in "list services" or "read file".
+	Step string
+	// Permanent tells that trying again cannot help until someone changes a file or a flag.
+	Permanent bool
+	// Cause is the error itself; never nil.
+	Cause error
+}
+
+// Error is the source, the step and the cause.
+func (e *SourceError) Error() string {
+	return fmt.Sprintf("%s: %s: %v", e.Source, e.Step, e.Cause)
+}
+
+// Unwrap is the cause.
+func (e *SourceError) Unwrap() error { return e.Cause }
+
+// infrastructure are the packages whose services serve the machinery and not the callers. They become tools only where
+// an include glob names one without a wildcard.
+func isInfrastructure(service string) bool {
+	switch {
+	case strings.HasPrefix(service, "grpc.reflection."),
+		strings.HasPrefix(service, "grpc.health.v1."),
+		strings.HasPrefix(service, "grpc.channelz."),
+		// A backend that speaks the tool API itself is a source of its own, not a set of RPCs.
+		strings.HasPrefix(service, "outrigger.v1."):
+		return true
+	}
+	return false
+}

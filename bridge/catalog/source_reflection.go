@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// closeWait is how long a reflecting server may take to end the stream after we did. It has nothing left to say, so a
+// healthy one needs one round trip; after that the stream is cut off.
+const closeWait = 500 * time.Millisecond
+
+// Reflector is what it takes to reach a server's reflection service.
+type Reflector struct {
+	// HTTPClient speaks HTTP/2 to the server, because reflection is a bidirectional stream.
+	HTTPClient connect.HTTPClient
+	// BaseURL is the server's URL without a path.
+	BaseURL string
+	// Shown is how errors call the server; empty means BaseURL without its password.
+	Shown string
+	// Options choose the protocol, as in connect.WithGRPC(). A message size limit is added.
+	Options []connect.ClientOption
+	// Selection keeps services that are excluded as a whole from being asked for. Nil asks for all but infrastructure.
+	Selection *Selection
+	Limits    Limits
+}
+
+// reflection is a Source that asks a running server.
+type reflection struct {
+	Reflector
+	name string
+}
+
+// NewReflection is a source that asks the server for its services and all files that they need, first over
+// grpc.reflection.v1, then, where the server does not know that, over v1alpha; all on one stream, which is closed
+// before Load returns. Comments come along only where the server's descriptors still have them.
+//
+// Errors are *SourceError and not permanent: another server may answer the next time. A server that lists nothing to
+// call, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
+func NewReflection(r Reflector) Source {
+	r.Limits = r.Limits.withDefaults()
+	r.BaseURL = strings.TrimSuffix(r.BaseURL, "/")
+	if r.Shown == "" {
+		r.Shown = redactedURL(r.BaseURL)
+	}
+	return &reflection{Reflector: r, name: "reflection at " + r.Shown}
+}
+
+// redactedURL is the URL without its password.
+func redactedURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "an unreadable URL"
+	}
+	return u.Redacted()
+}
+
+func (r *reflection) Name() string { return r.name }
+
+func (r *reflection) Load(ctx context.Context) (*Loaded, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Limits.LoadTimeout,
+		fmt.Errorf("no complete answer within %v: %w", r.Limits.LoadTimeout, context.DeadlineExceeded))
+	defer cancel()
+	w := &reflectionWalk{
+		source: r.name, stream: openReflection(ctx, r.Reflector), limits: r.Limits, selection: r.Selection,
+		files: map[string]*descriptorpb.FileDescriptorProto{}, defined: map[string]bool{},
+	}
+	out, err := w.run()
+	cause := context.Cause(ctx)
+	// Some servers serve no other call while a reflection stream is open, so it ends here. How it ends cannot take back
+	// what was received, and after a failure there is nothing to wait for.
+	wait := closeWait
+	if err != nil {
+		wait = 0
+	}
+	stop := time.AfterFunc(wait, cancel)
+	w.stream.end()
+	stop.Stop()
+	var failed *SourceError
+	if cause != nil && errors.As(err, &failed) {
+		failed.Cause = cause
+	}
+	return out, err
+}
+
+// reflectionWalk is the state of one load.
+type reflectionWalk struct {
+	source    string
+	stream    *reflectionStream
+	limits    Limits
+	selection *Selection
+
+	files    map[string]*descriptorpb.FileDescriptorProto
+	defined  map[string]bool                     // full names of the services in files
+	pending  []*descriptorpb.FileDescriptorProto // files whose imports were not looked at yet
+	bytes    int
+	warnings []Warning
+}
+
+// run asks for the services, the files that define them, and the files that those import.
+func (w *reflectionWalk) run() (*Loaded, error) {
+	services, err := w.services()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
+		if err := w.service(s); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.imports(); err != nil {
+		return nil, err
+	}
+	out := &Loaded{Source: w.source, Services: services, Warnings: w.warnings}
+	for _, name := range sortedKeys(w.files) {
+		out.Files = append(out.Files, w.files[name])
+	}
+	return out, nil
+}
+
+// services lists what the server offers and we want, sorted.
+func (w *reflectionWalk) services() ([]string, error) {
+	const step = "list services"
+	listed, err := w.stream.services()
+	if err != nil {
+		return nil, w.fail(step, explainReflection(err))
+	}
+	if len(listed) > w.limits.MaxServices {
+		return nil, w.fail(step, fmt.Errorf("the server lists %d services, more than the limit of %d", len(listed), w.limits.MaxServices))
+	}
+	var wanted, skipped []string
+	for _, name := range listed {
+		switch {
+		case !protoreflect.FullName(name).IsValid():
+			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is no service name", clip(name)))
+		case w.selection.skipsService(name):
+			skipped = append(skipped, name)
+		default:
+			wanted = append(wanted, name)
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	if len(wanted) > 0 {
+		return wanted, nil
+	}
+	if len(skipped) == 0 {
+		return nil, w.fail(step, errors.New("the server lists no services: it reflects, but nothing is registered with its reflection"))
+	}
+	slices.Sort(skipped)
+	return nil, w.fail(step, fmt.Errorf("the server lists nothing to call: %s %s infrastructure or excluded",
+		clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
+}
+
+// service asks for the file that defines the service, and checks that it does.
+func (w *reflectionWalk) service(name string) error {
+	step := "find " + name
+	got, err := w.stream.symbol(name)
+	if err != nil {
+		return w.fail(step, fmt.Errorf("the server lists this service but does not describe it (--exclude %s leaves it out): %w",
+			name, err))
+	}
+	sent, err := w.keep(step, got)
+	if err != nil {
+		return err
+	}
+	if w.defined[name] {
+		return nil
+	}
+	return w.fail(step, fmt.Errorf("the server answered with %s, where this service is not defined (--exclude %s leaves it out)",
+		sent, name))
+}
+
+// imports asks for every file that is imported and not there yet. Files are taken once, so the walk ends.
+func (w *reflectionWalk) imports() error {
+	for len(w.pending) > 0 {
+		importer := w.pending[0]
+		w.pending = w.pending[1:]
+		for _, path := range importer.GetDependency() {
+			if w.files[path] != nil {
+				continue
+			}
+			if err := w.file(path, importer.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// file asks for one imported file.
+func (w *reflectionWalk) file(path, importer string) error {
+	step := fmt.Sprintf("fetch file %s, imported by %s", clip(path), clip(importer))
+	got, err := w.stream.file(path)
+	var refusal *reflectionRefusal
+	if err != nil && !errors.As(err, &refusal) {
+		return w.fail(step, err)
+	}
+	sent, errKeep := w.keep(step, got)
+	if errKeep != nil {
+		return errKeep
+	}
+	if w.files[path] != nil {
+		return nil
+	}
+	if own := builtinFile(path); own != nil {
+		// These are the same everywhere, and some servers do not reflect them.
+		w.add(own)
+		w.warnings = append(w.warnings, Warning{w.source, "the server does not serve " + path + "; the built-in copy is used"})
+		return nil
+	}
+	if err != nil {
+		return w.fail(step, err)
+	}
+	return w.fail(step, fmt.Errorf("the server answered with %s instead", sent))
+}
+
+// add takes one new file into the collection.
+func (w *reflectionWalk) add(f *descriptorpb.FileDescriptorProto) {
+	w.files[f.GetName()] = f
+	w.pending = append(w.pending, f)
+	for _, s := range f.GetService() {
+		w.defined[joinName(f.GetPackage(), s.GetName())] = true
+	}
+}
+
+// keep decodes files and takes them into the collection, within the limits. A file that comes twice must be the same
+// both times. It returns the files' names in words.
+func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error) {
+	var names []string
+	for _, raw := range got {
+		f, err := decodeFile(raw)
+		if err != nil {
+			return "", w.fail(step, fmt.Errorf("the server sent a file that cannot be decoded: %w", err))
+		}
+		name := f.GetName()
+		if name == "" {
+			return "", w.fail(step, errors.New("the server sent a file without a name"))
+		}
+		names = append(names, name)
+		if before := w.files[name]; before != nil {
+			if !proto.Equal(before, f) {
+				return "", w.fail(step, fmt.Errorf("the server sent two different files as %s", clip(name)))
+			}
+			continue
+		}
+		w.add(f)
+		w.bytes += len(raw)
+		if len(w.files) > w.limits.MaxFiles {
+			return "", w.fail(step, fmt.Errorf("the server sent more than %d files, the limit for one source", w.limits.MaxFiles))
+		}
+		if w.bytes > w.limits.MaxBytes {
+			return "", w.fail(step, fmt.Errorf("the server sent more than %d bytes, the limit for one source", w.limits.MaxBytes))
+		}
+	}
+	if len(names) == 0 {
+		return "no file", nil
+	}
+	return clipList(names), nil
+}
+
+func (w *reflectionWalk) fail(step string, cause error) error {
+	return &SourceError{Source: w.source, Step: step, Cause: cause}
+}
+
+// explainReflection says in an operator's words what the frequent failure means.
+func explainReflection(err error) error {
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or give the descriptors with --descriptors: %w", err)
+	}
+	return err
+}
+
+// joinName is the full name of what is declared in a package or scope, which may be empty.
+func joinName(scope, name string) string {
+	if scope == "" {
+		return name
+	}
+	return scope + "." + name
+}

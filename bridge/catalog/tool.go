@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+)
+
+const (
+	// defaultVersion is the version of a tool that names none, as the contract says.
+	defaultVersion = "1.0.0"
+	// defaultCacheTTL is how long a client may rely on a tool's description, as the contract says.
+	defaultCacheTTL = 300 * time.Second
+	// unknownVersion is when a tool was deprecated whose descriptor says only that it was.
+	unknownVersion = "unknown"
+)
+
+// Tool is one callable thing: a method, and everything that callers and the pipeline need to know about it. Immutable.
+type Tool struct {
+	// Name is the canonical name ("route_guide.get_feature"), MCPName the one that MCP shows.
+	Name, MCPName string
+	// Title is for people, Description for a model to choose by; neither is ever empty.
+	Title, Description string
+	// Method is the RPC behind the tool.
+	Method *Method
+	// Input and Output are the schemas of request and response.
+	Input, Output *schema.Schema
+	// In turns arguments into the request's bytes, Out the response's bytes into JSON.
+	In, Out *transcode.Message
+	// OutputNotObject is set where the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a
+	// ListValue), which callers that admit only objects must get wrapped as {"value": ...}. Where the request is such a
+	// message, Input and In already take the wrapped form.
+	OutputNotObject bool
+	Annotations     Annotations
+	// Version is a semantic version.
+	Version string
+	// Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas.
+	Fingerprint string
+	Metadata    Metadata
+	// Timeout bounds one call; 0 leaves it to the sidecar's setting.
+	Timeout time.Duration
+	// Hidden tools are offered to nobody. Lookup and ByProcedure do not find them, and Tools does not list them.
+	Hidden bool
+	// Examples are calls to learn from, whose arguments the input schema accepts.
+	Examples []Example
+	// Tags are words to group by.
+	Tags []string
+	// TaskSupport is "forbidden", "optional" or "required"; TaskAfter is when a call becomes a task.
+	TaskSupport string
+	TaskAfter   time.Duration
+}
+
+// Method is the RPC behind a tool. Immutable.
+type Method struct {
+	// Procedure is the RPC's path, "/pkg.Service/Method".
+	Procedure string
+	// Service is the service's full name.
+	Service string
+	// Source is the name of the source that offers the service.
+	Source                           string
+	Descriptor                       protoreflect.MethodDescriptor
+	ClientStreaming, ServerStreaming bool
+	Idempotency                      Idempotency
+}
+
+// Idempotency is what is known about calling a method again.
+type Idempotency uint8
+
+const (
+	// IdempotencyUnknown is the level of a method that says nothing.
+	IdempotencyUnknown Idempotency = iota
+	// NoSideEffects is for methods that change nothing.
+	NoSideEffects
+	// Idempotent is for methods whose second call changes nothing more.
+	Idempotent
+)
+
+// Annotations are MCP's hints. A nil one was not said, and has MCP's default.
+type Annotations struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// Metadata is what an operator wants to know about a tool.
+type Metadata struct {
+	// Module is the part of the system that it belongs to: by default the service's full name.
+	Module string `json:"module"`
+	// Destructive is set where an option or the overlay marks the tool, and makes the gate hold it back.
+	Destructive bool `json:"destructive"`
+	// DeprecatedIn is the version in which the tool was deprecated, "unknown" where only the fact is known, and empty
+	// where it was not.
+	DeprecatedIn string `json:"deprecated_in"`
+	// CacheTTL is how long a client may rely on the description.
+	CacheTTL time.Duration `json:"cache_ttl"`
+}
+
+// Example is a call to learn from.
+type Example struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Arguments   json.RawMessage `json:"arguments"`
+	Data        json.RawMessage `json:"data,omitempty"`
+}
