@@ -56,10 +56,10 @@ func isMissingCapabilities(d *anypb.Any) bool {
 func capabilitiesJSON(c *outriggerv1.ClientCapabilities) json.RawMessage {
 	var w wireCapabilities
 	if e := c.GetElicitation(); e != nil {
-		w.Elicitation = &wireElicitation{Form: flag(e.GetForm()), URL: flag(e.GetUrl())}
+		w.Elicitation = &wireElicitation{Form: yes(e.GetForm()), URL: yes(e.GetUrl())}
 	}
 	if s := c.GetSampling(); s != nil {
-		w.Sampling = &wireSampling{Tools: flag(s.GetTools()), Context: flag(s.GetContext())}
+		w.Sampling = &wireSampling{Tools: yes(s.GetTools()), Context: yes(s.GetContext())}
 	}
 	if r := c.GetRoots(); r != nil {
 		w.Roots = &wireRoots{ListChanged: r.GetListChanged()}
@@ -95,9 +95,9 @@ func settings(s *structpb.Struct, text []byte) map[string]json.RawMessage {
 	return m
 }
 
-// flag is MCP's way to say yes: an empty object.
-func flag(yes bool) *struct{} {
-	if !yes {
+// yes is MCP's way to say yes: an empty object.
+func yes(set bool) *struct{} {
+	if !set {
 		return nil
 	}
 	return &struct{}{}

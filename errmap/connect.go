@@ -70,10 +70,11 @@ func addDetail(out *connect.Error, m proto.Message) {
 // ownDetails are the details that the canonical error itself gives. BadRequest and RetryInfo step back where the backend
 // sent its own.
 func (e *Error) ownDetails(about About) []proto.Message {
-	details := []proto.Message{e.errorInfo(about), e.lean().Detail(about)}
-	if len(e.Violations) > 0 && !hasDetail(e.Details, (*errdetails.BadRequest)(nil)) {
+	lean := e.lean()
+	details := []proto.Message{e.errorInfo(about), lean.Detail(about)}
+	if len(lean.Violations) > 0 && !hasDetail(e.Details, (*errdetails.BadRequest)(nil)) {
 		bad := new(errdetails.BadRequest)
-		for _, v := range e.Violations[:min(len(e.Violations), maxViolations)] {
+		for _, v := range lean.Violations {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
 				Field:       clip(v.Path, maxViolationBytes),
 				Reason:      clip(v.Keyword, maxViolationBytes),

@@ -3,6 +3,9 @@
 package errmap
 
 import (
+	"bytes"
+	"encoding/json"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -19,12 +22,94 @@ func (e *Error) Detail(about About) *outriggerv1.ErrorDetail {
 	}
 }
 
-// lean is e without the backend's details, for a Connect error that holds them beside it: they travel once.
+// maxTrailerBytes bounds the violations of a Connect error. gRPC carries details in a trailer, and proxies refuse header
+// blocks of some sixty kilobytes; violations stand there twice.
+const maxTrailerBytes = 8 << 10
+
+// lean is e for a Connect error: without the backend's details, which travel beside the data object, and with as many
+// violations as a trailer bears.
 func (e *Error) lean() *Error {
 	lean := *e
 	lean.ErrorType = e.Type() // which the details may decide
 	lean.Details = nil
+	size := 0
+	for i, v := range e.Violations {
+		size += min(len(v.Path), maxViolationBytes) + min(len(v.Keyword), maxViolationBytes) + min(len(v.Message), maxViolationBytes)
+		if size > maxTrailerBytes || i == maxViolations {
+			lean.Violations = e.Violations[:i]
+			break
+		}
+	}
 	return &lean
+}
+
+// redactErrorDetail redacts the JSON that an ErrorDetail holds as bytes, and reports whether it changed. Bytes that are no
+// JSON are dropped.
+func redactErrorDetail(detail *outriggerv1.ErrorDetail) bool {
+	text := detail.GetErrorDetailsJson()
+	if len(text) == 0 {
+		return false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // 64-bit numbers keep their digits
+	var value any
+	if decoder.Decode(&value) != nil || decoder.More() {
+		detail.ErrorDetailsForm = nil
+		return true
+	}
+	clean, changed := redactJSON(value)
+	if !changed {
+		return false
+	}
+	out, err := json.Marshal(clean)
+	if err != nil {
+		detail.ErrorDetailsForm = nil
+		return true
+	}
+	detail.ErrorDetailsForm = &outriggerv1.ErrorDetail_ErrorDetailsJson{ErrorDetailsJson: out}
+	return true
+}
+
+// redactJSON redacts the strings of a JSON value, those of an object together with their names.
+func redactJSON(value any) (any, bool) {
+	changed := false
+	switch v := value.(type) {
+	case string:
+		return redactString(v)
+	case []any:
+		for i := range v {
+			clean, differs := redactJSON(v[i])
+			v[i], changed = clean, changed || differs
+		}
+	case map[string]any:
+		for name, member := range v {
+			clean, differs := redactJSON(member)
+			if text, ok := clean.(string); ok && !differs {
+				clean, differs = redactPair(name, text)
+			}
+			v[name], changed = clean, changed || differs
+		}
+	}
+	return value, changed
+}
+
+// errorDetailJSON renders a backend's ErrorDetail with its details as JSON, not as base64; nil where d is none.
+func errorDetailJSON(d *anypb.Any) []byte {
+	detail := new(outriggerv1.ErrorDetail)
+	if !d.MessageIs(detail) || d.UnmarshalTo(detail) != nil || !json.Valid(detail.GetErrorDetailsJson()) {
+		return nil
+	}
+	dst := appendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
+	dst = append(dst, `,"error_type":`...)
+	dst = appendString(dst, detail.GetErrorType())
+	dst = append(dst, `,"error_message":`...)
+	dst = appendString(dst, detail.GetErrorMessage())
+	dst = append(dst, `,"error_details":`...)
+	var compact bytes.Buffer
+	if json.Compact(&compact, detail.GetErrorDetailsJson()) != nil {
+		return nil
+	}
+	return append(append(dst, compact.Bytes()...), '}')
 }
 
 // declaredType is the error type that a native backend, or another sidecar, declared; "" for none.

@@ -8,12 +8,15 @@ import (
 	"encoding/json"
 	"strings"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 const (
@@ -60,7 +63,11 @@ func redactDetail(d *anypb.Any) *anypb.Any {
 		}
 		return d
 	}
-	if !redactMessage(m.ProtoReflect(), maxDetailDepth) {
+	changed := redactMessage(m.ProtoReflect(), maxDetailDepth)
+	if detail, ok := m.(*outriggerv1.ErrorDetail); ok {
+		changed = redactErrorDetail(detail) || changed
+	}
+	if !changed {
 		return d
 	}
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
@@ -85,12 +92,15 @@ func redactMessage(m protoreflect.Message, depth int) bool {
 
 func redactField(m protoreflect.Message, fd protoreflect.FieldDescriptor, v protoreflect.Value, depth int) bool {
 	switch {
+	case isMarkedSecret(fd):
+		m.Clear(fd)
+		return true
 	case fd.IsMap():
 		return redactMap(v.Map(), fd.MapValue(), depth)
 	case fd.IsList():
 		return redactList(v.List(), fd, depth)
 	case fd.Kind() == protoreflect.StringKind:
-		clean, changed := redactString(v.String())
+		clean, changed := redactPair(string(fd.Name()), v.String())
 		if changed {
 			m.Set(fd, protoreflect.ValueOfString(clean))
 		}
@@ -140,6 +150,9 @@ func redactMap(entries protoreflect.Map, value protoreflect.FieldDescriptor, dep
 		case depth == 0:
 			entries.Clear(k)
 			changed = true
+		case namesSecret(k.String(), v.Message()):
+			entries.Set(k, protoreflect.ValueOfMessage(structpb.NewStringValue(redacted).ProtoReflect()))
+			changed = true
 		default:
 			changed = redactMessage(v.Message(), depth-1) || changed
 		}
@@ -154,6 +167,26 @@ func redactPair(key, value string) (string, bool) {
 		return redacted, value != redacted
 	}
 	return redactString(value)
+}
+
+// isMarkedSecret reports whether the field's own option says that it is not for logs.
+func isMarkedSecret(fd protoreflect.FieldDescriptor) bool {
+	options, ok := fd.Options().(*descriptorpb.FieldOptions)
+	return ok && options.GetDebugRedact()
+}
+
+// namesSecret reports whether an entry of a google.protobuf.Struct is a string under the name of a secret.
+func namesSecret(name string, m protoreflect.Message) bool {
+	value, ok := m.Interface().(*structpb.Value)
+	if !ok {
+		return false
+	}
+	text, ok := value.GetKind().(*structpb.Value_StringValue)
+	if !ok || text.StringValue == redacted {
+		return false
+	}
+	_, differs := redactPair(name, text.StringValue)
+	return differs
 }
 
 func redactString(s string) (string, bool) {
@@ -191,6 +224,9 @@ func detailsJSON(details []*anypb.Any) []byte {
 }
 
 func detailJSON(d *anypb.Any) []byte {
+	if text := errorDetailJSON(d); text != nil {
+		return text
+	}
 	if text, err := protojson.Marshal(d); err == nil {
 		// protojson varies its spacing from build to build on purpose; one line without spaces is the same everywhere.
 		var compact bytes.Buffer
