@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// ErrInvalidSchema is wrapped by every error of Compile.
+var ErrInvalidSchema = errors.New("schema: not a usable JSON Schema")
+
+// Bounds of a schema that is compiled, of which a derived one stays clear.
+const (
+	maxSchemaDepth  = 512 // a message takes up to six levels
+	maxSchemaValues = 1 << 20
+)
+
+// resourceURL names the schema inside the compiler; nothing is ever loaded from it.
+const resourceURL = "mem:///schema.json"
+
+// Validator checks documents against one schema. It is immutable and safe for concurrent use.
+type Validator struct {
+	compiled *jsonschema.Schema
+	source   any // the schema as a document, to say what was wanted
+}
+
+// Compile prepares a schema: JSON Schema 2020-12 unless $schema names another draft. References outside the schema are
+// refused: nothing is loaded from a file or the network. Formats that Protobuf's types use are asserted, others are
+// annotations. Every error wraps ErrInvalidSchema.
+func Compile(raw json.RawMessage) (v *Validator, err error) {
+	if faults := Inspect(raw, Bounds{MaxDepth: maxSchemaDepth, MaxValues: maxSchemaValues}); len(faults) > 0 {
+		return nil, fmt.Errorf("%w: at %q: %s", ErrInvalidSchema, faults[0].Path, faults[0].Message)
+	}
+	source, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%w: read: %w", ErrInvalidSchema, err)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("%w: compile: %v", ErrInvalidSchema, r)
+		}
+	}()
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	c.AssertFormat()
+	registerFormats(c)
+	if err := c.AddResource(resourceURL, source); err != nil {
+		return nil, fmt.Errorf("%w: add: %w", ErrInvalidSchema, err)
+	}
+	compiled, err := c.Compile(resourceURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: compile: %w", ErrInvalidSchema, err)
+	}
+	return &Validator{compiled: compiled, source: source}, nil
+}
+
+// Validate returns what is wrong with a document, sorted by path and at most DefaultMaxViolations; nil means that the
+// schema admits it. The document is inspected first (see Inspect), so text that is not strict JSON gets violations too.
+// An error means that the check itself failed, and says nothing about the document.
+func (v *Validator) Validate(doc []byte) (found []Violation, err error) {
+	if found := Inspect(doc, Bounds{}); len(found) > 0 {
+		return found, nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+	if err != nil {
+		return nil, fmt.Errorf("schema: read document: %w", err)
+	}
+	defer func() {
+		// The library panics on numbers that its arithmetic cannot hold. Inspect refuses those that are known.
+		if r := recover(); r != nil {
+			found, err = nil, fmt.Errorf("schema: validate: %v", r)
+		}
+	}()
+	failure := v.compiled.Validate(value)
+	if failure == nil {
+		return nil, nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(failure, &invalid) {
+		return nil, fmt.Errorf("schema: validate: %w", failure)
+	}
+	r := reporter{source: v.source, doc: value}
+	return SortViolations(r.flatten(invalid), DefaultMaxViolations), nil
+}

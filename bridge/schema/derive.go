@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// ErrNoDescriptor is returned by Derive where there is nothing to derive from.
+var ErrNoDescriptor = errors.New("schema: no message descriptor")
+
+// Derive writes the canonical and the advertised schema of a message. The same descriptor and options always give the
+// same bytes. What does not fit the bounds is left open and named in Warnings; the only errors are a missing
+// descriptor (ErrNoDescriptor) and one whose file could not be resolved.
+func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
+	if md == nil {
+		return nil, ErrNoDescriptor
+	}
+	if md.IsPlaceholder() {
+		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
+	}
+	opts = opts.withDefaults()
+	canonical := newDeriver(md, dir, opts, dir == Input)
+	advertised := newDeriver(md, dir, opts, false)
+	out := &Schema{Wrapped: isWrapped(md, dir)}
+	doc, err := canonical.bounded(md, []plan{{share: true}})
+	if err != nil {
+		return nil, err
+	}
+	if out.Wrapped && dir == Input {
+		doc = eitherForm(doc)
+	}
+	out.Canonical = appendJSON(nil, doc)
+	doc, err = advertised.bounded(md, []plan{{share: false, bytes: opts.InlineBytes}, {share: true}})
+	if err != nil {
+		return nil, err
+	}
+	if out.Wrapped {
+		doc = wrapped(doc)
+	}
+	out.Advertised = appendJSON(nil, doc)
+	out.Warnings = append(canonical.warnings("canonical"), advertised.warnings("advertised")...)
+	return out, nil
+}
+
+// deriver writes one schema. all is set where every ProtoJSON form is admitted, else one form is shown.
+type deriver struct {
+	dir  Direction
+	opts Options
+	all  bool
+
+	graph   *graph
+	root    protoreflect.MessageDescriptor
+	share   bool // messages used more than once go to $defs
+	cut     int  // messages farther than this from the root are left open
+	defs    *object
+	pending []protoreflect.MessageDescriptor
+	count   int
+	opened  map[protoreflect.FullName]bool
+	noted   []string
+}
+
+// plan is one way to write a schema; the first whose result fits is taken.
+type plan struct {
+	share bool
+	bytes int // a tighter bound than Options.MaxBytes, or 0
+}
+
+var errTooLarge = errors.New("too large")
+
+func newDeriver(md protoreflect.MessageDescriptor, dir Direction, opts Options, all bool) *deriver {
+	d := &deriver{dir: dir, opts: opts, all: all, root: md}
+	d.graph = d.newGraph(md)
+	return d
+}
+
+// bounded tries the plans, and then the last of them with less and less below the root.
+func (d *deriver) bounded(md protoreflect.MessageDescriptor, plans []plan) (*object, error) {
+	const everything = 1 << 30
+	for _, p := range plans {
+		if doc, ok := d.write(md, p, everything); ok {
+			return doc, nil
+		}
+	}
+	deepest := 0
+	for _, n := range d.graph.distance {
+		deepest = max(deepest, n)
+	}
+	last := plan{share: true}
+	for cut := deepest - 1; cut >= 0; cut = cut * 3 / 4 {
+		if doc, ok := d.write(md, last, cut); ok {
+			return doc, nil
+		}
+		if cut == 0 {
+			break
+		}
+	}
+	d.note("message %s alone is over the bounds: its schema is left open", md.FullName())
+	return newObject("type", "object"), nil
+}
+
+func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*object, bool) {
+	d.share, d.cut, d.count = p.share, cut, 0
+	d.defs, d.pending, d.noted = &object{}, nil, nil
+	d.opened = map[protoreflect.FullName]bool{}
+	doc := d.rootSchema(md)
+	for len(d.pending) > 0 && d.count <= d.opts.MaxSchemas {
+		next := d.pending[0]
+		d.pending = d.pending[1:]
+		d.defs.set(string(next.FullName()), d.message(next, refTo(next), 0))
+	}
+	if d.count > d.opts.MaxSchemas {
+		return nil, false
+	}
+	if d.defs.size() > 0 {
+		doc.set("$defs", d.defs)
+	}
+	limit := d.opts.MaxBytes
+	if p.bytes > 0 {
+		limit = min(limit, p.bytes)
+	}
+	return doc, countSchemas(doc) <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= limit
+}
+
+func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
+	if isWellKnown(md) {
+		doc := d.wellKnown(md, nil, nil, false)
+		if !doc.has("description") {
+			d.describe(doc, Comment(md))
+		}
+		return doc
+	}
+	return d.message(md, "#", 0)
+}
+
+func (d *deriver) note(format string, args ...any) {
+	d.noted = append(d.noted, fmt.Sprintf(format, args...))
+}
+
+func (d *deriver) warnings(which string) []string {
+	var out []string
+	for _, w := range d.noted {
+		out = append(out, which+" "+strings.ToLower([]string{"input", "output"}[d.dir])+" schema: "+w)
+	}
+	return out
+}
+
+// refTo is where a message stands in $defs. Full names need no escape in a JSON Pointer or a URI.
+func refTo(md protoreflect.MessageDescriptor) string { return "#/$defs/" + string(md.FullName()) }
+
+// pointerTo extends a reference by property names, escaped for JSON Pointer and then for a URI fragment.
+func pointerTo(base string, tokens ...string) string {
+	for _, t := range tokens {
+		base += "/" + url.PathEscape(strings.TrimPrefix(AppendPointer("", t), "/"))
+	}
+	return base
+}
+
+// place writes a message where a field holds it: inline, or as a reference. at is the reference to the place.
+func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int, nullable bool) *object {
+	name := md.FullName()
+	if md.IsPlaceholder() {
+		d.open(name, "is not in the descriptor set")
+		return d.openObject(nullable)
+	}
+	if d.graph.distance[name] > d.cut {
+		d.open(name, "is left open to keep the schema within its bounds")
+		return d.openObject(nullable)
+	}
+	if name == d.root.FullName() && !isWellKnown(d.root) {
+		return orNull(newObject("$ref", "#"), nullable)
+	}
+	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 {
+		if !d.defs.has(string(name)) {
+			d.defs.set(string(name), nil)
+			d.pending = append(d.pending, md)
+		}
+		return orNull(newObject("$ref", refTo(md)), nullable)
+	}
+	doc := d.message(md, at, depth)
+	if nullable {
+		allowNull(doc)
+	}
+	return doc
+}
+
+func (d *deriver) open(name protoreflect.FullName, why string) {
+	if !d.opened[name] {
+		d.opened[name] = true
+		d.note("message %s %s", name, why)
+	}
+}
+
+func (d *deriver) openObject(nullable bool) *object {
+	if nullable {
+		return newObject("type", []string{"object", "null"})
+	}
+	return newObject("type", "object")
+}
+
+func orNull(o *object, nullable bool) *object {
+	if !nullable {
+		return o
+	}
+	return newObject("anyOf", []any{o, newObject("type", "null")})
+}
+
+// allowNull admits null beside an object: the clauses about its members then only hold for objects.
+func allowNull(doc *object) {
+	doc.set("type", []string{"object", "null"})
+	if clauses, ok := doc.get("allOf").([]any); ok {
+		doc.set("allOf", []any{newObject("if", newObject("type", "object"), "then", newObject("allOf", clauses))})
+	}
+}
+
+// message writes the schema of an ordinary message.
+func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth int) *object {
+	d.count++
+	doc := newObject("type", "object")
+	rules := (*messageText)(nil)
+	if !d.opts.WithoutRules {
+		rules = d.messageRuleText(md)
+	}
+	properties, clauses := &object{}, []any(nil)
+	var required []string
+	for _, fd := range d.fieldsOf(md) {
+		if d.count > d.opts.MaxSchemas {
+			break // write gives up, so the rest need not be right
+		}
+		f := d.newField(fd)
+		names := Names(fd)
+		properties.set(names[0], d.property(f, pointerTo(at, "properties", names[0]), depth+1))
+		if f.must || d.dir == Output && isAlwaysWritten(fd) {
+			if !d.all || len(names) == 1 {
+				required = append(required, names[0])
+			} else {
+				clauses = append(clauses, requiredUnderOneName(names))
+			}
+		}
+		if d.all && len(names) > 1 {
+			for _, alias := range names[1:] {
+				properties.set(alias, newObject("$ref", pointerTo(at, "properties", names[0])))
+			}
+			clauses = append(clauses, oneName(names)...)
+		}
+	}
+	oneofs, text := d.oneofs(md)
+	d.describe(doc, Comment(md), deprecation(md), text, rules.String())
+	if isDeprecated(md) {
+		doc.set("deprecated", true)
+	}
+	doc.set("properties", properties)
+	if len(required) > 0 {
+		doc.set("required", required)
+	}
+	doc.set("additionalProperties", false)
+	if d.all {
+		clauses = append(clauses, oneofs...)
+		if len(clauses) > 0 {
+			doc.set("allOf", clauses)
+		}
+		return doc
+	}
+	// Model APIs refuse a root with allOf, anyOf, oneOf or not; a condition that must not fail says the same.
+	switch len(oneofs) {
+	case 0:
+	case 1:
+		doc.set("if", oneofs[0]).set("else", false)
+	default:
+		doc.set("if", newObject("allOf", oneofs)).set("else", false)
+	}
+	return doc
+}
+
+// isAlwaysWritten holds for the fields that the transcoder writes even where they hold their default.
+func isAlwaysWritten(fd protoreflect.FieldDescriptor) bool {
+	return !fd.IsExtension() && (!fd.HasPresence() || fd.Cardinality() == protoreflect.Required)
+}
+
+func requiredUnderOneName(names []string) *object {
+	var any []any
+	for _, n := range names {
+		any = append(any, newObject("required", []string{n}))
+	}
+	return newObject("anyOf", any)
+}
+
+// oneName refuses a field that is given under two of its names.
+func oneName(names []string) []any {
+	var out []any
+	for i, first := range names {
+		for _, second := range names[i+1:] {
+			refused := newObject("description", fmt.Sprintf("wanted one name of the field, found it as %s and as %s", quote(first), quote(second)), "not", &object{})
+			out = append(out, newObject("dependentSchemas", newObject(first, newObject("properties", newObject(second, refused)))))
+		}
+	}
+	return out
+}
+
+func deprecation(d protoreflect.Descriptor) string {
+	if isDeprecated(d) {
+		return "Deprecated."
+	}
+	return ""
+}

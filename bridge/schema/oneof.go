@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// oneofs returns one condition for each oneof of a message, and the sentences that say the same. The answer of a tool
+// needs neither: what the transcoder writes cannot break a oneof.
+//
+// A condition is a oneOf with one branch for each member that may be set and, where the oneof may be empty, one branch
+// for none, so it grows with the number of members and not with its square. In the canonical schema a member that is
+// null counts as absent, as in ProtoJSON.
+func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, text string) {
+	if d.dir == Output {
+		return nil, ""
+	}
+	var sentences []string
+	for i := range md.Oneofs().Len() {
+		od := md.Oneofs().Get(i)
+		if od.IsSynthetic() {
+			continue
+		}
+		required := !d.opts.WithoutRules && isOneofRequired(od)
+		var shown []string
+		var branches []any
+		none := &object{}
+		for j := range od.Fields().Len() {
+			fd := od.Fields().Get(j)
+			if BehaviorOf(fd).Hides(d.dir) {
+				continue
+			}
+			names := Names(fd)
+			shown = append(shown, names[0])
+			if !d.all {
+				names = names[:1]
+			}
+			for _, name := range names {
+				branches = append(branches, d.isSet(fd, name))
+				none.set(name, d.isUnset(fd))
+			}
+		}
+		if len(shown) == 0 {
+			continue
+		}
+		sentence := fmt.Sprintf("At most one of %s may be set (%s).", strings.Join(shown, ", "), od.Name())
+		if required {
+			sentence = fmt.Sprintf("Exactly one of %s must be set (%s).", strings.Join(shown, ", "), od.Name())
+		}
+		sentences = append(sentences, sentence)
+		if len(branches) == 1 && !required {
+			continue
+		}
+		if !required {
+			branches = append(branches, newObject("properties", none))
+		}
+		condition := newObject("oneOf", branches)
+		if d.all {
+			condition.set("description", sentence)
+		}
+		conditions = append(conditions, condition)
+	}
+	return conditions, strings.Join(sentences, "\n")
+}
+
+func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {
+	o := newObject("required", []string{name})
+	if d.all && !takesNull(fd) {
+		o.set("properties", newObject(name, newObject("not", newObject("type", "null"))))
+	}
+	return o
+}
+
+func (d *deriver) isUnset(fd protoreflect.FieldDescriptor) any {
+	if d.all && !takesNull(fd) {
+		return newObject("type", "null")
+	}
+	return false
+}

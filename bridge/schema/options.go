@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/json"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Direction says whose words a schema describes.
+type Direction uint8
+
+const (
+	// Input is what a caller sends.
+	Input Direction = iota
+	// Output is what the tool answers.
+	Output
+)
+
+// Profile is the kind of client that an advertised schema is written for. The zero value is ProfileMCP.
+type Profile uint8
+
+const (
+	// ProfileMCP is for MCP clients: one form per field, messages inline, $defs and $ref only where a message contains
+	// itself or where inlining would make the schema too large.
+	ProfileMCP Profile = iota
+)
+
+// Extensions knows the extensions of messages; *protoregistry.Types is one.
+type Extensions interface {
+	RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool)
+}
+
+// Options of Derive. The zero value is ready for use.
+type Options struct {
+	Profile Profile
+	// Extensions, where given, adds the extension fields of each message under their ProtoJSON name, "[full.name]".
+	Extensions Extensions
+	// WithoutRules leaves protovalidate's rules out; what remains is what ProtoJSON and the descriptor themselves ask.
+	WithoutRules bool
+	// WithoutDescriptions leaves comments out, for a schema that only a machine reads.
+	WithoutDescriptions bool
+	// MaxDepth bounds how many messages are inlined in one another; deeper ones move to $defs.
+	MaxDepth int
+	// MaxSchemas bounds the number of subschemas of one schema, MaxBytes its size. Over either, the messages that are
+	// farthest from the root are left open, and a warning says so.
+	MaxSchemas, MaxBytes int
+	// InlineBytes is the size up to which the advertised schema repeats a message inline rather than share it in $defs.
+	InlineBytes int
+}
+
+const (
+	defaultDepth = 16 // deeper than people nest by hand, and shallow enough for every client's parser
+	// A model's context pays for the advertised schema: 16 KiB is about four thousand tokens.
+	defaultInlineBytes = 16 << 10
+	defaultSchemas     = 20_000
+	defaultBytes       = 1 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = defaultDepth
+	}
+	if o.MaxSchemas <= 0 {
+		o.MaxSchemas = defaultSchemas
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultBytes
+	}
+	if o.InlineBytes <= 0 {
+		o.InlineBytes = defaultInlineBytes
+	}
+	return o
+}
+
+// Schema is what one message looks like from outside.
+type Schema struct {
+	// Canonical admits every form that ProtoJSON admits. Input is validated against it.
+	Canonical json.RawMessage
+	// Advertised shows one form of each field, for one profile. What it admits, Canonical admits.
+	Advertised json.RawMessage
+	// Warnings say what the schema could not carry.
+	Warnings []string
+	// Wrapped is set where the ProtoJSON form of the message is not an object (a Timestamp, a wrapper, ...), so that
+	// Advertised describes an object with the one member "value", the name that Any uses for such types. On input
+	// the canonical schema and the transcoder take both forms; on output the edge has to wrap.
+	Wrapped bool
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// ToJSON appends the JSON of wire bytes to dst, compact and deterministic. An *OutputError means that the bytes are not
+// an encoding of the message or hold what JSON cannot say (a type of an Any that is not known, a Timestamp out of
+// range), an *InputError that rules are broken, a *RuleError that a rule failed to run. On an error dst is returned as
+// it came. Neither argument is kept.
+func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return dst, err
+	}
+	if m.traits.hasInputOnly {
+		m.traits.clearInputOnly(msg)
+	}
+	if err := m.checkRules(msg, forOutput); err != nil {
+		return dst, err
+	}
+	raw, err := protojson.MarshalOptions{Resolver: m.resolver, EmitDefaultValues: true}.Marshal(msg)
+	if err != nil {
+		return dst, &OutputError{Step: "encode", Err: err}
+	}
+	// protojson varies its white space on purpose.
+	out := bytes.NewBuffer(dst)
+	if err := json.Compact(out, raw); err != nil {
+		return dst, &OutputError{Step: "encode", Err: err}
+	}
+	return out.Bytes(), nil
+}
+
+// CheckWire says whether wire bytes that are passed on as they are encode the message and keep its rules; the errors are
+// those of ToJSON. The rules of a field that only one direction has are asked where the field is set.
+func (m *Message) CheckWire(wire []byte) error {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return err
+	}
+	return m.checkRules(msg, forEither)
+}
+
+func (m *Message) decode(wire []byte) (*dynamicpb.Message, error) {
+	msg := dynamicpb.NewMessage(m.md)
+	read := proto.UnmarshalOptions{Resolver: m.resolver, RecursionLimit: maxWireDepth}
+	if err := read.Unmarshal(wire, msg); err != nil {
+		return nil, &OutputError{Step: "decode", Err: err}
+	}
+	return msg, nil
+}
+
+// clearInputOnly drops what the caller may send but must not get back.
+func (t traits) clearInputOnly(m protoreflect.Message) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case t.hidden[fd.FullName()].InputOnly:
+			m.Clear(fd)
+		case fd.IsMap() && fd.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
+				t.clearInputOnly(e.Message())
+				return true
+			})
+		case fd.IsList() && fd.Message() != nil:
+			for i := range v.List().Len() {
+				t.clearInputOnly(v.List().Get(i).Message())
+			}
+		case !fd.IsMap() && !fd.IsList() && fd.Message() != nil:
+			t.clearInputOnly(v.Message())
+		}
+		return true
+	})
+}

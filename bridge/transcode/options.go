@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+)
+
+// Resolver finds the types that an Any names and, where it also lists them (see schema.Extensions), extensions.
+type Resolver interface {
+	protoregistry.MessageTypeResolver
+	protoregistry.ExtensionTypeResolver
+}
+
+// Options of New. The zero value is ready for use.
+type Options struct {
+	// Resolver is the catalog's registry of types. Without it, an Any may hold the types of the message's own file and
+	// its imports, and those linked into the binary.
+	Resolver Resolver
+	// MaxDepth, MaxNumberLength, MaxValues bound a document, MaxViolations what is reported of it; zero means the
+	// defaults of package schema.
+	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
+}
+
+// maxWireDepth bounds the nesting of an answer. It is far above what people nest, and far below what a stack holds.
+const maxWireDepth = 1000
+
+func (o Options) bounds() schema.Bounds {
+	return schema.Bounds{
+		MaxDepth: o.MaxDepth, MaxNumberLength: o.MaxNumberLength, MaxValues: o.MaxValues, MaxViolations: o.limit(),
+	}
+}
+
+func (o Options) limit() int {
+	if o.MaxViolations > 0 {
+		return o.MaxViolations
+	}
+	return schema.DefaultMaxViolations
+}
+
+// extensions are those that the resolver can list; what cannot be listed is not in the schema, and so not admitted.
+func (o Options) extensions() schema.Extensions {
+	e, _ := o.Resolver.(schema.Extensions)
+	return e
+}
+
+// resolver hides the extensions that the schema does not know.
+func (o Options) resolver(md protoreflect.MessageDescriptor) Resolver {
+	r := o.Resolver
+	if r == nil {
+		r = ownTypes(md)
+	}
+	if o.extensions() != nil {
+		return r
+	}
+	return withoutExtensions{r}
+}
+
+type withoutExtensions struct {
+	protoregistry.MessageTypeResolver
+}
+
+func (withoutExtensions) FindExtensionByName(protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	return nil, protoregistry.NotFound
+}
+
+func (withoutExtensions) FindExtensionByNumber(protoreflect.FullName, protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+	return nil, protoregistry.NotFound
+}
+
+// ownTypes are the types of a message's file and of its imports, before those of the binary.
+func ownTypes(md protoreflect.MessageDescriptor) Resolver {
+	files := &protoregistry.Files{}
+	var add func(protoreflect.FileDescriptor)
+	add = func(fd protoreflect.FileDescriptor) {
+		if fd == nil || fd.IsPlaceholder() {
+			return
+		}
+		if _, err := files.FindFileByPath(fd.Path()); err == nil {
+			return
+		}
+		// A file that clashes with another only costs its own types.
+		_ = files.RegisterFile(fd)
+		for i := range fd.Imports().Len() {
+			add(fd.Imports().Get(i).FileDescriptor)
+		}
+	}
+	add(md.ParentFile())
+	return fallback{dynamicpb.NewTypes(files), protoregistry.GlobalTypes}
+}
+
+type fallback struct{ first, second Resolver }
+
+func (f fallback) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
+	if t, err := f.first.FindMessageByName(name); err == nil {
+		return t, nil
+	}
+	return f.second.FindMessageByName(name)
+}
+
+func (f fallback) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	if t, err := f.first.FindMessageByURL(url); err == nil {
+		return t, nil
+	}
+	return f.second.FindMessageByURL(url)
+}
+
+func (f fallback) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	return f.first.FindExtensionByName(name)
+}
+
+func (f fallback) FindExtensionByNumber(name protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+	return f.first.FindExtensionByNumber(name, n)
+}

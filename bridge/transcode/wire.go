@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+)
+
+// ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, a
+// *RuleError means that a rule failed to run. On an error dst is returned as it came. Neither argument is kept.
+func (m *Message) ToWire(dst, doc []byte) ([]byte, error) {
+	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
+		return dst, &InputError{Violations: found, Structural: true}
+	}
+	msg := dynamicpb.NewMessage(m.md)
+	read := protojson.UnmarshalOptions{Resolver: m.resolver}
+	if err := read.Unmarshal(m.unwrap(doc), msg); err != nil {
+		return dst, m.explain(doc, err)
+	}
+	if m.traits.needsSchema {
+		if err := m.checkStructure(doc); err != nil {
+			return dst, err
+		}
+	}
+	if err := m.checkRules(msg, forInput); err != nil {
+		return dst, err
+	}
+	out, err := proto.MarshalOptions{AllowPartial: true}.MarshalAppend(dst, msg)
+	if err != nil {
+		return dst, &InputError{Structural: true, Violations: []schema.Violation{{Keyword: "encode", Message: plainError(err)}}}
+	}
+	return out, nil
+}
+
+// unwrap takes {"value": ...} apart where the root's own JSON is not an object.
+func (m *Message) unwrap(doc []byte) []byte {
+	if !m.wrapped {
+		return doc
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(doc, &members) != nil || len(members) != 1 {
+		return doc
+	}
+	if value, ok := members["value"]; ok {
+		return value
+	}
+	return doc
+}
+
+// explain lists what the canonical schema finds in a document that protojson refused. What only protojson sees, such as
+// the content of an Any, is reported where protojson stopped.
+func (m *Message) explain(doc []byte, cause error) error {
+	v, err := m.full()
+	if err != nil {
+		return err
+	}
+	found, err := v.Validate(doc)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		found = []schema.Violation{{Path: m.place(doc, cause), Keyword: "protojson", Message: plainError(cause)}}
+	}
+	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
+}
+
+func (m *Message) checkStructure(doc []byte) error {
+	v, err := m.structure()
+	if err != nil {
+		return err
+	}
+	found, err := v.Validate(doc)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
+}
+
+// position is how protojson says where it stopped.
+var position = regexp.MustCompile(`\(line (\d+):(\d+)\):\s*`)
+
+// place turns protojson's line and column into a JSON Pointer; columns count code points.
+func (m *Message) place(doc []byte, cause error) string {
+	at := position.FindStringSubmatch(cause.Error())
+	if at == nil {
+		return ""
+	}
+	inner := m.unwrap(doc)
+	line, _ := strconv.Atoi(at[1])
+	column, _ := strconv.Atoi(at[2])
+	offset := 0
+	for ; line > 1 && offset < len(inner); offset++ {
+		if inner[offset] == '\n' {
+			line--
+		}
+	}
+	for ; column > 1 && offset < len(inner); column-- {
+		_, size := utf8.DecodeRune(inner[offset:])
+		offset += size
+	}
+	return schema.PointerAt(inner, offset)
+}
+
+// plainError takes away what only protojson's own readers need. Its errors have no-break spaces, so that nobody
+// compares them.
+func plainError(err error) string {
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	text = position.ReplaceAllString(strings.TrimPrefix(text, "proto: "), "")
+	return strings.TrimPrefix(text, "syntax error ")
+}
