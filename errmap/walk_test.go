@@ -4,53 +4,78 @@ package errmap
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 )
 
-// Every code, in every era, in a call or not, shows as something whose numbers may be sent.
-func TestWalkMCP(t *testing.T) {
+// Every code in every dialect, in a call or not, with everything set or nothing, shows as something that may be sent.
+func TestWalk(t *testing.T) {
 	t.Parallel()
 	standard := []int{rpcParse, rpcInvalidRequest, rpcMethodNotFound, rpcInvalidParams, rpcInternal}
 	allowed := map[Era][]int{
 		Modern: append([]int{rpcHeaderMismatch, rpcMissingCap, rpcUnsupportedProto}, standard...),
 		Legacy: append([]int{rpcLegacyNoResource}, standard...),
 	}
+	for _, number := range []int{-31006, -31007, -31008, -31009, -31010, -31011, -31012, -31013, -31014, -31015, -31016, -31017, -31018, -31019} {
+		allowed[Modern] = append(allowed[Modern], number)
+		allowed[Legacy] = append(allowed[Legacy], number)
+	}
+	full := func(code Code) *Error {
+		return &Error{
+			Code: code, Message: "m", Tool: "t", Violations: []Violation{{"/p", "k", "v"}}, Nearest: []string{"n"}, URI: "u:v",
+			Requested: "r", Supported: []string{"s"}, RequiredCapabilities: json.RawMessage(`{}`), Challenge: "Bearer",
+			MissingMeta: true, NoSession: true, BackendCode: "aborted", RetryAfter: 1,
+		}
+	}
 	for _, code := range Codes() {
-		for _, era := range []Era{Modern, Legacy, 0} {
-			for _, call := range []bool{true, false} {
-				r := New(code).MCP(era, About{RequestID: json.RawMessage("7"), ToolCall: call})
-				set := allowed[era]
-				if era == 0 {
-					set = allowed[Modern]
+		for kind, e := range map[string]*Error{"bare": New(code), "full": full(code)} {
+			for _, about := range []About{{}, {ToolCall: true}, {RequestID: json.RawMessage(`"i"`), Idempotent: true}} {
+				canonical := e.JSONRPC(about)
+				where := fmt.Sprintf("%s, %s, %+v", code, kind, about)
+				checkReply(t, where+", canonical", canonical)
+				if canonical.Form != ProtocolError || canonical.Code > -32001 {
+					t.Errorf("%s: canonical %v %d", where, canonical.Form, canonical.Code)
 				}
-				own := r.Code <= -31006 && r.Code >= -31019
-				if !own && !slices.Contains(set, r.Code) {
-					t.Errorf("%s era %d call %v: code %d may not be sent", code, era, call, r.Code)
-				}
-				if r.HTTPStatus < 200 || r.HTTPStatus > 599 || r.Message == "" || !json.Valid(r.Data) {
-					t.Errorf("%s era %d call %v: incomplete reply %+v", code, era, call, r)
-				}
-				if !call && r.Form == ToolResult {
-					t.Errorf("%s era %d: a tool result outside of a call", code, era)
-				}
-				if r.Form == ToolResult && (r.HTTPStatus != 200 || r.Text == "") {
-					t.Errorf("%s era %d: tool result with status %d and text %q", code, era, r.HTTPStatus, r.Text)
-				}
-				if (r.Form == Silent) != (code == Cancelled) {
-					t.Errorf("%s era %d: form %v", code, era, r.Form)
+				for _, era := range []Era{Modern, Legacy} {
+					r := e.MCP(era, about)
+					where := fmt.Sprintf("%s, era %d", where, era)
+					checkReply(t, where, r)
+					if !slices.Contains(allowed[era], r.Code) {
+						t.Errorf("%s: the number %d may not be sent", where, r.Code)
+					}
+					if r.Form == ToolResult && (r.HTTPStatus != 200 || r.Text == "" || !about.ToolCall) {
+						t.Errorf("%s: tool result with status %d and text %q", where, r.HTTPStatus, r.Text)
+					}
+					if (r.Form == Silent) != (code == Cancelled) {
+						t.Errorf("%s: form %v", where, r.Form)
+					}
+					if era == Legacy && r.HTTPStatus == 404 && code != SessionNotFound {
+						t.Errorf("%s: a 404 in a legacy session means that it is gone", where)
+					}
 				}
 			}
 		}
 	}
 }
 
-func TestRoundTripConnect(t *testing.T) {
+func checkReply(t *testing.T, where string, r Reply) {
+	t.Helper()
+	if r.Code >= 0 || r.HTTPStatus < 200 || r.HTTPStatus > 599 || r.Message == "" || r.Form == 0 || r.Form.String() == "unknown form" {
+		t.Errorf("%s: incomplete reply %+v", where, r)
+	}
+	var data map[string]json.RawMessage
+	if err := json.Unmarshal(r.Data, &data); err != nil || len(data) == 0 {
+		t.Errorf("%s: data %s: %v", where, r.Data, err)
+	}
+}
+
+// An era that is neither of the two gets the narrower numbers.
+func TestUnknownEra(t *testing.T) {
 	t.Parallel()
 	for _, code := range Codes() {
-		back := FromConnect(ToConnect(New(code), About{}))
-		if back.Code != code {
-			t.Errorf("%s came back as %s", code, back.Code)
+		if a, b := New(code).MCP(0, About{}), New(code).MCP(Modern, About{}); a.Code != b.Code || a.HTTPStatus != b.HTTPStatus {
+			t.Errorf("%s: %+v", code, a)
 		}
 	}
 }
