@@ -107,7 +107,7 @@ func redactField(m protoreflect.Message, fd protoreflect.FieldDescriptor, v prot
 		return changed
 	case fd.Message() == nil:
 		return false
-	case depth == 0:
+	case depth <= 0:
 		m.Clear(fd)
 		return true
 	default:
@@ -126,7 +126,7 @@ func redactList(list protoreflect.List, fd protoreflect.FieldDescriptor, depth i
 			}
 		case fd.Message() == nil:
 			return changed
-		case depth == 0:
+		case depth <= 0:
 			list.Truncate(0)
 			return true
 		default:
@@ -147,7 +147,7 @@ func redactMap(entries protoreflect.Map, value protoreflect.FieldDescriptor, dep
 				changed = true
 			}
 		case value.Message() == nil:
-		case depth == 0:
+		case depth <= 0:
 			entries.Clear(k)
 			changed = true
 		case namesSecret(k.String(), v.Message()):

@@ -105,6 +105,9 @@ func TestDataBounds(t *testing.T) {
 	if len(out.Violations) != maxViolations || len(out.Violations[0].Path) > maxViolationBytes || len(out.Tool) > maxNameBytes {
 		t.Errorf("%d violations, paths of %d bytes, a tool of %d", len(out.Violations), len(out.Violations[0].Path), len(out.Tool))
 	}
+	if !strings.HasSuffix(out.Tool, "…") {
+		t.Error("a cut name does not show that it is cut")
+	}
 	if limit := maxTextViolations*2*maxViolationBytes + 2048; len(e.MCP(Modern, About{ToolCall: true}).Text) > limit {
 		t.Error("the text has no bound")
 	}

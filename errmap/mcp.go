@@ -45,7 +45,7 @@ func (e *Error) MCP(era Era, about About) Reply {
 	}
 	reply.HTTPStatus = 200
 	reply.RetryAfter, reply.Challenge = 0, "" // headers of a refusal; the response is a success
-	reply.Text = e.modelText(about.Idempotent)
+	reply.Text = e.ModelText(about)
 	reply.Data = e.Data(about)
 	return reply
 }

@@ -40,15 +40,14 @@ func (e *Error) message() string {
 
 // ModelText is the text of a tool result with isError, for edges that show what a tool answered as a failure as a result:
 // what went wrong, where, and what to do next.
-func (e *Error) ModelText(about About) string { return e.modelText(about.Idempotent) }
-
-// modelText is the text of a tool result with isError: what went wrong, where, and what to do next.
-func (e *Error) modelText(idempotent bool) string {
+func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()
 	var b strings.Builder
 	message := e.message()
-	if row.Fixed || e.Message == "" {
+	if e.Code == ToolNotFound {
+		b.WriteString(message)
+	} else if row.Fixed || e.Message == "" {
 		b.WriteString(row.Message)
 		if e.Tool != "" {
 			b.WriteString(" (" + clip(e.Tool, maxNameBytes) + ")")
@@ -77,7 +76,7 @@ func (e *Error) modelText(idempotent bool) string {
 		}
 		b.WriteString(clip(v.Message, maxViolationBytes))
 	}
-	if advice := e.advice(idempotent); advice != "" {
+	if advice := e.advice(about.Idempotent); advice != "" {
 		b.WriteString("\n" + advice)
 	}
 	return b.String()
