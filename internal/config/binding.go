@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// binding ties a flag, and the environment variable of the same name, to a
+// field of the message.
+type binding struct {
+	flag  string
+	path  string // of the field; empty for --config, which is not in the file
+	kinds Kind   // commands that have the flag
+	group string
+	value string // placeholder in the help; empty for a switch
+	help  string // what it does, with an example where the form is not obvious
+	later bool   // accepted already, but without effect so far
+}
+
+const (
+	groupBackend   = "Tool service"
+	groupCatalog   = "Which tools"
+	groupListeners = "Listeners"
+	groupPolicy    = "Policy and dialects"
+	groupLimits    = "Limits"
+	groupRecord    = "Records and log"
+	groupGeneral   = "Configuration"
+)
+
+const (
+	everyKind = Serve | Stdio | Once
+	longLived = Serve | Stdio
+)
+
+// bindings lists every flag in the order of the help.
+func bindings() []binding {
+	return []binding{
+		{flag: "backend", path: "backend.url", kinds: everyKind, group: groupBackend, value: "URL",
+			help: "where the tool service is: http://host:port (the protocol is found by probing), https://, grpc://, grpcs://, connect+http://, connect+https://, grpcweb+http://, grpcweb+https:// or unix:///path. Example: http://127.0.0.1:50051"},
+		{flag: "demo", path: "demo", kinds: everyKind, group: groupBackend,
+			help: "use the embedded example service instead of a backend"},
+		{flag: "timeout", path: "timeout", kinds: everyKind, group: groupBackend, value: "DURATION",
+			help: "how long one tool call may take; the shortest of this, the tool's own and the caller's wins. Example: 1m30s"},
+		{flag: "backend-ca", path: "backend.tls.ca_file", kinds: everyKind, group: groupBackend, value: "FILE",
+			help: "PEM file with the authorities that may have signed the backend's certificate; without it the system's"},
+		{flag: "backend-cert", path: "backend.tls.cert_file", kinds: everyKind, group: groupBackend, value: "FILE",
+			help: "PEM file with the sidecar's own certificate for mutual TLS; needs --backend-key"},
+		{flag: "backend-key", path: "backend.tls.key_file", kinds: everyKind, group: groupBackend, value: "FILE",
+			help: "PEM file with the key to --backend-cert"},
+		{flag: "backend-server-name", path: "backend.tls.server_name", kinds: everyKind, group: groupBackend, value: "NAME",
+			help: "the name that the backend's certificate must carry; without it the host of --backend"},
+		{flag: "metadata-in", path: "backend.metadata.inbound", kinds: everyKind, group: groupBackend, value: "NAMES",
+			help: "headers that pass from the caller to the backend; a trailing * stands for any ending. Example: x-tenant,x-b3-*"},
+		{flag: "metadata-out", path: "backend.metadata.outbound", kinds: everyKind, group: groupBackend, value: "NAMES",
+			help: "headers that pass from the backend's answer to the caller. Example: x-cost"},
+
+		{flag: "descriptors", path: "catalog.descriptors", kinds: everyKind, group: groupCatalog, value: "FILES",
+			help: "FileDescriptorSet files to make tools from, instead of asking the backend by reflection. Example: api.binpb, made by `buf build -o api.binpb`"},
+		{flag: "include", path: "catalog.include", kinds: everyKind, group: groupCatalog, value: "GLOBS",
+			help: "services and methods to offer; without it all. Example: shop.v1.*,shop.v1.Orders/Get*"},
+		{flag: "exclude", path: "catalog.exclude", kinds: everyKind, group: groupCatalog, value: "GLOBS",
+			help: "services and methods not to offer; wins over --include. Example: */Delete*"},
+		{flag: "catalog-wait", path: "limits.catalog_wait", kinds: everyKind, group: groupCatalog, value: "DURATION",
+			help: "how long a call waits for the first catalog before it is UNAVAILABLE"},
+
+		{flag: "listen", path: "listeners.listen", kinds: longLived, group: groupListeners, value: "ADDRESS",
+			help: "where callers come: host:port, :port or off. Port 0 takes a free one"},
+		{flag: "admin", path: "listeners.admin", kinds: longLived, group: groupListeners, value: "ADDRESS",
+			help: "where operators on this machine come (probes, drain, profiles): host:port, :port or off"},
+		{flag: "health", path: "listeners.health", kinds: longLived, group: groupListeners, value: "ADDRESS",
+			help: "where kubelet and Prometheus come (only probes and metrics): host:port, :port or off. Example: 0.0.0.0:9902"},
+		{flag: "allowed-hosts", path: "listeners.allowed_hosts", kinds: longLived, group: groupListeners, value: "HOSTS",
+			help: "further Host headers that loopback listeners accept. Example: tools.local,tools.local:8080"},
+		{flag: "allowed-origins", path: "listeners.allowed_origins", kinds: longLived, group: groupListeners, value: "ORIGINS",
+			help: "web origins that may call, also for CORS; * is any. Example: https://app.example.com"},
+		{flag: "insecure-no-auth", path: "listeners.insecure_no_auth", kinds: longLived, group: groupListeners,
+			help: "listen beyond loopback although callers need no credentials"},
+
+		{flag: "trust", path: "trust", kinds: everyKind, group: groupPolicy, value: "STATE",
+			help: "whether callers may run tools that are marked destructive: untrusted or trusted"},
+		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",
+			help: "how messages are checked: standard (once, the fastest way) or full (in two independent ways, compared)"},
+		{flag: "repair-arguments", path: "repair_arguments", kinds: everyKind, group: groupPolicy, later: true,
+			help: "decode an object or array that a model wrote as a JSON string"},
+		{flag: "canonical-ids", path: "canonical_ids", kinds: longLived, group: groupPolicy, value: "TYPE",
+			help: "ids that the canonical dialect admits: string, or any (also integers)"},
+		{flag: "dialect", path: "dialect", kinds: Stdio, group: groupPolicy, value: "DIALECT",
+			help: "how messages are read: auto (decided for each message), mcp or canonical"},
+
+		{flag: "max-message-bytes", path: "limits.max_message_bytes", kinds: everyKind, group: groupLimits, value: "SIZE",
+			help: "largest message of a caller, after decompression, in bytes or as a size. Example: 4MiB"},
+		{flag: "max-result-bytes", path: "limits.max_result_bytes", kinds: everyKind, group: groupLimits, value: "SIZE",
+			help: "largest result of a tool call, as JSON, in bytes or as a size"},
+		{flag: "max-depth", path: "limits.max_json_depth", kinds: everyKind, group: groupLimits, value: "N",
+			help: "how deep JSON may be nested"},
+		{flag: "max-in-flight", path: "limits.max_in_flight", kinds: longLived, group: groupLimits, value: "N",
+			help: "most requests in flight, on all edges together; more are UNAVAILABLE"},
+		{flag: "max-batch", path: "limits.max_batch_entries", kinds: longLived, group: groupLimits, value: "N",
+			help: "most entries of a JSON-RPC batch; more are PAYLOAD_TOO_LARGE"},
+		{flag: "header-timeout", path: "limits.read_header_timeout", kinds: longLived, group: groupLimits, value: "DURATION",
+			help: "how long a caller may take to send a request's headers"},
+		{flag: "body-timeout", path: "limits.read_body_timeout", kinds: longLived, group: groupLimits, value: "DURATION",
+			help: "how long a caller may take to send a request's body"},
+		{flag: "idle-timeout", path: "limits.idle_timeout", kinds: longLived, group: groupLimits, value: "DURATION",
+			help: "how long a connection may stay unused"},
+		{flag: "grace", path: "limits.drain_grace", kinds: longLived, group: groupLimits, value: "DURATION",
+			help: "how long calls in flight get to end after SIGTERM, a drain, or the end of standard input"},
+
+		{flag: "record-dir", path: "record.dir", kinds: longLived, group: groupRecord, value: "DIR", later: true,
+			help: "folder for run records, or off"},
+		{flag: "record-payloads", path: "record.payloads", kinds: longLived, group: groupRecord, later: true,
+			help: "record arguments and results too, redacted"},
+		{flag: "deterministic", path: "deterministic", kinds: everyKind, group: groupRecord, later: true,
+			help: "fix clock, durations and ids, so that two runs can be compared byte for byte; for tests"},
+		{flag: "log-level", path: "log.level", kinds: everyKind, group: groupRecord, value: "LEVEL",
+			help: "lowest level that is logged to standard error: debug, info, warn or error"},
+		{flag: "log-format", path: "log.format", kinds: everyKind, group: groupRecord, value: "FORMAT",
+			help: "json, console (for people), or auto (console on a terminal, else json)"},
+
+		{flag: configFlag, kinds: everyKind, group: groupGeneral, value: "FILE",
+			help: "YAML file with the whole configuration; flags and environment win over it. Example: sidecar.yaml"},
+	}
+}

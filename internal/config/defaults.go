@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Defaults returns the configuration that a command has when nothing is given.
+// The reasons for the numbers are beside their fields in the message's own
+// definition, and a test holds the two together.
+func Defaults(kind Kind) *configv1.Config {
+	listen, admin, record := "off", "off", "off"
+	if kind == Serve {
+		listen, admin, record = "127.0.0.1:8080", "127.0.0.1:9901", "runs"
+	}
+	return &configv1.Config{
+		Backend: &configv1.Backend{
+			Protocol:        proto.String("auto"),
+			ConnectTimeout:  durationpb.New(5 * time.Second),
+			ProbeTimeout:    durationpb.New(10 * time.Second),
+			MaxSendBytes:    proto.Int64(4 << 20),
+			MaxReceiveBytes: proto.Int64(4 << 20),
+			Metadata:        &configv1.Metadata{},
+		},
+		Catalog: &configv1.Catalog{
+			Reflection:      proto.String("auto"),
+			Native:          proto.String("auto"),
+			RefreshInterval: durationpb.New(300 * time.Second),
+			MaxBackoff:      durationpb.New(10 * time.Second),
+		},
+		Listeners: &configv1.Listeners{
+			Listen: proto.String(listen),
+			Admin:  proto.String(admin),
+			Health: proto.String("off"),
+		},
+		Server:        &configv1.Server{},
+		Timeout:       durationpb.New(30 * time.Second),
+		Limits:        defaultLimits(),
+		Trust:         proto.String("untrusted"),
+		Destructive:   proto.String("block"),
+		Validate:      proto.String("standard"),
+		CanonicalIds:  proto.String("string"),
+		Dialect:       proto.String("auto"),
+		SchemaProfile: proto.String("mcp"),
+		Record: &configv1.Record{
+			Dir:          proto.String(record),
+			Redact:       []string{"password", "secret", "token", "api_key", "authorization", "credential"},
+			MaxFileBytes: proto.Int64(64 << 20),
+			MaxFiles:     proto.Int32(20),
+		},
+		Log:   &configv1.Log{Level: proto.String("info"), Format: proto.String("auto")},
+		State: &configv1.State{Ttl: durationpb.New(900 * time.Second)},
+	}
+}
+
+func defaultLimits() *configv1.Limits {
+	return &configv1.Limits{
+		MaxMessageBytes:      proto.Int64(10 << 20),
+		MaxJsonDepth:         proto.Int32(64),
+		MaxIdBytes:           proto.Int32(1024),
+		MaxBatchEntries:      proto.Int32(100),
+		MaxInFlight:          proto.Int32(16384),
+		MaxConcurrentCalls:   proto.Int32(1024),
+		MaxQueuedCalls:       proto.Int32(256),
+		MaxQueueWait:         durationpb.New(time.Second),
+		MaxResultBytes:       proto.Int64(8 << 20),
+		MaxResultItems:       proto.Int32(1000),
+		MaxStreams:           proto.Int32(10000),
+		MaxSessions:          proto.Int32(10000),
+		SessionIdleTimeout:   durationpb.New(1800 * time.Second),
+		MaxTasks:             proto.Int32(10000),
+		TaskTtl:              durationpb.New(3600 * time.Second),
+		MaxSubscriberBacklog: proto.Int32(256),
+		ReadHeaderTimeout:    durationpb.New(10 * time.Second),
+		ReadBodyTimeout:      durationpb.New(30 * time.Second),
+		IdleTimeout:          durationpb.New(120 * time.Second),
+		MaxHeaderBytes:       proto.Int32(64 << 10),
+		KeepAliveInterval:    durationpb.New(20 * time.Second),
+		CatalogWait:          durationpb.New(10 * time.Second),
+		DrainGrace:           durationpb.New(25 * time.Second),
+	}
+}
+
+// defaultText renders the default at a dotted path, or "" where there is none.
+func defaultText(m protoreflect.Message, path string) string {
+	for {
+		name, rest, deeper := strings.Cut(path, ".")
+		fd := fieldOf(m, name)
+		if !m.Has(fd) {
+			return ""
+		}
+		if !deeper {
+			return valueText(fd, m.Get(fd))
+		}
+		m, path = m.Get(fd).Message(), rest
+	}
+}
+
+// valueText renders a value as the file would have it.
+func valueText(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case fd.IsList():
+		items := make([]string, v.List().Len())
+		for i := range items {
+			items[i] = v.List().Get(i).String()
+		}
+		return strings.Join(items, ", ")
+	case isDuration(fd):
+		d, _ := v.Message().Interface().(*durationpb.Duration)
+		return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
+	case isSize(fd):
+		return sizeText(v.Int())
+	default:
+		return v.String()
+	}
+}
+
+// sizeText uses the largest unit that needs no fraction.
+func sizeText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	default:
+		return strconv.FormatInt(n, 10)
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/spf13/pflag"
+)
+
+// Config is a configuration that was checked. Every field that has a default is
+// set, so that readers need no defaults of their own.
+type Config struct {
+	*configv1.Config
+	// File is the configuration file that was read; empty if there was none.
+	File string
+	// Warnings are for the log: settings without effect, and variables that are
+	// probably misspelt.
+	Warnings []Fault
+}
+
+// Options change how Load works. The zero value is valid.
+type Options struct {
+	// MaxFileBytes bounds the file. Default: MaxFileBytes of this package.
+	MaxFileBytes int64
+	// Checks are asked at the end, for rules that other packages know.
+	Checks []Check
+}
+
+// Check says what is wrong with a configuration, as far as it knows. For each
+// fault it calls report with the field's path ("backend.metadata.inbound[2]")
+// and a message; report finds out where the value came from.
+type Check func(cfg *configv1.Config, report func(path, message string))
+
+// Load makes the configuration of one command out of its flags (registered by
+// RegisterFlags, and parsed), the environment (as os.Environ gives it) and the
+// file that either of them names.
+//
+// The error is an *Error with everything that is wrong, unless the rules of the
+// message itself cannot be evaluated.
+func Load(kind Kind, flags *pflag.FlagSet, environ []string, o Options) (*Config, error) {
+	d := newDraft(Defaults(kind))
+	vars := variables(environ)
+
+	file, at := fileName(flags, vars)
+	if file != "" {
+		d.readFile(file, at, cmp.Or(o.MaxFileBytes, MaxFileBytes))
+	}
+	d.readEnvironment(vars)
+	d.readFlags(flags)
+
+	if err := d.checkRules(); err != nil {
+		return nil, err
+	}
+	d.checkSense(kind)
+	for _, check := range o.Checks {
+		check(d.config, d.judge)
+	}
+	if len(d.faults) > 0 {
+		return nil, errorFromFaults(d.faults)
+	}
+	return &Config{Config: d.config, File: file, Warnings: d.warnings}, nil
+}
+
+// fileName finds the configuration file, and who named it.
+func fileName(flags *pflag.FlagSet, vars map[string]string) (string, origin) {
+	if texts := flagTexts(flags, configFlag); texts != nil {
+		return texts[len(texts)-1], origin{source: "--" + configFlag}
+	}
+	name := envName(configFlag)
+	return vars[name], origin{source: name}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// checkRules evaluates the rules of the message, and maps what they say to
+// where the values came from. The error is one of the rules themselves.
+func (d *draft) checkRules() error {
+	err := protovalidate.Validate(d.config)
+	if err == nil {
+		return nil
+	}
+	var invalid *protovalidate.ValidationError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	for _, v := range invalid.Violations {
+		path := protovalidate.FieldPathString(v.Proto.GetField())
+		if isAboutMessage(v) {
+			if d.isPartFaulty(path) {
+				continue
+			}
+			path = subject(v.Proto.GetRuleId(), path)
+		}
+		d.judge(path, wording(v, path))
+	}
+	return nil
+}
+
+// isAboutMessage reports whether a rule compares several fields.
+func isAboutMessage(v *protovalidate.Violation) bool {
+	fd := v.FieldDescriptor
+	return fd == nil || (isMessage(fd) && v.RuleDescriptor == nil)
+}
+
+// isPartFaulty reports whether something within the path is known to be wrong.
+func (d *draft) isPartFaulty(path string) bool {
+	for p := range d.faulty {
+		if path == "" || isWithin(p, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// subject is the field that a rule about the whole message is best shown at.
+func subject(rule, path string) string {
+	switch rule {
+	case "config.demo.backend":
+		return "backend.url"
+	case "config.tools.unique":
+		return "tools"
+	default:
+		return path
+	}
+}
+
+// wording puts a violation in the words of this package, with the value where
+// it helps.
+func wording(v *protovalidate.Violation, path string) string {
+	rule := v.Proto.GetRuleId()
+	message := v.Proto.GetMessage()
+	switch {
+	case strings.HasSuffix(rule, ".in"):
+		message = "must be one of " + words(v.RuleValue, message)
+	case strings.HasSuffix(rule, ".not_in"):
+		message = "must not be one of " + words(v.RuleValue, message)
+	case rule == "string.min_len" && v.FieldValue.IsValid() && v.FieldValue.String() == "", rule == "required":
+		return "must be given"
+	default:
+		message = strings.NewReplacer(
+			"greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below",
+		).Replace(message)
+	}
+	if shown := shownValue(v, path); shown != "" {
+		message += ", is " + shown
+	}
+	return message
+}
+
+// words renders the list of an in rule.
+func words(v protoreflect.Value, otherwise string) string {
+	list, ok := v.Interface().(protoreflect.List)
+	if !ok {
+		return otherwise
+	}
+	items := make([]string, list.Len())
+	for i := range items {
+		items[i] = list.Get(i).String()
+	}
+	return strings.Join(items, ", ")
+}
+
+// shownValue renders the value that broke a rule. A URL may hold a password and
+// is not shown.
+func shownValue(v *protovalidate.Violation, path string) string {
+	fd := v.FieldDescriptor
+	if fd == nil || !v.FieldValue.IsValid() || path == "backend.url" {
+		return ""
+	}
+	switch value := v.FieldValue.Interface().(type) {
+	case string:
+		return quote(value)
+	case int32, int64, float64:
+		return v.FieldValue.String()
+	case protoreflect.Message:
+		if isDuration(fd) {
+			return valueText(fd, v.FieldValue)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// walker fills the draft's message from the nodes of a YAML file, led by the
+// message's descriptor. It goes on after every fault.
+type walker struct {
+	*draft
+	file string
+}
+
+func (w *walker) origin(n *yaml.Node) origin {
+	return origin{source: w.file, line: max(n.Line, 1), column: max(n.Column, 1)}
+}
+
+func (w *walker) fault(n *yaml.Node, path, format string, args ...any) {
+	w.draft.fault(w.origin(n), path, format, args...)
+}
+
+// isNode checks the kind of a node, and what no node may be.
+func (w *walker) isNode(n *yaml.Node, kind yaml.Kind, path string, depth int) bool {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		w.fault(n, path, "aliases (*%s) are not supported; write the value out", n.Value)
+	case depth > maxFileDepth:
+		w.fault(n, path, "is nested deeper than %d levels", maxFileDepth)
+	case n.Kind != kind:
+		w.fault(n, path, "must be %s, is %s", kindName(kind), nodeName(n))
+	default:
+		return true
+	}
+	return false
+}
+
+func (w *walker) message(n *yaml.Node, m protoreflect.Message, path string, depth int) {
+	// "limits:" with everything below it commented out is null, and says nothing.
+	if isNull(n) || !w.isNode(n, yaml.MappingNode, path, depth) {
+		return
+	}
+	fields := m.Descriptor().Fields()
+	members := make(map[protoreflect.FullName]string) // oneof to the member that was given
+	for key, value := range w.pairs(n, path) {
+		at := join(path, key.Value)
+		fd := fields.ByName(protoreflect.Name(key.Value))
+		if fd == nil {
+			w.unknown(key, fields, path)
+			continue
+		}
+		if group := fd.ContainingOneof(); group != nil && !group.IsSynthetic() {
+			if other, taken := members[group.FullName()]; taken {
+				w.fault(key, at, "cannot be together with %s", other)
+				continue
+			}
+			members[group.FullName()] = key.Value
+		}
+		w.field(key, value, m, fd, at, depth+1)
+	}
+}
+
+// pairs yields the entries of a mapping whose keys are plain and not repeated.
+func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *yaml.Node) bool) {
+	return func(yield func(key, value *yaml.Node) bool) {
+		seen := make(map[string]int)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			switch {
+			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge":
+				w.fault(key, path, "keys must be plain names")
+				continue
+			case seen[key.Value] > 0:
+				w.fault(key, join(path, key.Value), "is here already in line %d", seen[key.Value])
+				continue
+			}
+			seen[key.Value] = max(key.Line, 1)
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
+	known := make(map[string]bool)
+	for i := range fields.Len() {
+		known[string(fields.Get(i).Name())] = true
+	}
+	names := slices.Sorted(maps.Keys(known))
+	meant := nearest(key.Value, slices.Values(names))
+	at := join(path, key.Value)
+	if meant == "" {
+		w.fault(key, at, "unknown key")
+		return
+	}
+	w.fault(key, at, "unknown key; did you mean %s?", meant)
+	w.misspelt[join(path, meant)] = true
+}
+
+func (w *walker) field(key, value *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, depth int) {
+	if isNull(value) {
+		return
+	}
+	w.note(path, w.origin(key))
+	switch {
+	case fd.IsMap():
+		w.mapping(value, m, fd, path, depth)
+	case fd.IsList():
+		w.list(value, m, fd, path, depth)
+	case isMessage(fd):
+		w.message(value, m.Mutable(fd).Message(), path, depth)
+	default:
+		if v, ok := w.value(value, fd, path, depth); ok {
+			m.Set(fd, v)
+		}
+	}
+}
+
+func (w *walker) list(n *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, depth int) {
+	if !w.isNode(n, yaml.SequenceNode, path, depth) {
+		return
+	}
+	m.Clear(fd)
+	list := m.Mutable(fd).List()
+	for i, item := range n.Content {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		w.note(at, w.origin(item))
+		if isMessage(fd) {
+			// Also a faulty item takes its place, so that later checks count as the reader does.
+			w.message(item, list.AppendMutable().Message(), at, depth+1)
+			continue
+		}
+		v, ok := w.value(item, fd, at, depth+1)
+		if !ok {
+			v = list.NewElement()
+		}
+		list.Append(v)
+	}
+}
+
+func (w *walker) mapping(n *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, depth int) {
+	if !w.isNode(n, yaml.MappingNode, path, depth) {
+		return
+	}
+	m.Clear(fd)
+	entries := m.Mutable(fd).Map()
+	for key, value := range w.pairs(n, path) {
+		at := path + "[" + strconv.Quote(key.Value) + "]"
+		w.note(at, w.origin(key))
+		name, err := scalarFromText(fd.MapKey(), key.Value)
+		if err != nil {
+			w.fault(key, at, "key %s", err)
+			continue
+		}
+		if isMessage(fd.MapValue()) {
+			w.message(value, entries.Mutable(name.MapKey()).Message(), at, depth+1)
+			continue
+		}
+		if v, ok := w.value(value, fd.MapValue(), at, depth+1); ok {
+			entries.Set(name.MapKey(), v)
+		}
+	}
+}
+
+// value reads what is not made of further fields.
+func (w *walker) value(n *yaml.Node, fd protoreflect.FieldDescriptor, path string, depth int) (protoreflect.Value, bool) {
+	if fd.Kind() == protoreflect.MessageKind && fd.Message().FullName() == structName {
+		if !w.isNode(n, yaml.MappingNode, path, depth) {
+			return protoreflect.Value{}, false
+		}
+		return protoreflect.ValueOfMessage(w.object(n, path, depth).ProtoReflect()), true
+	}
+	if n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode {
+		w.fault(n, path, "must be %s, is %s", typeName(fd), nodeName(n))
+		return protoreflect.Value{}, false
+	}
+	if !w.isNode(n, yaml.ScalarNode, path, depth) {
+		return protoreflect.Value{}, false
+	}
+	if !tagFits(n, fd) {
+		w.fault(n, path, "must be %s, is %s%s", typeName(fd), nodeName(n), hint(n, fd))
+		return protoreflect.Value{}, false
+	}
+	v, err := scalarFromText(fd, n.Value)
+	if err != nil {
+		w.fault(n, path, "%s", err)
+		return protoreflect.Value{}, false
+	}
+	w.note(path, w.origin(n))
+	return v, true
+}
+
+// object reads free-form YAML, as far as JSON can say it.
+func (w *walker) object(n *yaml.Node, path string, depth int) *structpb.Struct {
+	s := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	for key, value := range w.pairs(n, path) {
+		s.Fields[key.Value] = w.free(value, path+"["+strconv.Quote(key.Value)+"]", depth+1)
+	}
+	return s
+}
+
+func (w *walker) free(n *yaml.Node, path string, depth int) *structpb.Value {
+	switch {
+	case n.Kind == yaml.MappingNode && depth <= maxFileDepth:
+		return structpb.NewStructValue(w.object(n, path, depth))
+	case n.Kind == yaml.SequenceNode && depth <= maxFileDepth:
+		list := &structpb.ListValue{}
+		for i, item := range n.Content {
+			list.Values = append(list.Values, w.free(item, path+"["+strconv.Itoa(i)+"]", depth+1))
+		}
+		return structpb.NewListValue(list)
+	case !w.isNode(n, yaml.ScalarNode, path, depth):
+		return structpb.NewNullValue()
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return structpb.NewNullValue()
+	case "!!bool":
+		return structpb.NewBoolValue(n.Value[0] == 't' || n.Value[0] == 'T')
+	case "!!int", "!!float":
+		return w.number(n, path)
+	default:
+		return structpb.NewStringValue(n.Value)
+	}
+}
+
+// number accepts what a double holds exactly or nearly so; an integer that
+// would come out as another one is a fault.
+func (w *walker) number(n *yaml.Node, path string) *structpb.Value {
+	const mostExact = 1 << 53 // of IEEE 754 doubles
+	v, err := doubleFromText(n.Value)
+	switch {
+	case err != nil:
+		w.fault(n, path, "%s", err)
+	case n.ShortTag() == "!!int" && (v.Float() > mostExact || v.Float() < -mostExact):
+		w.fault(n, path, "is too large to be kept exactly; write it as a string")
+	default:
+		return structpb.NewNumberValue(v.Float())
+	}
+	return structpb.NewNullValue()
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
