@@ -3,6 +3,7 @@
 package correlate
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func BenchmarkRegisterFinish(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				id := jsonrpc.IntID(-goroutines.Add(1))
 				for pb.Next() {
-					c, err := table.Register(b.Context(), origin(), id, bench.opts...)
+					c, err := table.Register(context.Background(), origin(), id, bench.opts...)
 					if err != nil {
 						b.Error(err)
 						return

@@ -65,7 +65,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-func TestPoolKeepsErrors(t *testing.T) {
+func TestPoolKeepsCopies(t *testing.T) {
 	t.Parallel()
 	pool := NewPool(PoolOptions{})
 	raw := []byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"declined","data":{"a":1}}}`)
@@ -73,6 +73,13 @@ func TestPoolKeepsErrors(t *testing.T) {
 	check(t, "expect", pool.Expect(m.ID), nil)
 	check(t, "deliver", pool.Deliver(m), nil)
 	clear(raw) // as an edge does that reuses its buffers
+	result := success(one, `{"a":1}`)
+	check(t, "expect", pool.Expect(one), nil)
+	check(t, "deliver", pool.Deliver(result), nil)
+	clear(result.Result)
+	if got, ok := Match(one, pool); !ok || string(got.Result) != `{"a":1}` {
+		t.Errorf("got %s, %v", got.Result, ok)
+	}
 	got, ok := Match(jsonrpc.IntID(7), pool)
 	if !ok || got.Kind != jsonrpc.KindError || got.Error.Message != "declined" || string(got.Error.Data) != `{"a":1}` {
 		t.Errorf("got %+v, %v", got, ok)
@@ -130,14 +137,19 @@ func TestPoolExpires(t *testing.T) {
 		two := jsonrpc.StringID("2")
 		pool := NewPool(PoolOptions{MaxEntries: 2, MaxBytes: 2, MaxAge: time.Minute})
 		check(t, "expect 1", pool.Expect(one), nil)
-		time.Sleep(50 * time.Second)
+		time.Sleep(10 * time.Second)
 		check(t, "expect 2", pool.Expect(two), nil)
+		time.Sleep(40 * time.Second)
 		check(t, "deliver 1", pool.Deliver(success(one, `{}`)), nil) // its age begins anew
-		time.Sleep(59 * time.Second)
-		if pool.Len() != 2 {
-			t.Errorf("%d entries after 59 s, want 2", pool.Len())
+		for _, step := range []struct {
+			sleep time.Duration
+			left  int
+		}{{20*time.Second - 1, 2}, {1, 1}, {40*time.Second - 1, 1}, {1, 0}} {
+			time.Sleep(step.sleep)
+			if got := pool.Len(); got != step.left {
+				t.Errorf("%d entries left, want %d", got, step.left)
+			}
 		}
-		time.Sleep(time.Second)
 		if _, ok := Match(one, pool); ok {
 			t.Error("a match after a minute")
 		}

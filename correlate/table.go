@@ -63,18 +63,16 @@ func (t *Table) shard(o Origin) *shard { return &t.shards[o%shardCount] }
 // other and cannot be cancelled by id. The errors are ErrDuplicateID,
 // ErrDraining and ErrFull; after an error nothing is left to be finished.
 func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...CallOption) (*Call, error) {
+	// Counted first, asked second: either this sees the drain, or the drain sees
+	// the call.
+	count := t.inFlight.Add(1)
 	if t.draining.Load() {
+		t.release()
 		return nil, ErrDraining
 	}
-	if t.inFlight.Add(1) > t.maxInFlight {
+	if count > t.maxInFlight {
 		t.release()
 		return nil, ErrFull
-	}
-	// Once more, now that the call counts: either this sees the drain, or the
-	// drain sees the call.
-	if t.draining.Load() {
-		t.release()
-		return nil, ErrDraining
 	}
 	c := newCall(ctx, t, o, id, opts)
 	if !t.shard(o).add(c) {

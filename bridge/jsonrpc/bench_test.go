@@ -95,13 +95,13 @@ func hostileInputs() []hostileInput {
 			b = append(append(b, part...), ',')
 		}
 	}
-	small := string(fill("{", "", "}", true)[:14*6])
-	small = small[:bytes.LastIndexByte([]byte(small), ',')] + "}"
+	const few = fewNames + 2 // just enough to be hashed
+	small := string(fill("{", "", "}", true)[:len("{")+few*len(`"0":0,`)-1]) + "}"
 	return []hostileInput{
 		{"many names", fill("{", "", "}", true)},
 		{"many escaped names", fill("{", `\u0061`, "}", true)},
-		{"many objects of 14 names", fill("[", small, "]", false)},
-		{"a large object, then many of 14 names", func() []byte {
+		{"many small objects", fill("[", small, "]", false)},
+		{"a large object, then many small ones", func() []byte {
 			half := fill("[", small, "]", false)
 			large := fill("[{", "", "}", true)
 			cut := bytes.LastIndexByte(large[:len(large)/2], ',')

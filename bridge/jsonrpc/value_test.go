@@ -33,6 +33,9 @@ func TestLookup(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, ok := Lookup([]byte(test.object), test.name)
+		if cap(got) != len(got) {
+			t.Errorf("Lookup(%s, %q): appending would write into the object", test.object, test.name)
+		}
 		if string(got) != test.want || ok != test.ok {
 			t.Errorf("Lookup(%s, %q) = %s, %v, want %s, %v", test.object, test.name, got, ok, test.want, test.ok)
 		}
