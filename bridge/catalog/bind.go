@@ -14,11 +14,12 @@ import (
 
 // binder gives tools their schemas and transcoders. Many methods share a message, so each is compiled once per build.
 type binder struct {
-	types    *Types
-	profile  schema.Profile
-	inputs   map[protoreflect.FullName]bound
-	outputs  map[protoreflect.FullName]bound
-	messages map[protoreflect.FullName]compiled
+	types      *Types
+	profile    schema.Profile
+	transcoder *transcode.Transcoder
+	inputs     map[protoreflect.FullName]bound
+	outputs    map[protoreflect.FullName]bound
+	messages   map[protoreflect.FullName]compiled
 }
 
 // bound is a message's schema for one direction, or why it has none.
@@ -35,7 +36,7 @@ type compiled struct {
 
 func newBinder(types *Types, profile schema.Profile) *binder {
 	return &binder{
-		types: types, profile: profile,
+		types: types, profile: profile, transcoder: transcode.New(transcode.Options{Resolver: types}),
 		inputs:   map[protoreflect.FullName]bound{},
 		outputs:  map[protoreflect.FullName]bound{},
 		messages: map[protoreflect.FullName]compiled{},
@@ -80,13 +81,8 @@ func (b *binder) schema(
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
 	got, ok := b.messages[md.FullName()]
 	if !ok {
-		got.message, got.err = transcode.Compile(md, transcodeOptions(b.types))
+		got.message, got.err = b.transcoder.Compile(md)
 		b.messages[md.FullName()] = got
 	}
 	return got.message, got.err
-}
-
-// transcodeOptions lets an Any hold every type that the catalog knows.
-func transcodeOptions(types *Types) transcode.Options {
-	return transcode.Options{}
 }

@@ -83,7 +83,9 @@ func TestMCPNameIsCutAt64(t *testing.T) {
 var canonicalPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`)
 
 // identifier draws Protobuf identifiers.
-func identifier() *rapid.Generator[string] { return rapid.StringMatching(`[A-Za-z_][A-Za-z0-9_]{0,40}`) }
+func identifier() *rapid.Generator[string] {
+	return rapid.StringMatching(`[A-Za-z_][A-Za-z0-9_]{0,40}`)
+}
 
 func TestNamesHoldTheirPatterns(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -80,24 +81,24 @@ func (frameCodec) Unmarshal(data []byte, v any) error {
 
 // reflectionStream is one conversation with a reflection service. Not safe for concurrent use.
 type reflectionStream struct {
-	ctx     context.Context
-	target  Reflector
-	stream  *connect.BidiStreamForClient[frame, frame]
-	isAlpha bool
+	ctx      context.Context
+	endpoint Endpoint
+	most     int // bytes of one message
+	stream   *connect.BidiStreamForClient[frame, frame]
+	isAlpha  bool
 }
 
 // openReflection starts a v1 conversation. It falls back to v1alpha by itself when the first request is answered that
 // there is no v1. The context's end breaks the stream.
-func openReflection(ctx context.Context, target Reflector) *reflectionStream {
-	s := &reflectionStream{ctx: ctx, target: target}
+func openReflection(ctx context.Context, endpoint Endpoint, most int) *reflectionStream {
+	s := &reflectionStream{ctx: ctx, endpoint: endpoint, most: most}
 	s.open(reflectionV1)
 	return s
 }
 
 func (s *reflectionStream) open(procedure string) {
-	options := append(slices.Clone(s.target.Options),
-		connect.WithCodec(frameCodec{}), connect.WithReadMaxBytes(s.target.Limits.MaxBytes))
-	client := connect.NewClient[frame, frame](s.target.HTTPClient, s.target.BaseURL+procedure, options...)
+	options := append(slices.Clone(s.endpoint.Options), connect.WithCodec(frameCodec{}), connect.WithReadMaxBytes(s.most))
+	client := connect.NewClient[frame, frame](s.endpoint.HTTPClient, strings.TrimSuffix(s.endpoint.BaseURL, "/")+procedure, options...)
 	s.stream = client.CallBidiStream(s.ctx)
 }
 

@@ -3,12 +3,12 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,40 +21,45 @@ import (
 // healthy one needs one round trip; after that the stream is cut off.
 const closeWait = 500 * time.Millisecond
 
-// Reflector is what it takes to reach a server's reflection service.
-type Reflector struct {
+// Endpoint is what it takes to call a server.
+type Endpoint struct {
 	// HTTPClient speaks HTTP/2 to the server, because reflection is a bidirectional stream.
 	HTTPClient connect.HTTPClient
 	// BaseURL is the server's URL without a path.
 	BaseURL string
-	// Shown is how errors call the server; empty means BaseURL without its password.
-	Shown string
-	// Options choose the protocol, as in connect.WithGRPC(). A message size limit is added.
+	// Options choose the protocol, as in connect.WithGRPC(). A codec and a message size limit are added.
 	Options []connect.ClientOption
+}
+
+// Dial finds the endpoint to reflect on. It is called once per load, so that a probe's result need not be final.
+type Dial func(ctx context.Context) (Endpoint, error)
+
+// ReflectionOptions of NewReflection. The zero value takes the defaults.
+type ReflectionOptions struct {
 	// Selection keeps services that are excluded as a whole from being asked for. Nil asks for all but infrastructure.
 	Selection *Selection
 	Limits    Limits
 }
 
-// reflection is a Source that asks a running server.
-type reflection struct {
-	Reflector
-	name string
+// serverReflection is a Source that asks a running server.
+type serverReflection struct {
+	name      string
+	dial      Dial
+	selection *Selection
+	limits    Limits
 }
 
-// NewReflection is a source that asks the server for its services and all files that they need, first over
-// grpc.reflection.v1, then, where the server does not know that, over v1alpha; all on one stream, which is closed
-// before Load returns. Comments come along only where the server's descriptors still have them.
+// NewReflection is a source that asks the server at the target for its services and all files that they need, first
+// over grpc.reflection.v1, then, where the server does not know that, over v1alpha; all on one stream, which is closed
+// before Load returns. Comments come along only where the server's descriptors still have them. The target is only
+// shown; a password in it is not.
 //
 // Errors are *SourceError and not permanent: another server may answer the next time. A server that lists nothing to
 // call, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
-func NewReflection(r Reflector) Source {
-	r.Limits = r.Limits.withDefaults()
-	r.BaseURL = strings.TrimSuffix(r.BaseURL, "/")
-	if r.Shown == "" {
-		r.Shown = redactedURL(r.BaseURL)
+func NewReflection(target string, dial Dial, o ReflectionOptions) Source {
+	return &serverReflection{
+		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(),
 	}
-	return &reflection{Reflector: r, name: "reflection at " + r.Shown}
 }
 
 // redactedURL is the URL without its password.
@@ -66,14 +71,18 @@ func redactedURL(raw string) string {
 	return u.Redacted()
 }
 
-func (r *reflection) Name() string { return r.name }
+func (r *serverReflection) Name() string { return r.name }
 
-func (r *reflection) Load(ctx context.Context) (*Loaded, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Limits.LoadTimeout,
-		fmt.Errorf("no complete answer within %v: %w", r.Limits.LoadTimeout, context.DeadlineExceeded))
+func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
+		fmt.Errorf("no complete answer within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
 	defer cancel()
+	endpoint, err := r.dial(ctx)
+	if err != nil {
+		return nil, &SourceError{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
+	}
 	w := &reflectionWalk{
-		source: r.name, stream: openReflection(ctx, r.Reflector), limits: r.Limits, selection: r.Selection,
+		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection,
 		files: map[string]*descriptorpb.FileDescriptorProto{}, defined: map[string]bool{},
 	}
 	out, err := w.run()
