@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"errors"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Domain is the domain of the ErrorInfo that names the canonical code.
+const Domain = "outrigger.dev"
+
+// canonicalCode finds the canonical code among error details.
+func canonicalCode(details []*anypb.Any) string {
+	for _, d := range details {
+		info := &errdetails.ErrorInfo{}
+		if d.MessageIs(info) && d.UnmarshalTo(info) == nil && info.GetDomain() == Domain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// connectAnswer reads a failed call of connect-go.
+func connectAnswer(err error) Answer {
+	var failure *connect.Error
+	if !errors.As(err, &failure) {
+		return failed(err)
+	}
+	var details []*anypb.Any
+	for _, d := range failure.Details() {
+		details = append(details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+	}
+	code := canonicalCode(details)
+	if code == "" {
+		return failed(err)
+	}
+	return Answer{Trailer: failure.Meta(), Header: failure.Meta(), Fault: &Fault{
+		Code: code, RPC: failure.Code().String(), Message: failure.Message(), Details: details,
+	}}
+}
+
+// grpcAnswer reads a failed call of grpc-go.
+func grpcAnswer(err error) Answer {
+	st, ok := status.FromError(err)
+	if !ok {
+		return failed(err)
+	}
+	code := canonicalCode(st.Proto().GetDetails())
+	if code == "" {
+		return failed(err)
+	}
+	return Answer{Fault: &Fault{Code: code, RPC: snake(st.Code()), Message: st.Message(), Details: st.Proto().GetDetails()}}
+}
+
+// snake spells a code of grpc-go as Connect does.
+func snake(c codes.Code) string {
+	if c == codes.Canceled {
+		return "canceled"
+	}
+	var out strings.Builder
+	for i, r := range c.String() {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			out.WriteByte('_')
+		}
+		out.WriteRune(r)
+	}
+	return strings.ToLower(out.String())
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/peer"
+)
+
+const (
+	// callsPerAgent and agents are the numbers that the product promises.
+	callsPerAgent = 50
+	agents        = 50
+	// processAgents is how many of them are processes: each has a table of
+	// requests to itself, so more of them cannot meet more often.
+	processAgents = 6
+	// manyTimeout bounds 2,500 calls under the race detector.
+	manyTimeout = 90 * time.Second
+)
+
+// echoed is the part of lab.echo's answer by which a caller knows that it is
+// its own.
+type echoed struct {
+	Nonce, Signed, Unsigned, Payload string
+}
+
+// echoCall is call i of an agent, with a payload that no other call has.
+func echoCall(edge caller.Edge, numeric bool, agent, i int) (caller.Call, echoed) {
+	want := echoed{
+		Nonce:  fmt.Sprintf("%s agent %d call %d", edge.Name, agent, i),
+		Signed: strconv.Itoa(-1 - i), Unsigned: strconv.Itoa(1 + agent),
+		Payload: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", agent, i)),
+	}
+	id := strconv.Itoa(i)
+	if !numeric {
+		id = strconv.Quote("call-" + id)
+	}
+	args, _ := json.Marshal(want) // strings only
+	return caller.Call{ID: id, Tool: toolEcho, Procedure: procEcho, Args: lower(args)}, want
+}
+
+// lower writes the member names as the service has them.
+func lower(raw []byte) string {
+	var m map[string]string
+	_ = json.Unmarshal(raw, &m) // raw was written by echoCall
+	out, _ := json.Marshal(map[string]string{
+		"nonce": m["Nonce"], "signed": m["Signed"], "unsigned": m["Unsigned"], "payload": m["Payload"],
+	})
+	return string(out)
+}
+
+// TestEachAnswerReachesItsCaller lets one agent make 50 calls at once, and then
+// 50 agents that all use the same 50 ids, over every edge.
+func TestEachAnswerReachesItsCaller(t *testing.T) {
+	t.Parallel()
+	demo := peer.Demo(t)
+	server := serve(t, "--backend", demo.URL)
+	for _, edge := range caller.Edges() {
+		many := agents
+		if edge.Process {
+			many = processAgents
+		}
+		t.Run(edge.Name, func(t *testing.T) {
+			to := target(server, "--backend", demo.URL)
+			for _, n := range []int{1, many} {
+				t.Run(fmt.Sprintf("%d agents", n), func(t *testing.T) { manyCalls(t, edge, to, n) })
+			}
+		})
+	}
+}
+
+// manyCalls lets n agents make the same calls at once.
+func manyCalls(t *testing.T, edge caller.Edge, to caller.Target, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), manyTimeout)
+	defer cancel()
+	all := make([]caller.Agent, n)
+	var dialling sync.WaitGroup
+	for i := range all {
+		dialling.Go(func() { all[i] = edge.Dial(t, to) })
+	}
+	dialling.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	var running sync.WaitGroup
+	for i, agent := range all {
+		running.Go(func() {
+			defer agent.Close()
+			calls := make([]caller.Call, callsPerAgent)
+			wants := make([]echoed, callsPerAgent)
+			for j := range calls {
+				calls[j], wants[j] = echoCall(edge, edge.IDs == caller.AnyIDs, i, j)
+			}
+			for j, answer := range agent.CallAll(ctx, calls) {
+				checkEcho(t, edge, calls[j], wants[j], answer)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// checkEcho holds for the answer to one call of lab.echo.
+func checkEcho(t *testing.T, edge caller.Edge, call caller.Call, want echoed, got caller.Answer) {
+	t.Helper()
+	switch {
+	case got.Err != nil:
+		t.Errorf("%s: %v", want.Nonce, got.Err)
+		return
+	case got.Fault != nil:
+		t.Errorf("%s: %s: %s", want.Nonce, got.Fault.Code, got.Fault.Message)
+		return
+	case edge.IDs != caller.NoIDs && got.ID != call.ID:
+		t.Errorf("%s: the answer has id %s, want %s", want.Nonce, got.ID, call.ID)
+	}
+	var data echoed
+	if err := json.Unmarshal(got.Data, &data); err != nil {
+		t.Errorf("%s: %v: %s", want.Nonce, err, got.Data)
+		return
+	}
+	if diff := cmp.Diff(want, data); diff != "" {
+		t.Errorf("%s: another caller's answer (-want +got):\n%s", want.Nonce, diff)
+	}
+}

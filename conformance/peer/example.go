@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Example names one of grpc-go's example servers.
+type Example string
+
+// The examples in use. Reflection is the only one that serves reflection.
+const (
+	RouteGuide   Example = "route_guide/server"
+	HelloWorld   Example = "helloworld/greeter_server"
+	ErrorDetails Example = "features/error_details/server"
+	Reflection   Example = "features/reflection/server"
+)
+
+// Examples lists them all.
+func Examples() []Example { return []Example{RouteGuide, HelloWorld, ErrorDetails, Reflection} }
+
+// binary is the example's file under the directory that BuildExamples filled.
+func (e Example) binary(dir string) string {
+	return filepath.Join(dir, string(bytes.ReplaceAll([]byte(e), []byte("/"), []byte("-"))))
+}
+
+// BuildExamples compiles every example into dir. The working directory must be
+// inside this module, whose go.mod pins their version.
+func BuildExamples(ctx context.Context, dir string) error {
+	for _, e := range Examples() {
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", e.binary(dir), "google.golang.org/grpc/examples/"+string(e))
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build example %s: %w\n%s", e, err, text)
+		}
+	}
+	return nil
+}
+
+// startTimeout bounds the wait for a peer to listen.
+const startTimeout = 20 * time.Second
+
+// Run starts an example on a free port and returns its host:port. Port 0 would
+// not do: most examples do not say which port they got.
+func (e Example) Run(tb testing.TB, dir string) string {
+	tb.Helper()
+	return e.RunAt(tb, dir, freePort(tb))
+}
+
+// RunAt starts an example on a port of 127.0.0.1.
+func (e Example) RunAt(tb testing.TB, dir string, port int) string {
+	tb.Helper()
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	var output bytes.Buffer
+	cmd := exec.Command(e.binary(dir), "-port", strconv.Itoa(port))
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	tb.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			_ = cmd.Process.Kill()
+			<-done
+		}
+	})
+	limit := time.Now().Add(startTimeout)
+	for {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			_ = conn.Close()
+			return addr
+		}
+		select {
+		case <-done:
+			tb.Fatalf("example %s ended at its start:\n%s", e, output.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(limit) {
+			tb.Fatalf("example %s does not listen on %s", e, addr)
+		}
+	}
+}
+
+// freePort asks the system for a port that nobody uses. Somebody else could take
+// it before it is used; the system hands out ports in turn, so that is rare.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	addr, _ := l.Addr().(*net.TCPAddr)
+	return addr.Port
+}
+
+// FreeAddr is a host:port of loopback on which nothing listens.
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(tb)))
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build compiles the sidecar with the race detector into dir and returns the
+// binary's path. The working directory must be the root of this module.
+func Build(ctx context.Context, dir string) (string, error) {
+	out := filepath.Join(dir, "sidecar")
+	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-o", out, "./cmd/sidecar")
+	cmd.Dir = ".."
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the sidecar: %w\n%s", err, text)
+	}
+	if _, err := os.Stat(out); err != nil {
+		return "", fmt.Errorf("build the sidecar: %w", err)
+	}
+	return out, nil
+}
