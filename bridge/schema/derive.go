@@ -226,7 +226,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 	if !d.opts.WithoutRules {
 		rules = d.messageRuleText(md)
 	}
-	properties, clauses := &object{}, []any(nil)
+	properties, together, clauses := &object{}, &object{}, []any(nil)
 	var required []string
 	for _, fd := range d.fieldsOf(md) {
 		if d.count > d.opts.MaxSchemas {
@@ -246,7 +246,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 			for _, alias := range names[1:] {
 				properties.set(alias, newObject("$ref", pointerTo(at, "properties", names[0])))
 			}
-			clauses = append(clauses, oneName(names)...)
+			refuseSecondNames(together, names)
 		}
 	}
 	oneofs, text := d.oneofs(md)
@@ -259,6 +259,9 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		doc.set("required", required)
 	}
 	doc.set("additionalProperties", false)
+	if together.size() > 0 {
+		doc.set("dependentSchemas", together)
+	}
 	if d.all {
 		clauses = append(clauses, oneofs...)
 		if len(clauses) > 0 {
@@ -290,16 +293,16 @@ func requiredUnderOneName(names []string) *object {
 	return newObject("anyOf", any)
 }
 
-// oneName refuses a field that is given under two of its names.
-func oneName(names []string) []any {
-	var out []any
-	for i, first := range names {
+// refuseSecondNames refuses a field that is given under two of its names.
+func refuseSecondNames(together *object, names []string) {
+	for i, first := range names[:len(names)-1] {
+		refused := &object{}
 		for _, second := range names[i+1:] {
-			refused := newObject("description", fmt.Sprintf("wanted one name of the field, found it as %s and as %s", quote(first), quote(second)), "not", &object{})
-			out = append(out, newObject("dependentSchemas", newObject(first, newObject("properties", newObject(second, refused)))))
+			text := fmt.Sprintf("wanted one name of the field, found %s beside %s", quote(second), quote(first))
+			refused.set(second, newObject("description", text, "not", &object{}))
 		}
+		together.set(first, newObject("properties", refused))
 	}
-	return out
 }
 
 func deprecation(d protoreflect.Descriptor) string {

@@ -14,6 +14,8 @@
 //
 // The exceptions, each with its reason:
 //   - The content of a google.protobuf.Any depends on its @type, which is only known when the call is made.
+//   - An integer written so that its exponent shifts more than 20 digits (0.00000000000000000000001e23) is refused by
+//     protojson, and admitted by an advertised schema that only has a range.
 //   - Two spellings of one map key ("1" and "+1") are two members in JSON and one key in Protobuf.
 //   - A message that is left open to keep a schema within its bounds (Schema.Warnings) is only checked in transcoding.
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those

@@ -35,6 +35,9 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 			continue
 		}
 		seen[ev.Number()] = true
+		if v.meant && !d.all && d.dir == Input && isUnspecified(ev) {
+			continue
+		}
 		first = append(first, string(ev.Name()))
 		numbers = append(numbers, enumLiteral(ev.Number()))
 		shown = append(shown, ev)
@@ -137,7 +140,7 @@ func (d *deriver) nullValue() *object {
 	})
 }
 
-// hideUnspecified is the wish that a required enum does not show its zero value where that means nothing.
+// isUnspecified recognises the zero value that stands for nothing having been said.
 func isUnspecified(ev protoreflect.EnumValueDescriptor) bool {
 	return ev.Number() == 0 && strings.HasSuffix(string(ev.Name()), "_UNSPECIFIED")
 }

@@ -35,7 +35,7 @@ func integerTypeOf(kind protoreflect.Kind) integerType {
 // The grammar of a JSON number, and the part of it that is not a plain decimal integer.
 const (
 	numberPattern = `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?`
-	exoticPattern = `-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`
+	exoticPattern = `-0|-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`
 )
 
 // integer writes the schema of an integer. Canonical: a JSON integer or the same in a string, the way ProtoJSON reads
@@ -61,7 +61,11 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 		doc.set("minimum", integerLiteral(t.lo)).set("maximum", integerLiteral(t.hi))
 	}
 	if asString {
-		doc.set("pattern", d.integerPattern(plainPattern(t)))
+		plain := ""
+		if !d.all {
+			plain = plainPattern(t)
+		}
+		doc.set("pattern", d.integerPattern(plain))
 		if d.dir == Input {
 			doc.set("format", t.format)
 		}
@@ -97,7 +101,7 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 		}
 	}
 	refused := r.refused
-	if v.nonZero {
+	if v.nonZero && lo.Sign() <= 0 {
 		refused = append(refused[:len(refused):len(refused)], new(big.Rat))
 	}
 	if len(refused) > 0 && r.allowed == nil {

@@ -51,10 +51,13 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		if required {
 			sentence = fmt.Sprintf("Exactly one of %s must be set (%s).", strings.Join(shown, ", "), od.Name())
 		}
-		sentences = append(sentences, sentence)
 		if len(branches) == 1 && !required {
 			continue
 		}
+		if comment := Comment(od); comment != "" {
+			sentences = append(sentences, comment)
+		}
+		sentences = append(sentences, sentence)
 		if !required {
 			branches = append(branches, newObject("properties", none))
 		}

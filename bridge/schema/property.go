@@ -46,6 +46,8 @@ type value struct {
 	rules    *validate.FieldRules
 	nullable bool // null stands for absence
 	nonZero  bool
+	// meant: the value has to say something, so the zero value of an enum is not shown where it stands for nothing.
+	meant bool
 }
 
 func elementRules(rules *validate.FieldRules) *validate.FieldRules {
@@ -57,7 +59,8 @@ func elementRules(rules *validate.FieldRules) *validate.FieldRules {
 
 // property writes the schema of a field. at is the reference to the place where it will stand.
 func (d *deriver) property(f field, at string, depth int) *object {
-	nullable := d.all && !f.must
+	// For a list of a type that takes null as a value, protojson does not take null as the absence of the list.
+	nullable := d.all && !f.must && !(f.fd.IsList() && takesNull(f.fd))
 	var doc *object
 	switch {
 	case f.fd.IsMap():
@@ -65,7 +68,7 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	case f.fd.IsList():
 		doc = d.array(f, at, depth, nullable)
 	default:
-		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
+		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero, meant: f.must}, at, depth)
 	}
 	own, _ := doc.get("description").(string)
 	d.describe(doc, Comment(f.fd), deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()))
