@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	everyKind = Serve | Stdio | Once
+	everyKind = Serve | Stdio | Client
 	longLived = Serve | Stdio
 )
 

@@ -14,6 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
+// MaxMessageBytes is the default bound on a caller's message. MCP expects
+// servers to take lines of 10 MiB on stdio, and the other edges are no tighter.
+const MaxMessageBytes = 10 << 20
+
 // Defaults returns the configuration that a command has when nothing is given.
 // The reasons for the numbers are beside their fields in the message's own
 // definition, and a test holds the two together.
@@ -64,7 +68,7 @@ func Defaults(kind Kind) *configv1.Config {
 
 func defaultLimits() *configv1.Limits {
 	return &configv1.Limits{
-		MaxMessageBytes:      proto.Int64(10 << 20),
+		MaxMessageBytes:      proto.Int64(MaxMessageBytes),
 		MaxJsonDepth:         proto.Int32(64),
 		MaxIdBytes:           proto.Int32(1024),
 		MaxBatchEntries:      proto.Int32(100),
@@ -116,12 +120,17 @@ func valueText(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		return strings.Join(items, ", ")
 	case isDuration(fd):
 		d, _ := v.Message().Interface().(*durationpb.Duration)
-		return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
+		return durationText(d)
 	case isSize(fd):
 		return sizeText(v.Int())
 	default:
 		return v.String()
 	}
+}
+
+// durationText uses seconds, as the message's own definition does.
+func durationText(d *durationpb.Duration) string {
+	return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
 }
 
 // sizeText uses the largest unit that needs no fraction.

@@ -9,6 +9,7 @@ import (
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // checkRules evaluates the rules of the message, and maps what they say to
@@ -24,21 +25,23 @@ func (d *draft) checkRules() error {
 	}
 	for _, v := range invalid.Violations {
 		path := protovalidate.FieldPathString(v.Proto.GetField())
-		if isAboutMessage(v) {
-			if d.isPartFaulty(path) {
-				continue
-			}
-			path = subject(v.Proto.GetRuleId(), path)
+		if isAboutMessage(v, path) && d.isPartFaulty(path) {
+			continue
 		}
+		path = subject(v.Proto.GetRuleId(), path)
 		d.judge(path, wording(v, path))
 	}
 	return nil
 }
 
-// isAboutMessage reports whether a rule compares several fields.
-func isAboutMessage(v *protovalidate.Violation) bool {
-	fd := v.FieldDescriptor
-	return fd == nil || (isMessage(fd) && v.RuleDescriptor == nil)
+// isAboutMessage reports whether a rule compares several fields of the message
+// at the path.
+func isAboutMessage(v *protovalidate.Violation, path string) bool {
+	if path == "" || !v.FieldValue.IsValid() {
+		return path == ""
+	}
+	m, ok := v.FieldValue.Interface().(protoreflect.Message)
+	return ok && m.Descriptor().FullName() != durationName
 }
 
 // isPartFaulty reports whether something within the path is known to be wrong.
@@ -102,8 +105,7 @@ func words(v protoreflect.Value, otherwise string) string {
 // shownValue renders the value that broke a rule. A URL may hold a password and
 // is not shown.
 func shownValue(v *protovalidate.Violation, path string) string {
-	fd := v.FieldDescriptor
-	if fd == nil || !v.FieldValue.IsValid() || path == "backend.url" {
+	if !v.FieldValue.IsValid() || path == "backend.url" {
 		return ""
 	}
 	switch value := v.FieldValue.Interface().(type) {
@@ -112,8 +114,8 @@ func shownValue(v *protovalidate.Violation, path string) string {
 	case int32, int64, float64:
 		return v.FieldValue.String()
 	case protoreflect.Message:
-		if isDuration(fd) {
-			return valueText(fd, v.FieldValue)
+		if d, ok := value.Interface().(*durationpb.Duration); ok {
+			return durationText(d)
 		}
 	}
 	return ""

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admin answers those who run the sidecar: probes, drain and profiles.
+//
+// Handler is for the admin listener, HealthHandler for the health listener,
+// which others than the operator can reach and which therefore only tells. What
+// the answers say comes through callbacks, so no stage of the pipeline is
+// imported here. Host and Origin are the business of the guard that the caller
+// puts around both.
+//
+// Everything else is refused: unknown pages with 404, methods that do not fit
+// with 405. All of it is safe for concurrent use, if the callbacks are.
+package admin
+
+import (
+	"io"
+	"net/http"
+	"net/http/pprof"
+)
+
+// Options are the callbacks into the process. The zero value is valid: a process
+// that has started, is ready, and has nothing to drain.
+type Options struct {
+	// Started reports whether the process serves. Nil: it does.
+	Started func() bool
+	// Ready reports whether calls can be answered, and what that depends on. It
+	// must not block, since probes have short timeouts. Nil: ready.
+	Ready func() (bool, []Check)
+	// Drain starts a drain and returns at once. It may be called again while one
+	// is going on. Nil: there is nothing to drain, and /drain is not there.
+	Drain func()
+}
+
+// Check is one thing that readiness depends on, or that helps to understand it.
+type Check struct {
+	Name string
+	OK   bool
+	// Detail says in words what is the matter.
+	Detail string
+	// Info marks a check that does not decide.
+	Info bool
+}
+
+// Admin makes the handlers.
+type Admin struct {
+	options Options
+}
+
+// New takes the callbacks.
+func New(o Options) *Admin {
+	return &Admin{options: o}
+}
+
+const (
+	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /drain (POST) and /debug/pprof/"
+	healthPages = "no such page; there are /startupz, /livez and /readyz (?verbose)"
+)
+
+// Handler serves the admin listener.
+func (a *Admin) Handler() http.Handler {
+	mux := http.NewServeMux()
+	a.probes(mux, adminPages)
+	if a.options.Drain != nil {
+		mux.HandleFunc("/drain", only(a.drain, http.MethodPost))
+	}
+	// The package also enters these in http.DefaultServeMux, which nobody serves.
+	mux.HandleFunc("/debug/pprof/", only(pprof.Index, http.MethodGet))
+	mux.HandleFunc("/debug/pprof/cmdline", only(pprof.Cmdline, http.MethodGet))
+	mux.HandleFunc("/debug/pprof/profile", only(pprof.Profile, http.MethodGet))
+	mux.HandleFunc("/debug/pprof/symbol", only(pprof.Symbol, http.MethodGet, http.MethodPost))
+	mux.HandleFunc("/debug/pprof/trace", only(pprof.Trace, http.MethodGet))
+	return fresh(mux)
+}
+
+// HealthHandler serves the health listener: the probes and nothing else.
+func (a *Admin) HealthHandler() http.Handler {
+	mux := http.NewServeMux()
+	a.probes(mux, healthPages)
+	return fresh(mux)
+}
+
+func (a *Admin) probes(mux *http.ServeMux, pages string) {
+	mux.HandleFunc("/startupz", only(a.startup, http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/livez", only(live, http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/readyz", only(a.ready, http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusNotFound, "metrics come in a later version")
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusNotFound, pages)
+	})
+}
+
+func (a *Admin) drain(w http.ResponseWriter, _ *http.Request) {
+	a.options.Drain()
+	say(w, http.StatusAccepted, "draining; /readyz?verbose shows what is still in flight")
+}
+
+// only lets some methods through.
+func only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, m := range methods {
+			if r.Method == m {
+				next(w, r)
+				return
+			}
+		}
+		for _, m := range methods {
+			w.Header().Add("Allow", m)
+		}
+		say(w, http.StatusMethodNotAllowed, "use "+methods[0])
+	}
+}
+
+// fresh keeps answers out of caches, and browsers from guessing their type.
+func fresh(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// say answers with a sentence.
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	// Whoever asked has gone if this fails, and nobody else wants to know.
+	_, _ = io.WriteString(w, text+"\n")
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+)
+
+var notReady = []admin.Check{
+	{Name: "catalog", Detail: "reflection: connection refused\r\nnext try in 2s"},
+	{Name: "draining", OK: true, Detail: "3 in flight"},
+	{Name: "reflection", Detail: "connection refused", Info: true},
+}
+
+func never() bool { return false }
+
+func failing() (bool, []admin.Check) { return false, notReady }
+
+func passing() (bool, []admin.Check) {
+	return true, []admin.Check{{Name: "catalog", OK: true, Detail: "12 tools"}, {Name: "native", Detail: "not served", Info: true}}
+}
+
+func do(t *testing.T, h http.Handler, method, target string) *http.Response {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w.Result()
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		options admin.Options
+		target  string
+		status  int
+		body    string
+	}{
+		{"zero value started", admin.Options{}, "/startupz", 200, "started\n"},
+		{"zero value ready", admin.Options{}, "/readyz", 200, "ready\n"},
+		{"zero value verbose", admin.Options{}, "/readyz?verbose", 200, "ready\n"},
+		{"not started", admin.Options{Started: never}, "/startupz", 503, "not started\n"},
+		{"alive although neither started nor ready", admin.Options{Started: never, Ready: failing}, "/livez", 200, "alive\n"},
+		{"ready", admin.Options{Ready: passing}, "/readyz", 200, "ready\n"},
+		{"not ready says why, in one line", admin.Options{Ready: failing}, "/readyz", 503,
+			"not ready: catalog: reflection: connection refused next try in 2s\n"},
+		{"verbose", admin.Options{Ready: failing}, "/readyz?verbose", 503, "" +
+			"not ready: catalog: reflection: connection refused next try in 2s\n" +
+			"catalog     failed         reflection: connection refused next try in 2s\n" +
+			"draining    ok             3 in flight\n" +
+			"reflection  failed (info)  connection refused\n"},
+		{"an info check does not decide", admin.Options{Ready: passing}, "/readyz?verbose=1", 200, "" +
+			"ready\n" +
+			"catalog  ok             12 tools\n" +
+			"native   failed (info)  not served\n"},
+		{"metrics are not there yet", admin.Options{}, "/metrics", 404, "metrics come in a later version\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := admin.New(tt.options)
+			for name, h := range map[string]http.Handler{"admin": a.Handler(), "health": a.HealthHandler()} {
+				resp := do(t, h, http.MethodGet, tt.target)
+				if resp.StatusCode != tt.status {
+					t.Errorf("%s: status %d, want %d", name, resp.StatusCode, tt.status)
+				}
+				if diff := cmp.Diff(tt.body, body(t, resp)); diff != "" {
+					t.Errorf("%s: body (-want +got):\n%s", name, diff)
+				}
+				for header, want := range map[string]string{
+					"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "text/plain; charset=utf-8",
+				} {
+					if got := resp.Header.Get(header); got != want {
+						t.Errorf("%s: %s is %q, want %q", name, header, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDetailIsBounded(t *testing.T) {
+	t.Parallel()
+	a := admin.New(admin.Options{Ready: func() (bool, []admin.Check) {
+		return false, []admin.Check{{Name: "catalog", Detail: strings.Repeat("é", 100_000)}}
+	}})
+	if got := len(body(t, do(t, a.Handler(), http.MethodGet, "/readyz?verbose"))); got > 4096 {
+		t.Errorf("%d bytes for one check", got)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	h := admin.New(admin.Options{Drain: func() { t.Error("drained by the wrong method") }}).Handler()
+	tests := []struct {
+		method, target string
+		allow          []string
+	}{
+		{http.MethodGet, "/drain", []string{"POST"}},
+		{http.MethodPut, "/drain", []string{"POST"}},
+		{http.MethodPost, "/readyz", []string{"GET", "HEAD"}},
+		{http.MethodDelete, "/livez", []string{"GET", "HEAD"}},
+		{http.MethodPost, "/debug/pprof/profile", []string{"GET"}},
+	}
+	for _, tt := range tests {
+		resp := do(t, h, tt.method, tt.target)
+		if resp.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s %s: status %d", tt.method, tt.target, resp.StatusCode)
+		}
+		if diff := cmp.Diff(tt.allow, resp.Header.Values("Allow")); diff != "" {
+			t.Errorf("%s %s: Allow (-want +got):\n%s", tt.method, tt.target, diff)
+		}
+	}
+	if resp := do(t, h, http.MethodHead, "/livez"); resp.StatusCode != 200 {
+		t.Errorf("HEAD /livez: status %d", resp.StatusCode)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	var drains atomic.Int32
+	a := admin.New(admin.Options{Drain: func() { drains.Add(1) }})
+	for range 2 {
+		if resp := do(t, a.Handler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusAccepted {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	}
+	if got := drains.Load(); got != 2 {
+		t.Errorf("%d drains, want 2", got)
+	}
+	if resp := do(t, a.HealthHandler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusNotFound || drains.Load() != 2 {
+		t.Errorf("the health listener drains: status %d", resp.StatusCode)
+	}
+	if resp := do(t, admin.New(admin.Options{}).Handler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a drain of nothing: status %d", resp.StatusCode)
+	}
+}
+
+func TestProfilesAreForOperatorsOnly(t *testing.T) {
+	t.Parallel()
+	a := admin.New(admin.Options{})
+	for target, want := range map[string]string{
+		"/debug/pprof/":                  "goroutine",
+		"/debug/pprof/goroutine?debug=1": "goroutine profile",
+		"/debug/pprof/cmdline":           "test",
+		"/debug/pprof/symbol":            "num_symbols",
+	} {
+		resp := do(t, a.Handler(), http.MethodGet, target)
+		if got := body(t, resp); resp.StatusCode != 200 || !strings.Contains(got, want) {
+			t.Errorf("GET %s: %d, %.80q", target, resp.StatusCode, got)
+		}
+		if resp := do(t, a.HealthHandler(), http.MethodGet, target); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("GET %s on the health listener: status %d", target, resp.StatusCode)
+		}
+	}
+}
+
+func TestUnknownPagesNameTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	a := admin.New(admin.Options{})
+	resp := do(t, a.Handler(), http.MethodGet, "/healthz")
+	if got := body(t, resp); resp.StatusCode != 404 || !strings.Contains(got, "/readyz") || !strings.Contains(got, "/drain") {
+		t.Errorf("%d, %q", resp.StatusCode, got)
+	}
+	resp = do(t, a.HealthHandler(), http.MethodGet, "/")
+	if got := body(t, resp); resp.StatusCode != 404 || strings.Contains(got, "/drain") {
+		t.Errorf("%d, %q", resp.StatusCode, got)
+	}
+}
