@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -42,7 +43,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	}
 	tool, ok := cat.Lookup(req.Tool)
 	if !ok || (req.CanonicalName && tool.Name != req.Tool) {
-		return nil, errmap.UnknownTool(req.Tool, cat.Nearest(req.Tool, nearestNames)...)
+		return nil, unknownTool(cat, req)
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
@@ -50,6 +51,22 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 		}))
 	}
 	return tool, nil
+}
+
+// unknownTool answers a name that no visible tool has, with the nearest ones in
+// the form that the caller may use.
+func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
+	err := errmap.UnknownTool(req.Tool, cat.Nearest(req.Tool, nearestNames)...)
+	message := "tools/list shows the names that exist"
+	if len(err.Nearest) > 0 {
+		message = "the nearest names are " + strings.Join(err.Nearest, ", ")
+	}
+	member := "name"
+	if req.CanonicalName {
+		member = "tool_name"
+	}
+	err.Violations = []errmap.Violation{{Path: "/params/" + member, Keyword: "tool", Message: message}}
+	return err
 }
 
 // list returns the snapshot that a listing is rendered from.

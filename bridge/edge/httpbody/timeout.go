@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbody
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// Timeout returns a handler that gives every request d to send its body. Then
+// reading fails, and the handler behind answers as it does for a broken body.
+// Requests for which stream holds are left alone: their bodies last as long as
+// they do. It is no server-wide read timeout, because that would also cut the
+// streams, and would end calls that only take long to answer.
+func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody || stream(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		control := http.NewResponseController(w)
+		// A transport without deadlines has no slow peers either.
+		if err := control.SetReadDeadline(time.Now().Add(d)); err == nil {
+			r.Body = &deadlineBody{ReadCloser: r.Body, control: control}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// deadlineBody lifts the deadline once the body has been read. Left in place it
+// would end a call that is still running, because the server keeps reading to
+// notice when the peer goes away.
+type deadlineBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	lifted  bool
+}
+
+func (b *deadlineBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !b.lifted {
+		b.lifted = true
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/demo"
+)
+
+// app is the pipeline that every command runs on: the backend, the catalog and
+// the bridge in front of them. What listens in front of the bridge differs.
+type app struct {
+	cfg    *configv1.Config
+	log    *zap.Logger
+	demo   *demo.Server
+	client *backend.Client
+	live   *catalog.Live
+	bridge *bridge.Bridge
+	limits jsonrpc.Limits
+}
+
+// newApp builds the pipeline of a checked configuration, from the backend
+// towards the callers. Nothing is dialled and no port is opened yet, except the
+// demo service's own.
+func newApp(ctx context.Context, cfg *configv1.Config, log *zap.Logger) (*app, error) {
+	a := &app{cfg: cfg, log: log, limits: jsonrpc.Limits{
+		MaxBytes:   int(cfg.GetLimits().GetMaxMessageBytes()),
+		MaxDepth:   int(cfg.GetLimits().GetMaxJsonDepth()),
+		MaxIDBytes: int(cfg.GetLimits().GetMaxIdBytes()),
+	}}
+	if err := a.openBackend(ctx); err != nil {
+		return nil, errors.Join(err, a.close(ctx))
+	}
+	if err := a.openCatalog(); err != nil {
+		return nil, errors.Join(err, a.close(ctx))
+	}
+	if err := a.openBridge(); err != nil {
+		return nil, errors.Join(err, a.close(ctx))
+	}
+	return a, nil
+}
+
+// openBackend starts the demo service where it is asked for, and makes the
+// client of whatever the backend is.
+func (a *app) openBackend(ctx context.Context) error {
+	url := a.cfg.GetBackend().GetUrl()
+	if a.cfg.GetDemo() {
+		service, err := demo.Start(ctx, demo.Options{Logger: a.log.Named("demo")})
+		if err != nil {
+			return fmt.Errorf("start the demo service: %w", err)
+		}
+		a.demo = service
+		// The demo speaks gRPC for certain, so nothing has to be probed.
+		url = "grpc" + service.URL()[len("http"):]
+	}
+	target, err := backend.ParseTarget(url)
+	if err != nil {
+		return fmt.Errorf("--backend: %w", err)
+	}
+	options := a.cfg.GetBackend()
+	a.client, err = backend.New(target, backend.Options{
+		TLS: backend.TLSOptions{
+			CAFile: options.GetTls().GetCaFile(), CertFile: options.GetTls().GetCertFile(),
+			KeyFile: options.GetTls().GetKeyFile(), ServerName: options.GetTls().GetServerName(),
+		},
+		MaxRequestBytes:  int(options.GetMaxSendBytes()),
+		MaxResponseBytes: int(a.cfg.GetLimits().GetMaxResultBytes()),
+		DialTimeout:      options.GetConnectTimeout().AsDuration(),
+		ProbeTimeout:     options.GetProbeTimeout().AsDuration(),
+		UserAgent:        "outrigger/" + version,
+	})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	return nil
+}
+
+// openCatalog lines up where tools come from.
+func (a *app) openCatalog() error {
+	c := a.cfg.GetCatalog()
+	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
+	if err != nil {
+		return err
+	}
+	var sources []catalog.Source
+	for _, path := range c.GetDescriptors() {
+		sources = append(sources, catalog.NewDescriptorFile(path, catalog.Limits{}))
+	}
+	// Descriptor files say which services there are; reflection is asked where
+	// nothing else does, or where it is asked for by name.
+	if c.GetReflection() == "on" || (c.GetReflection() != "off" && len(sources) == 0) {
+		sources = append(sources, bridge.NewReflectionSource(a.client, catalog.ReflectionOptions{Selection: selection}))
+	}
+	if len(sources) == 0 {
+		return errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
+	}
+	a.live = catalog.NewLive(sources, catalog.LiveOptions{
+		Build:        catalog.BuildOptions{Selection: selection, Overlay: overlay(a.cfg), Profile: profile(a.cfg)},
+		BackoffMax:   c.GetMaxBackoff().AsDuration(),
+		RefreshEvery: c.GetRefreshInterval().AsDuration(),
+	})
+	return nil
+}
+
+func overlay(cfg *configv1.Config) []catalog.Override {
+	var out []catalog.Override
+	for _, t := range cfg.GetTools() {
+		out = append(out, catalog.Override{Match: t.GetMethod(), Options: t.GetTool()})
+	}
+	return out
+}
+
+func profile(cfg *configv1.Config) schema.Profile {
+	if cfg.GetSchemaProfile() == "strict" {
+		return schema.ProfileStrict
+	}
+	return schema.ProfileMCP
+}
+
+// openBridge joins the parts.
+func (a *app) openBridge() error {
+	trust, err := policy.ParseTrust(a.cfg.GetTrust())
+	if err != nil {
+		return err
+	}
+	rules, err := metadataRules(a.cfg)
+	if err != nil {
+		return err
+	}
+	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
+	a.bridge = bridge.New(a.live, bridge.NewBackendCaller(a.client), flights, bridge.Options{
+		Server: bridge.ServerInfo{
+			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
+			Version: orElse(a.cfg.GetServer().GetVersion(), version), Instructions: a.cfg.GetServer().GetInstructions(),
+		},
+		Timeout:     a.cfg.GetTimeout().AsDuration(),
+		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
+		Gate:        policy.NewGate(trust),
+		Metadata:    rules,
+		Log:         a.log,
+	})
+	return nil
+}
+
+// metadataRules reads the allow-lists; where one is not configured, its default
+// holds.
+func metadataRules(cfg *configv1.Config) (bridge.MetadataRules, error) {
+	in, out := cfg.GetBackend().GetMetadata().GetInbound(), cfg.GetBackend().GetMetadata().GetOutbound()
+	if in == nil {
+		in = bridge.DefaultInbound()
+	}
+	if out == nil {
+		out = bridge.DefaultOutbound()
+	}
+	return bridge.NewMetadataRules(in, out)
+}
+
+func orElse(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+// load loads the catalog once, for commands that need it and end.
+func (a *app) load(ctx context.Context) (*catalog.Catalog, error) {
+	if err := a.live.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return a.live.Current(), nil
+}
+
+// closeTimeout bounds how long the demo service may take to end: its calls have
+// ended by then.
+const closeTimeout = 5 * time.Second
+
+// close ends what newApp started. The client goes first, because an idle
+// connection would make the demo service wait for it.
+func (a *app) close(ctx context.Context) error {
+	var errs []error
+	if a.client != nil {
+		errs = append(errs, a.client.Close())
+	}
+	if a.demo != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		errs = append(errs, a.demo.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func newCallCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call NAME [JSON or -]",
+		Short: "Call one tool through the whole pipeline, without a server",
+		Long: `Call runs one tool as serve would: same validation, same gate, same errors. The
+arguments are a JSON object, "-" reads it from standard input, and without one
+the tool gets no arguments. The result goes to standard output, an error with
+its canonical code to standard error.
+
+Exit codes: 0 success, 1 the tool itself failed, 2 wrong usage or configuration,
+3 the sidecar refused the call or could not make it.`,
+		Example: `  sidecar call fleet.get_vehicle '{"id": "101"}' --demo
+  echo '{"nonce": "hello"}' | sidecar call lab.echo - --backend http://127.0.0.1:50051`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	config.RegisterFlags(cmd.Flags(), config.Once)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return env.withCatalog(cmd, func(a *app, _ *catalog.Catalog) error {
+			arguments, err := env.callArguments(args[1:], a.limits)
+			if err != nil {
+				return err
+			}
+			return a.callOnce(cmd.Context(), env, args[0], arguments)
+		})
+	}
+	return cmd
+}
+
+// callArguments reads and checks the arguments: strict JSON and an object, like
+// on every edge.
+func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json.RawMessage, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	raw := []byte(args[0])
+	if args[0] == "-" {
+		var err error
+		if raw, err = io.ReadAll(io.LimitReader(env.stdin, int64(limits.MaxBytes)+1)); err != nil {
+			return nil, fmt.Errorf("read arguments: %w", err)
+		}
+	}
+	if fault := jsonrpc.Check(raw, limits); fault != nil {
+		return nil, usageError("arguments: " + fault.Reason)
+	}
+	raw = bytes.TrimSpace(raw)
+	if !jsonrpc.IsObject(raw) {
+		return nil, usageError("arguments: want a JSON object, such as '{\"id\": \"101\"}'")
+	}
+	return raw, nil
+}
+
+// callOnce makes the call and prints what came of it.
+func (a *app) callOnce(ctx context.Context, env environment, name string, arguments json.RawMessage) error {
+	resp := a.bridge.Handle(ctx, &bridge.Request{
+		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: name,
+		Arguments: bridge.Payload{Bytes: arguments}, Transport: "cli", Route: "call",
+	})
+	if resp.Err == nil {
+		return printJSON(env.stdout, json.RawMessage(resp.Result.Bytes))
+	}
+	fmt.Fprintln(env.stderr, resp.Err.ModelText(resp.About(nil)))
+	if err := printJSON(env.stderr, resp.Err.Data(resp.About(nil))); err != nil {
+		return err
+	}
+	if resp.Err.Code == errmap.ToolExecutionFailed {
+		return exitWith(exitToolFailed)
+	}
+	return exitWith(exitRefused)
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpguard"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// maxStreams is how many requests one HTTP/2 connection may have in flight. A
+// gRPC client puts all its calls on one connection, so Go's default of 250
+// would hold back callers that the table of calls has room for.
+const maxStreams = 4096
+
+// edges is the handler of the main listener: every dialect and protocol.
+func (a *app) edges() http.Handler {
+	limits := a.cfg.GetLimits()
+	api := connectapi.New(a.bridge, connectapi.Options{Limits: a.limits})
+	mux := http.NewServeMux()
+	mux.Handle(mcphttp.Path, mcphttp.New(a.bridge, mcphttp.Options{Limits: a.limits}))
+	mux.Handle(rpchttp.Path, rpchttp.New(a.bridge, rpchttp.Options{
+		Limits: a.limits, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
+	}))
+	api.Mount(mux)
+	mux.Handle("/", api.PassThrough(api.NotFound()))
+	return httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream)
+}
+
+// isStream reports whether a request's body lasts as long as its stream.
+func isStream(r *http.Request) bool {
+	switch r.URL.Path {
+	case outriggerv1connect.ToolServiceExchangeProcedure,
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo":
+		return true
+	}
+	return false
+}
+
+// servers are the listeners of one process.
+type servers struct {
+	cfg     *configv1.Config
+	log     *zap.Logger
+	running []*http.Server
+	group   sync.WaitGroup
+	failed  chan error
+}
+
+func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
+	return &servers{cfg: cfg, log: log, failed: make(chan error, 3)}
+}
+
+// open listens on an address and serves a handler there, behind the guard that
+// keeps foreign pages out. "off" and "" open nothing.
+func (s *servers) open(ctx context.Context, name, address string, handler http.Handler) error {
+	if address == "" || address == "off" {
+		return nil
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", name, err)
+	}
+	guard, err := httpguard.New(httpguard.Options{
+		Loopback:       isLoopback(listener.Addr()),
+		AllowedHosts:   s.cfg.GetListeners().GetAllowedHosts(),
+		AllowedOrigins: s.cfg.GetListeners().GetAllowedOrigins(),
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := s.server(guard.Wrap(handler))
+	s.running = append(s.running, server)
+	shown := name
+	if name == "listen" {
+		shown = "main"
+	}
+	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()))
+	s.group.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", shown, err)
+		}
+	})
+	return nil
+}
+
+func (s *servers) server(handler http.Handler) *http.Server {
+	limits := s.cfg.GetLimits()
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: limits.GetReadHeaderTimeout().AsDuration(),
+		IdleTimeout:       limits.GetIdleTimeout().AsDuration(),
+		MaxHeaderBytes:    int(limits.GetMaxHeaderBytes()),
+		ErrorLog:          zap.NewStdLog(s.log.Named("http")),
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
+}
+
+// shutdownTimeout bounds the end of connections after the last call has been
+// answered: writing what is left, and HTTP/2's goodbye, which takes a second.
+const shutdownTimeout = 3 * time.Second
+
+// close stops accepting, lets connections finish writing and waits for every
+// server to end.
+func (s *servers) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, server := range s.running {
+		closing.Go(func() {
+			if err := server.Shutdown(ctx); err != nil {
+				_ = server.Close()
+			}
+		})
+	}
+	closing.Wait()
+	s.group.Wait()
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func newServeCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the tools of a backend over MCP, JSON-RPC, Connect, gRPC and gRPC-Web",
+		Long: `Serve stands beside one gRPC or Connect service and makes every RPC of it a tool.
+
+Agents reach it at http://127.0.0.1:8080/mcp (MCP, 2026-07-28 and 2025-11-25 on
+the one endpoint), programs at /rpc (JSON-RPC 2.0) and at
+/outrigger.v1.ToolService (Connect, gRPC, gRPC-Web); clients that were generated
+for the backend's own services work unchanged. The backend needs server
+reflection, or a descriptor set (buf build -o, protoc -o).
+
+It ends on SIGTERM or interrupt: calls in flight are answered, new ones refused
+with UNAVAILABLE, within --grace.`,
+		Example: `  sidecar serve --demo
+  sidecar serve --backend http://127.0.0.1:50051
+  sidecar serve --backend grpc://127.0.0.1:50051 --descriptors api.binpb --include 'shop.v1.*'`,
+		Args: cobra.NoArgs,
+	}
+	config.RegisterFlags(cmd.Flags(), config.Serve)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := env.load(cmd, config.Serve)
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), cfg, env.stderr)
+	}
+	return cmd
+}
+
+// serve runs the sidecar until ctx ends.
+func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
+	start := time.Now()
+	log, err := newLogger(cfg, stderr)
+	if err != nil {
+		return err
+	}
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "close", a.close(ctx)) }()
+
+	drain, stop := context.WithCancel(ctx)
+	defer stop()
+	s := newServers(cfg, log)
+	defer s.close()
+	if err := a.listen(drain, s, stop); err != nil {
+		return err
+	}
+	return a.run(drain, s, start)
+}
+
+// listen opens the listeners that are configured. A drain that an operator asks
+// for ends the process like a signal does.
+func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
+	probes := admin.New(admin.Options{Ready: a.ready, Drain: drain})
+	listeners := a.cfg.GetListeners()
+	return errors.Join(
+		s.open(ctx, "listen", listeners.GetListen(), a.edges()),
+		s.open(ctx, "admin", listeners.GetAdmin(), probes.Handler()),
+		s.open(ctx, "health", listeners.GetHealth(), probes.HealthHandler()),
+	)
+}
+
+// run keeps the catalog fresh until ctx ends or something fails, and then
+// drains.
+func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
+	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
+	loaded := make(chan error, 1)
+	forget := a.live.OnChange(func(old, now *catalog.Catalog) { a.announce(old, now, start) })
+	defer forget()
+	go func() { loaded <- a.live.Run(loading) }()
+	var err error
+	finished := false
+	select {
+	case <-ctx.Done():
+	case err = <-s.failed:
+	case err = <-loaded:
+		finished = true
+		if err != nil {
+			err = fmt.Errorf("load the tools: %w", err)
+		}
+	}
+	a.drain()
+	stop()
+	if !finished {
+		err = errors.Join(err, <-loaded)
+	}
+	return err
+}
+
+// announce says what the catalog is, and what is odd about it.
+func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
+	message := "ready"
+	if old != nil {
+		message = "catalog changed"
+	}
+	for _, w := range now.Warnings() {
+		a.log.Warn("catalog", zap.String("subject", w.Subject), zap.String("warning", w.Text))
+	}
+	a.log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", now.Fingerprint()),
+		zap.Duration("after", time.Since(start)))
+}
+
+// drain refuses new calls and answers what is in flight, within the grace
+// period; what is still running then is told so.
+func (a *app) drain() {
+	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
+	a.log.Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace))
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	err := a.bridge.Flights().Drain(ctx)
+	var cut *correlate.DrainError
+	if errors.As(err, &cut) {
+		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut))
+		return
+	}
+	a.log.Info("drained")
+}
+
+// ready is what /readyz says: there is a catalog, and no drain goes on.
+func (a *app) ready() (bool, []admin.Check) {
+	status := a.live.Status()
+	draining := a.bridge.Flights().Draining()
+	checks := []admin.Check{
+		{Name: "catalog", OK: status.Ready, Detail: catalogDetail(status)},
+		{Name: "draining", OK: !draining, Detail: fmt.Sprintf("%d requests in flight", a.bridge.Flights().InFlight())},
+	}
+	for _, source := range status.Sources {
+		detail := fmt.Sprintf("%d services in %d files, loaded in %v", source.Services, source.Files, source.Took.Round(time.Millisecond))
+		if source.Err != nil {
+			detail = source.Err.Error()
+		}
+		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
+	}
+	return status.Ready && !draining, checks
+}
+
+func catalogDetail(status catalog.Status) string {
+	if status.Why != "" {
+		return status.Why
+	}
+	return "loaded " + status.Loaded.UTC().Format(time.RFC3339)
+}
+
+func logError(log *zap.Logger, what string, err error) {
+	if err != nil {
+		log.Error(what, zap.Error(err))
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func newStdioCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stdio",
+		Short: "Serve the same behind standard input and output, for clients that start their servers",
+		Long: `Stdio answers JSON-RPC messages, one a line, on standard output. It speaks MCP of
+both eras and the canonical dialect, and tells them apart message by message
+(--dialect). Logs go to standard error. No port is opened unless --listen,
+--admin or --health is given.
+
+At the end of input, what is in flight is answered within --grace; then it exits
+with 0.`,
+		Example: `  sidecar stdio --demo
+  sidecar stdio --backend unix:///run/shop.sock --log-level warn
+  echo '{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}' | sidecar stdio --demo`,
+		Args: cobra.NoArgs,
+	}
+	config.RegisterFlags(cmd.Flags(), config.Stdio)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := env.load(cmd, config.Stdio)
+		if err != nil {
+			return err
+		}
+		return serveStdio(cmd.Context(), cfg, env)
+	}
+	return cmd
+}
+
+// serveStdio answers standard input until it ends or ctx does.
+func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) error {
+	start := time.Now()
+	mode, err := stdio.ParseMode(orElse(cfg.GetDialect(), "auto"))
+	if err != nil {
+		return err
+	}
+	log, err := newLogger(cfg, env.stderr)
+	if err != nil {
+		return err
+	}
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "close", a.close(ctx)) }()
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := newServers(cfg, log)
+	defer s.close()
+	if err := a.listen(ctx, s, stop); err != nil {
+		return err
+	}
+	answered := make(chan error, 1)
+	go func() {
+		answered <- stdio.Serve(ctx, a.bridge, env.stdin, env.stdout, stdio.Options{
+			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any",
+			Grace: cfg.GetLimits().GetDrainGrace().AsDuration(),
+		})
+		stop()
+	}()
+	err = a.run(ctx, s, start)
+	stop()
+	return errors.Join(err, <-answered)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func newToolsCommand(env environment) *cobra.Command {
+	var asJSON, asSpec bool
+	cmd := &cobra.Command{
+		Use:   "tools [NAME]",
+		Short: "Show the tools that a backend would have, or one tool with its schemas",
+		Long: `Tools loads the catalog, prints it and ends. With a name (canonical or MCP) it
+prints that tool: texts, annotations, and the input and output schema that
+clients see. --json prints all there is, canonical schemas included, in a form
+that can be kept and compared.`,
+		Example: `  sidecar tools --demo
+  sidecar tools fleet.get_vehicle --demo
+  sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
+	cmd.Flags().BoolVar(&asSpec, "spec", false, "accepted; the specification page of a tool comes in a later version")
+	config.RegisterFlags(cmd.Flags(), config.Once)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if asSpec {
+			return usageError("--spec: specification pages come in a later version; --json shows everything that is known about a tool")
+		}
+		return env.withCatalog(cmd, func(_ *app, cat *catalog.Catalog) error {
+			if len(args) == 0 {
+				return printCatalog(env.stdout, cat, asJSON)
+			}
+			tool, ok := cat.Lookup(args[0])
+			if !ok {
+				return unknownTool(cat, args[0])
+			}
+			return printTool(env.stdout, tool, asJSON)
+		})
+	}
+	return cmd
+}
+
+func unknownTool(cat *catalog.Catalog, name string) error {
+	if near := cat.Nearest(name, 3); len(near) > 0 {
+		return fmt.Errorf("there is no tool %q; the nearest names are %s", name, strings.Join(near, ", "))
+	}
+	return fmt.Errorf("there is no tool %q; `sidecar tools` lists them", name)
+}
+
+func printCatalog(out io.Writer, cat *catalog.Catalog, asJSON bool) error {
+	if asJSON {
+		all := make([]json.RawMessage, 0, len(cat.Tools()))
+		for _, t := range cat.Tools() {
+			all = append(all, bridge.ToolJSON(t))
+		}
+		return printJSON(out, all)
+	}
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "TOOL\tMCP NAME\tHINTS\tTITLE")
+	for _, t := range cat.Tools() {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Name, t.MCPName, hints(t), t.Title)
+	}
+	return table.Flush()
+}
+
+// hints puts what is known about a tool's behaviour in a few words.
+func hints(t *catalog.Tool) string {
+	var out []string
+	is := func(hint *bool) bool { return hint != nil && *hint }
+	switch {
+	case is(t.Annotations.ReadOnly):
+		out = append(out, "read-only")
+	case t.Metadata.Destructive:
+		out = append(out, "destructive")
+	case is(t.Annotations.Idempotent):
+		out = append(out, "idempotent")
+	}
+	if t.Method.ClientStreaming || t.Method.ServerStreaming {
+		out = append(out, "streaming")
+	}
+	if t.Metadata.DeprecatedIn != "" {
+		out = append(out, "deprecated")
+	}
+	if len(out) == 0 {
+		return "-"
+	}
+	return strings.Join(out, ",")
+}
+
+func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
+	if asJSON {
+		return printJSON(out, bridge.ToolJSON(t))
+	}
+	fmt.Fprintf(out, "%s\n\n  %s\n\n", t.Name, strings.ReplaceAll(t.Description, "\n", "\n  "))
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(table, "MCP name\t%s\nRPC\t%s\nhints\t%s\nversion\t%s\nfingerprint\t%s\n",
+		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\ninput schema\n")
+	if err := printJSON(out, t.Input.Advertised); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\noutput schema\n")
+	return printJSON(out, t.Output.Advertised)
+}
+
+// printJSON prints a value indented, with the members in their order.
+func printJSON(out io.Writer, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, raw, "", "  "); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	indented.WriteByte('\n')
+	_, err = out.Write(indented.Bytes())
+	return err
+}
