@@ -34,16 +34,15 @@ func classify(ctx context.Context, err error, f *facts) *Error {
 }
 
 func sortOut(ctx context.Context, err error, rpc *connect.Error, f *facts) *Error {
-	sent := f.wroteHeaders.Load()
 	ours := ended(ctx)
 	if connect.IsWireError(err) {
 		return fromPeer(ctx, rpc, ours)
 	}
 	if ours != 0 {
-		return ourEnd(ours, sent)
+		return ourEnd(ours, f.began())
 	}
 	if f.httpStatus == 0 {
-		return noResponse(ctx, err, f, sent)
+		return noResponse(ctx, f)
 	}
 	return badResponse(ctx, rpc, f)
 }
@@ -102,28 +101,30 @@ func statusError(code connect.Code, message string) *Error {
 }
 
 // noResponse sorts failures in which no HTTP response came.
-func noResponse(ctx context.Context, err error, f *facts, sent bool) *Error {
-	cause := f.sendErr
+func noResponse(ctx context.Context, f *facts) *Error {
+	cause, sent := f.sendErr, f.complete()
 	if cause == nil {
 		return newError(KindRejected, "the request cannot be sent", nil)
 	}
 	greeted := f.conn.Load().greeted()
 	switch {
-	case !sent:
+	case greeted == greetTLS:
+		return newError(KindUnreachable, "the backend speaks TLS on this port (use https:// or grpcs://)", nil)
+	case f.onHTTP2 && greeted != greetSettings && greeted != greetNothing,
+		!f.onHTTP2 && greeted != greetHTTP1 && greeted != greetNothing:
+		e := newError(KindGarbage, greetingFault(f.onHTTP2, greeted), nil)
+		e.Sent = sent
+		return e
+	case !f.began():
 		return newError(KindUnreachable, "cannot reach the backend", nil)
+	case !sent:
+		return newError(KindUnreachable, "the connection broke before the request was complete", nil)
 	case unprocessed(cause):
 		return newError(KindUnreachable, "the backend turned the request away", nil)
 	case handshakeRefused(cause):
 		return newError(KindUnreachable, "the backend refused the TLS handshake", nil)
 	case resetBy(cause, h2Cancel) && expiring(ctx):
 		return ourEnd(KindTimeout, true)
-	case greeted == greetTLS:
-		return newError(KindUnreachable, "the backend speaks TLS on this port (use https:// or grpcs://)", nil)
-	case f.onHTTP2 && greeted != greetSettings && greeted != greetNothing,
-		!f.onHTTP2 && greeted != greetHTTP1 && greeted != greetNothing:
-		e := newError(KindGarbage, greetingFault(f.onHTTP2, greeted), nil)
-		e.Sent = true
-		return e
 	}
 	e := newError(KindTransport, "the connection broke before the backend answered", nil)
 	e.Sent = true

@@ -3,9 +3,11 @@
 package backend
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // greeting is what the first bytes from a peer look like.
@@ -19,23 +21,58 @@ const (
 	greetOther
 )
 
-// conn is a connection that remembers how its peer began. A client that speaks
-// HTTP/2 without asking first has no other typed sign that the peer does not
-// understand it.
+// hearingTime is how long a failed write waits for what the peer said before it
+// hung up. Without it the failed write wins a race and hides the reason.
+const hearingTime = 50 * time.Millisecond
+
+// conn is a connection that remembers how its peer began and how it broke. A
+// client that speaks HTTP/2 without asking first has no other typed sign that
+// the peer does not understand it.
 type conn struct {
 	net.Conn
-	greeting atomic.Uint32
+	encrypted bool // its bytes tell nothing
+	release   func(*conn)
+	once      sync.Once
+
 	begin    [5]byte // the first bytes, filled by Read alone
 	have     int
-	release  func(*conn)
-	once     sync.Once
+	greeting atomic.Uint32
+	heard    chan struct{} // closed when the first Read returns
+	hear     sync.Once
+	broken   atomic.Uint32 // a breakage, the first there was
 }
+
+const (
+	brokeReading uint32 = iota + 1
+	brokeWriting
+)
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && c.have < len(c.begin) {
 		c.have += copy(c.begin[c.have:], p[:n])
 		c.greeting.Store(uint32(greetingOf(c.begin[:c.have])))
+	}
+	if err != nil {
+		c.broken.CompareAndSwap(0, brokeReading)
+	}
+	c.hear.Do(func() { close(c.heard) })
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err == nil {
+		return n, nil
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		c.broken.CompareAndSwap(0, brokeWriting)
+	}
+	wait := time.NewTimer(hearingTime)
+	defer wait.Stop()
+	select {
+	case <-c.heard:
+	case <-wait.C:
 	}
 	return n, err
 }
@@ -47,10 +84,16 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) greeted() greeting {
-	if c == nil {
+	if c == nil || c.encrypted {
 		return greetNothing
 	}
 	return greeting(c.greeting.Load())
+}
+
+// failedToWrite reports whether the first thing to fail was a write: the last
+// part of what was to be sent never left.
+func (c *conn) failedToWrite() bool {
+	return c != nil && c.broken.Load() == brokeWriting
 }
 
 func greetingOf(b []byte) greeting {
@@ -79,8 +122,8 @@ type connSet struct {
 }
 
 // adopt wraps nc. It returns nil, with nc closed, once the set is closed.
-func (s *connSet) adopt(nc net.Conn) *conn {
-	c := &conn{Conn: nc, release: s.forget}
+func (s *connSet) adopt(nc net.Conn, encrypted bool) *conn {
+	c := &conn{Conn: nc, encrypted: encrypted, release: s.forget, heard: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

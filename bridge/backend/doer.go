@@ -62,7 +62,7 @@ func (d *doer) send(req *http.Request, f *facts) (*http.Response, error) {
 			return nil, err
 		}
 		if f != nil {
-			f.wroteHeaders.Store(false)
+			f.again()
 		}
 		req.Body = body
 	}

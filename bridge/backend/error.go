@@ -14,8 +14,9 @@ import (
 type Kind uint8
 
 const (
-	// KindUnreachable: the request did not reach the service. Connection or TLS
-	// handshake failed, there is no such socket, the peer turned the request away
+	// KindUnreachable: the request did not reach the service, or not to its end.
+	// Connection or TLS handshake failed, there is no such socket, the connection
+	// broke while the request was being written, the peer turned it away
 	// unprocessed (GOAWAY, REFUSED_STREAM), no protocol was found, or the client
 	// is closed. Safe to repeat.
 	KindUnreachable Kind = iota + 1
@@ -88,7 +89,7 @@ type Error struct {
 	Metadata http.Header
 	// HTTPStatus is the status of the HTTP response, 0 where none came.
 	HTTPStatus int
-	// Sent is false where the request certainly did not reach the service.
+	// Sent is false where the service certainly did not get the whole request.
 	Sent bool
 
 	cause error

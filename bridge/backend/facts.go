@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http/httptrace"
 	"sync/atomic"
 )
@@ -15,7 +16,8 @@ import (
 type facts struct {
 	connected    atomic.Bool
 	wroteHeaders atomic.Bool
-	conn         atomic.Pointer[conn] // nil also with TLS, where the first bytes tell nothing
+	wroteRequest atomic.Bool // to the end, without an error
+	conn         atomic.Pointer[conn]
 
 	onHTTP2    bool  // the pool that was used
 	sendErr    error // what the transport returned instead of a response
@@ -31,6 +33,7 @@ func (f *facts) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      f.gotConn,
 		WroteHeaders: f.sentHeaders,
+		WroteRequest: f.sentRequest,
 	})
 }
 
@@ -41,9 +44,48 @@ func factsFrom(ctx context.Context) *facts {
 
 func (f *facts) sentHeaders() { f.wroteHeaders.Store(true) }
 
+func (f *facts) sentRequest(info httptrace.WroteRequestInfo) {
+	if info.Err == nil {
+		f.wroteRequest.Store(true)
+	}
+}
+
 func (f *facts) gotConn(info httptrace.GotConnInfo) {
 	f.connected.Store(true)
-	if c, ok := info.Conn.(*conn); ok {
+	switch c := info.Conn.(type) {
+	case *conn:
 		f.conn.Store(c)
+	case *tls.Conn:
+		if inner, ok := c.NetConn().(*conn); ok {
+			f.conn.Store(inner)
+		}
+	}
+}
+
+// again forgets what an attempt showed that is about to be repeated.
+func (f *facts) again() {
+	f.wroteHeaders.Store(false)
+	f.wroteRequest.Store(false)
+}
+
+// began reports whether any part of the request may have left.
+func (f *facts) began() bool { return f.wroteHeaders.Load() }
+
+// complete reports whether the whole request may have left. It has a meaning
+// only after the transport returned an error that is not the context's: a unary
+// method does not run on part of a request, so an incomplete one had no effect.
+//
+// On HTTP/2 the transport returns once the writing of the request has ended, and
+// the hook ran where it ended well. On HTTP/1.1 the hook runs before the last
+// flush, but the connection carries one request at a time, so a failed write is
+// this request's.
+func (f *facts) complete() bool {
+	switch {
+	case !f.began():
+		return false
+	case f.onHTTP2:
+		return f.wroteRequest.Load()
+	default:
+		return !f.conn.Load().failedToWrite()
 	}
 }

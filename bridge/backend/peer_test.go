@@ -5,6 +5,8 @@ package backend
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -62,6 +64,7 @@ func serveOn(tb testing.TB, lis net.Listener, url string, handler http.Handler, 
 		Handler:           handler,
 		Protocols:         protocols,
 		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0),
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateNew {
 				p.conns.Add(1)

@@ -60,7 +60,7 @@ func dialer(t Target, o Options, conns *connSet) func(context.Context, string, s
 		if err != nil {
 			return nil, err
 		}
-		c := conns.adopt(nc)
+		c := conns.adopt(nc, t.tls)
 		if c == nil {
 			return nil, errClosed
 		}

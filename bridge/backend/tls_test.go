@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority is a test CA with its files.
+type authority struct {
+	dir    string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	pool   *x509.CertPool
+	caFile string
+}
+
+func newAuthority(tb testing.TB) *authority {
+	tb.Helper()
+	a := &authority{dir: tb.TempDir(), pool: x509.NewCertPool()}
+	a.key = newKey(tb)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		tb.Fatal(err)
+	}
+	a.pool.AddCert(a.cert)
+	a.caFile = a.write(tb, "ca.pem", "CERTIFICATE", der)
+	return a
+}
+
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) write(tb testing.TB, name, kind string, der []byte) string {
+	tb.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// issue writes a certificate and key for dnsName and 127.0.0.1.
+func (a *authority) issue(tb testing.TB, name, dnsName string, usage x509.ExtKeyUsage) (certFile, keyFile string) {
+	tb.Helper()
+	key := newKey(tb)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		DNSNames: []string{dnsName},
+	}
+	if dnsName == "localhost" {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a.write(tb, name+".pem", "CERTIFICATE", der), a.write(tb, name+".key", "PRIVATE KEY", keyDER)
+}
+
+// serve runs handler over TLS with the given ALPN protocols.
+func (a *authority) serve(tb testing.TB, handler http.Handler, dnsName string, h1, h2, mutual bool) *peer {
+	tb.Helper()
+	certFile, keyFile := a.issue(tb, "server", dnsName, x509.ExtKeyUsageServerAuth)
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if mutual {
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, a.pool
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(h1)
+	protocols.SetHTTP2(h2)
+	if h2 {
+		cfg.NextProtos = append(cfg.NextProtos, "h2")
+	}
+	if h1 {
+		cfg.NextProtos = append(cfg.NextProtos, "http/1.1")
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	url := "https://" + lis.Addr().String()
+	return serveOn(tb, tls.NewListener(lis, cfg), url, handler, protocols)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	both := a.serve(t, healthMux(), "localhost", true, true, false)
+	old := a.serve(t, healthMux(), "localhost", true, false, false)
+	for _, tc := range []struct {
+		name, target string
+		want         Protocol
+	}{
+		{"gRPC", both.as("grpcs"), ProtocolGRPC},
+		{"probed", both.as("https"), ProtocolGRPC},
+		{"Connect", both.as("connect+https"), ProtocolConnect},
+		{"gRPC-Web", both.as("grpcweb+https"), ProtocolGRPCWeb},
+		{"probed, HTTP/1", old.as("https"), ProtocolConnect},
+		{"Connect, HTTP/1", old.as("connect+https"), ProtocolConnect},
+		{"gRPC-Web, HTTP/1", old.as("grpcweb+https"), ProtocolGRPCWeb},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, tc.target, Options{TLS: TLSOptions{CAFile: a.caFile}})
+			got, err := c.Call(t.Context(), echoProcedure, []byte("secret"), nil)
+			if err != nil || string(got.Body) != "secret" || c.Protocol() != tc.want {
+				t.Fatalf("got %v, %v over %v", got, err, c.Protocol())
+			}
+		})
+	}
+}
+
+func TestTLSRefusals(t *testing.T) {
+	t.Parallel()
+	a, stranger := newAuthority(t), newAuthority(t)
+	p := a.serve(t, healthMux(), "localhost", true, true, false)
+	named := a.serve(t, healthMux(), "shop.example", true, true, false)
+	mutual := a.serve(t, healthMux(), "localhost", true, true, true)
+	old := a.serve(t, healthMux(), "localhost", true, false, false)
+	certFile, keyFile := a.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
+	strangeCert, strangeKey := stranger.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
+	for _, tc := range []struct {
+		name string
+		peer *peer
+		tls  TLSOptions
+		ok   bool
+	}{
+		{name: "trusted", peer: p, tls: TLSOptions{CAFile: a.caFile}, ok: true},
+		{name: "unknown CA", peer: p, tls: TLSOptions{CAFile: stranger.caFile}},
+		{name: "system roots", peer: p},
+		{name: "wrong name", peer: named, tls: TLSOptions{CAFile: a.caFile}},
+		{name: "name given", peer: named, tls: TLSOptions{CAFile: a.caFile, ServerName: "shop.example"}, ok: true},
+		{name: "client certificate", peer: mutual, tls: TLSOptions{CAFile: a.caFile, CertFile: certFile, KeyFile: keyFile}, ok: true},
+		{name: "client certificate missing", peer: mutual, tls: TLSOptions{CAFile: a.caFile}},
+		{name: "client certificate of another CA", peer: mutual, tls: TLSOptions{CAFile: a.caFile, CertFile: strangeCert, KeyFile: strangeKey}},
+	} {
+		for _, scheme := range []string{"grpcs", "connect+https", "https"} {
+			t.Run(tc.name+" "+scheme, func(t *testing.T) {
+				t.Parallel()
+				c := newClient(t, tc.peer.as(scheme), Options{TLS: tc.tls})
+				_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+				if tc.ok {
+					if err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
+					t.Errorf("got %v, sent %v", err, e.Sent)
+				}
+			})
+		}
+	}
+	t.Run("no HTTP/2 for gRPC", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, old.as("grpcs"), Options{TLS: TLSOptions{CAFile: a.caFile}})
+		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("plain client, TLS server", func(t *testing.T) {
+		t.Parallel()
+		raw := rawPeer(t, text("\x15\x03\x01\x00\x02\x02\x46")) // alert: protocol version
+		for _, scheme := range allSchemes() {
+			c := newClient(t, raw.as(scheme), Options{})
+			_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+			if e := failure(t, err); e.Kind != KindUnreachable {
+				t.Errorf("%s: got %v", scheme, err)
+			}
+		}
+	})
+}
+
+func TestTLSOptions(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	certFile, keyFile := a.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
+	target := func(s string) Target {
+		parsed, err := ParseTarget(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for name, tc := range map[string]struct {
+		target string
+		tls    TLSOptions
+		want   error // nil: any
+	}{
+		"plain target":        {"grpc://h:1", TLSOptions{CAFile: a.caFile}, ErrTLSUnused},
+		"socket":              {"unix:///s", TLSOptions{ServerName: "x"}, ErrTLSUnused},
+		"no such CA file":     {"grpcs://h:1", TLSOptions{CAFile: a.dir + "/none"}, os.ErrNotExist},
+		"key as CA file":      {"grpcs://h:1", TLSOptions{CAFile: keyFile}, nil},
+		"certificate alone":   {"grpcs://h:1", TLSOptions{CertFile: certFile}, nil},
+		"key alone":           {"grpcs://h:1", TLSOptions{KeyFile: keyFile}, nil},
+		"certificate as key":  {"grpcs://h:1", TLSOptions{CertFile: certFile, KeyFile: certFile}, nil},
+		"no such certificate": {"grpcs://h:1", TLSOptions{CertFile: "none", KeyFile: keyFile}, os.ErrNotExist},
+	} {
+		_, err := New(target(tc.target), Options{TLS: tc.tls})
+		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := New(Target{}, Options{}); err == nil {
+		t.Error("the zero target is accepted")
+	}
+}
