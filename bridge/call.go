@@ -34,8 +34,8 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 	}
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
-			if err.Tool == "" && c.tool != nil {
-				err.Tool = c.tool.Name
+			if c.tool != nil {
+				err.Tool = c.shownName()
 			}
 			c.resp.Err = err
 			break
@@ -43,6 +43,14 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 	}
 	c.resp.Tool = c.tool
 	return &c.resp
+}
+
+// shownName is the tool's name as the caller wrote it.
+func (c *toolCall) shownName() string {
+	if c.req.Tool != "" {
+		return c.req.Tool
+	}
+	return c.tool.Name
 }
 
 // resolve finds the tool and refuses what cannot be called.

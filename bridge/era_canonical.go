@@ -63,7 +63,7 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 // else, canonical names only.
 func readMessageForm(call *exchange) *errmap.Error {
 	call.messageForm = true
-	call.req.CanonicalName = true
+	call.req.Names = NamesCanonicalOnly
 	params := call.in.Message.Params
 	if err := onlyMembers(params, "tool_name", "arguments"); err != nil {
 		return err

@@ -175,6 +175,7 @@ func readFirstPage(call *exchange) *errmap.Error {
 // tolerated.
 func readMCPCall(call *exchange) (err *errmap.Error) {
 	params := call.in.Message.Params
+	call.req.Names = NamesMCP
 	if call.req.Tool, err = textParam(params, "name"); err != nil {
 		return err
 	}

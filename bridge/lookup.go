@@ -42,7 +42,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 		return nil, errmap.UnknownTool(req.Procedure)
 	}
 	tool, ok := cat.Lookup(req.Tool)
-	if !ok || (req.CanonicalName && tool.Name != req.Tool) {
+	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool) {
 		return nil, unknownTool(cat, req)
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
@@ -56,13 +56,21 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 // unknownTool answers a name that no visible tool has, with the nearest ones in
 // the form that the caller may use.
 func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
-	err := errmap.UnknownTool(req.Tool, cat.Nearest(req.Tool, nearestNames)...)
+	near := cat.Nearest(req.Tool, nearestNames)
+	if req.Names == NamesMCP {
+		for i, name := range near {
+			if tool, ok := cat.Lookup(name); ok {
+				near[i] = tool.MCPName
+			}
+		}
+	}
+	err := errmap.UnknownTool(req.Tool, near...)
 	message := "tools/list shows the names that exist"
-	if len(err.Nearest) > 0 {
-		message = "the nearest names are " + strings.Join(err.Nearest, ", ")
+	if len(near) > 0 {
+		message = "the nearest names are " + strings.Join(near, ", ")
 	}
 	member := "name"
-	if req.CanonicalName {
+	if req.Names == NamesCanonicalOnly {
 		member = "tool_name"
 	}
 	err.Violations = []errmap.Violation{{Path: "/params/" + member, Keyword: "tool", Message: message}}

@@ -36,6 +36,21 @@ const (
 	EncodingProtobuf
 )
 
+// NameForm is the form of tool names in a request.
+type NameForm uint8
+
+const (
+	// NamesCanonical is for callers who are shown canonical names; both forms
+	// are understood.
+	NamesCanonical NameForm = iota
+	// NamesCanonicalOnly is for the message form of a call, which admits no
+	// other.
+	NamesCanonicalOnly
+	// NamesMCP is for callers who are shown MCP names; both forms are
+	// understood.
+	NamesMCP
+)
+
 // Payload is a message as bytes: arguments on the way in, a result on the way
 // out. Nil JSON bytes mean "no arguments", which reads as the empty object.
 type Payload struct {
@@ -53,9 +68,8 @@ type Request struct {
 	ID jsonrpc.ID
 	// Tool is the tool's name as the caller wrote it, for OpCall and OpGet.
 	Tool string
-	// CanonicalName restricts Tool to the canonical form (the message form of
-	// a call admits no other).
-	CanonicalName bool
+	// Names is the form of names that the caller knows.
+	Names NameForm
 	// Procedure ("/pkg.Service/Method") names the tool instead of Tool in a
 	// typed pass-through.
 	Procedure string

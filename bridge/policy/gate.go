@@ -61,6 +61,6 @@ func (g *Gate) Check(tool *catalog.Tool) *errmap.Error {
 		return nil
 	}
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name),
-		errmap.Messagef("Destructive tool blocked: %s is marked destructive and callers of this sidecar are not trusted; "+
-			"an operator can allow it by starting the sidecar with --trust trusted", tool.Name))
+		errmap.Messagef("Destructive tool blocked: %s runs only for callers that are trusted; "+
+			"an operator can start the sidecar with --trust trusted", tool.Name))
 }
