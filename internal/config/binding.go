@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	everyKind = Serve | Stdio | Client
+	everyKind = Serve | Stdio | Once
 	longLived = Serve | Stdio
 )
 

@@ -12,7 +12,7 @@ const (
 	// Stdio is a command that speaks over standard input and output. It opens
 	// only the listeners that are given, and records nothing unless told to.
 	Stdio
-	// Client is a command that is a client of the tool service, does one thing
-	// with it and ends (tools, call, doctor). It opens no listener.
-	Client
+	// Once is a command that does one thing with the tool service and ends
+	// (tools, call, doctor). It opens no listener.
+	Once
 )

@@ -15,10 +15,9 @@ func nearest(wrong string, known iter.Seq[string]) string {
 		return ""
 	}
 	folded := fold(wrong)
-	best, least := "", len(folded)/3+1
+	best, least := "", len(folded)/3+2
 	for name := range known {
-		d := distance(folded, fold(name))
-		if d < least || (d == least && best == "") {
+		if d := distance(folded, fold(name)); d < least {
 			best, least = name, d
 		}
 	}
@@ -29,23 +28,26 @@ func fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance is the number of bytes to insert, drop, replace or swap with their
+// neighbour (optimal string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sidecar makes every RPC of a Protobuf service callable as a tool.
+//
+// main and root.go are the process: signals, streams, exit codes and the list of
+// commands. Each command has a file of its own, and serve.go is the wiring,
+// which reads from top to bottom like a call's way. Wrong flags, arguments and
+// configurations are refused before a port opens. Nothing here is called
+// concurrently, except what the listeners call.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal drains. From then on they have their usual effect, so
+	// that a second one ends a drain that takes too long.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}
+
+// run is the whole process, with everything that it has of the outside as an
+// argument. It returns the exit code; ctx ends it as a signal would.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		report(stderr, err)
+	}
+	return exitCode(err)
+}

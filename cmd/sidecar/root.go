@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+const rootLong = `Outrigger is a sidecar. It stands beside one gRPC or Connect service and makes
+every RPC of it callable as a tool: by agents over MCP and JSON-RPC, and by
+programs over Connect, gRPC and gRPC-Web. The service itself needs no change.
+
+Exit codes: 0 success, 1 the tool failed or something broke on the way, 2 wrong
+usage or configuration, 3 the sidecar refused a call or could not make it.`
+
+const rootExample = `  sidecar serve --demo                                    try it with the example service
+  sidecar doctor --backend http://127.0.0.1:50051         see what it would make of your service
+  sidecar serve --backend http://127.0.0.1:50051          stand beside your service`
+
+// newRootCommand builds the command line. A new command is one more line here
+// and one more file.
+func newRootCommand(env environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sidecar",
+		Short:         "Makes every RPC of a Protobuf service callable as a tool",
+		Long:          rootLong,
+		Example:       rootExample,
+		Version:       currentBuild().String(),
+		SilenceErrors: true, // run reports them
+		SilenceUsage:  true,
+		Args:          refuseUnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
+		},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	commands := []*cobra.Command{
+		newServeCommand(env),
+		newStdioCommand(env),
+		newToolsCommand(env),
+		newCallCommand(env),
+		newDoctorCommand(env),
+		newVersionCommand(env),
+	}
+	for _, cmd := range commands {
+		cmd.Args = asUsageError(cmd.Args)
+	}
+	root.AddCommand(commands...)
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(explainFlagError)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(env.stdout, cmd, commands) })
+	return root
+}
+
+// report prints an error. Faults of the configuration come a line each, in the
+// form that editors understand, so they get no prefix.
+func report(stderr io.Writer, err error) {
+	var faults *config.Error
+	switch {
+	case err.Error() == "":
+	case errors.As(err, &faults):
+		fmt.Fprintln(stderr, faults)
+	default:
+		fmt.Fprintln(stderr, "sidecar:", err)
+	}
+}
+
+// asUsageError gives what a command says about its arguments the exit code for
+// wrong usage.
+func asUsageError(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return usageError(fmt.Sprintf("%v; see `%s --help`", err, cmd.CommandPath()))
+		}
+		return nil
+	}
+}
+
+func refuseUnknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		return usageError(fmt.Sprintf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or ")))
+	}
+	return usageError(fmt.Sprintf("unknown command %q; `%s --help` lists them", args[0], root.CommandPath()))
+}
+
+// explainFlagError adds the flag that was probably meant.
+func explainFlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if meant := config.NearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); meant != "" {
+			return usageError(fmt.Sprintf("%v; did you mean --%s?", err, meant))
+		}
+	}
+	return usageError(fmt.Sprintf("%v; see `%s --help`", err, cmd.CommandPath()))
+}

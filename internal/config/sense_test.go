@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func TestSense(t *testing.T) {
+	t.Parallel()
+	const noService = "backend.url: no tool service"
+	const beyond = "callers need no credentials"
+	tests := []struct {
+		name string
+		kind config.Kind
+		yaml string
+		args string
+		want string // a part of the one fault; empty for none
+	}{
+		{"nothing to stand beside", config.Serve, "", "", noService},
+		{"nothing to call", config.Once, "", "", noService},
+		{"a backend", config.Serve, "", "--backend grpc://127.0.0.1:1", ""},
+		{"descriptors alone", config.Once, "", "--descriptors a.binpb", ""},
+		{"demo", config.Stdio, "", "--demo", ""},
+		{"demo and a backend", config.Serve, "backend: {url: 'http://127.0.0.1:1'}", "--demo",
+			"sidecar.yaml:1:16: backend.url: demo brings its own backend"},
+		{"a backend that is misspelt is not missing", config.Serve, "backend: {ulr: 'http://127.0.0.1:1'}", "", "did you mean url?"},
+		{"a backend of the wrong type is not missing", config.Serve, "backend: 5", "", "backend: must be a mapping, is a number"},
+		{"every interface", config.Serve, "", "--demo --listen :8080", "--listen: anyone who reaches"},
+		{"every interface, IPv6", config.Serve, "", "--demo --listen [::]:8080", beyond},
+		{"another interface, from the file", config.Serve, "demo: true\nlisteners:\n  listen: 10.0.0.1:80", "", "sidecar.yaml:3:11: listeners.listen: anyone"},
+		{"a name may be anything", config.Serve, "", "--demo --listen tools.example.com:80", beyond},
+		{"accepted", config.Serve, "", "--demo --listen 0.0.0.0:8080 --insecure-no-auth", ""},
+		{"loopback", config.Serve, "", "--demo --listen 127.9.9.9:80 --admin [::1]:81", ""},
+		{"loopback by name", config.Serve, "", "--demo --listen LocalHost:80", ""},
+		{"loopback as IPv6", config.Serve, "", "--demo --listen [::ffff:127.0.0.1]:80", ""},
+		{"admin beyond loopback", config.Serve, "", "--demo --admin 0.0.0.0:9901", "--admin: anyone who reaches"},
+		{"health beyond loopback", config.Serve, "", "--demo --health 0.0.0.0:9902", ""},
+		{"off", config.Serve, "", "--demo --listen off --admin off", ""},
+		{"stdio is as careful", config.Stdio, "", "--demo --listen :80", beyond},
+		{"a command without listeners does not mind them", config.Once, "demo: true\nlisteners: {listen: ':80'}", "", ""},
+		{"one port twice", config.Serve, "", "--demo --health 127.0.0.1:8080", "--health: is the address of listeners.listen too"},
+		{"any free port twice", config.Serve, "", "--demo --listen 127.0.0.1:0 --admin 127.0.0.1:0", ""},
+		{"TLS that would not be served", config.Serve, "demo: true\nlisteners: {tls: {cert_file: c, key_file: k}}", "", "listeners.tls: TLS on the listener is not there yet"},
+		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file and key_file go together"},
+		{"a secret in a URL stays there", config.Serve, "", "--backend ftp://user:secret@host", "--backend: must be a URL with one of the schemes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, tt.kind, tt.yaml, nil, strings.Fields(tt.args))
+			got := faults(t, err)
+			if (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("got %q, want one fault with %q", got, tt.want)
+			}
+			if strings.Contains(got, "secret") {
+				t.Errorf("%q shows a password", got)
+			}
+		})
+	}
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []config.Kind{config.Serve, config.Stdio, config.Once} {
+		cfg, err := load(t, kind, "", nil, []string{"--demo"})
+		if err != nil {
+			t.Errorf("kind %d: %v", kind, err)
+			continue
+		}
+		wantListen := "off"
+		if kind == config.Serve {
+			wantListen = "127.0.0.1:8080"
+		}
+		if got := cfg.GetListeners().GetListen(); got != wantListen {
+			t.Errorf("kind %d listens on %s", kind, got)
+		}
+	}
+}
