@@ -22,8 +22,8 @@
 //     formats; a validator that takes formats for annotations admits numbers beyond the range.
 //   - Rules of protovalidate that no keyword can say (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
-//     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. Ranges hold for plain decimals
-//     in strings, not for a string such as "1e3". Rules about equality (const, in, not_in, unique) compare the JSON.
+//     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges
+//     hold for plain decimal integers, not for "1e3" or "0.5". Rules about equality (const, in, not_in, unique) compare the JSON.
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
 //     there. An unknown number of a closed enum is refused. ProtoJSON knows none of this; the transcoder does.
 //

@@ -184,7 +184,7 @@ func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *fieldRulesMessage
 		case r.allowed != nil && !d.all:
 			doc.set("enum", d.integerForms(r.admitted(), false, true, false))
 		case narrowed && d.all:
-			doc.set("pattern", "^("+rangePattern(lo, hi, t)+`|[+-]?0[0-9]*|\+[0-9]+|-0[0-9]*)$`)
+			doc.set("pattern", "^("+rangePattern(lo, hi, t)+`|[+-]?0[0-9]+|\+[0-9]+|-0)$`)
 		case narrowed:
 			doc.set("pattern", "^"+rangePattern(lo, hi, t)+"$")
 		case d.all && t.lo.Sign() < 0:
