@@ -19,7 +19,7 @@ func httpEdges() []Edge {
 			ids = StringIDs
 		}
 		return Edge{Name: name, IDs: ids, Dial: func(_ testing.TB, t Target) Agent {
-			return &httpAgent{url: "http://" + t.Addr + path, dialect: d, batch: batch, client: Client(h2)}
+			return newHTTP(t, path, d, h2, batch)
 		}}
 	}
 	return []Edge{
@@ -30,6 +30,13 @@ func httpEdges() []Edge {
 		edge("rpc-message-form", "/rpc", MessageForm, true, false),
 		edge("rpc-batch", "/rpc", Canonical, true, true),
 	}
+}
+
+// HTTP makes an agent that is not on the list of edges.
+func HTTP(t Target, path string, d Dialect, h2 bool) Agent { return newHTTP(t, path, d, h2, false) }
+
+func newHTTP(t Target, path string, d Dialect, h2, batch bool) *httpAgent {
+	return &httpAgent{url: "http://" + t.Addr + path, dialect: d, batch: batch, client: Client(h2)}
 }
 
 // Client is an HTTP client with connections of its own, over HTTP/1.1 or h2c.

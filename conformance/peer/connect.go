@@ -28,14 +28,15 @@ func Demo(tb testing.TB) *Service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 5*time.Second)
 		defer cancel()
 		if err := server.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			tb.Errorf("close the demo: %v", err)
 		}
 	})
-	return &Service{URL: server.URL()}
+	tb.Cleanup(stop)
+	return &Service{URL: server.URL(), stop: stop}
 }
 
 // ConnectOnly serves a Lab that speaks Connect and refuses everything else, and
@@ -77,11 +78,12 @@ func serveConnect(tb testing.TB, scheme string, speaks func(contentType string) 
 			tb.Errorf("serve: %v", err)
 		}
 	})
-	tb.Cleanup(func() {
+	stop := func() {
 		_ = server.Close()
 		serving.Wait()
-	})
-	return &Service{Lab: lab, URL: scheme + "://" + l.Addr().String()}
+	}
+	tb.Cleanup(stop)
+	return &Service{Lab: lab, URL: scheme + "://" + l.Addr().String(), stop: stop}
 }
 
 // connectLab lets connect-go serve a Lab.

@@ -21,7 +21,12 @@ type Service struct {
 	URL string
 	// CA is the file with the authority of those that have TLS, "" for others.
 	CA string
+
+	stop func()
 }
+
+// Stop ends the service before the test does. Calls in flight are cut off.
+func (s *Service) Stop() { s.stop() }
 
 // GRPC serves a Lab with grpc-go over h2c.
 func GRPC(tb testing.TB) *Service {
@@ -36,8 +41,8 @@ func GRPCAt(tb testing.TB, addr string) *Service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	lab := serveGRPC(tb, l)
-	return &Service{Lab: lab, URL: "grpc://" + l.Addr().String()}
+	lab, stop := serveGRPC(tb, l)
+	return &Service{Lab: lab, URL: "grpc://" + l.Addr().String(), stop: stop}
 }
 
 // GRPCUnix serves a Lab on a Unix socket.
@@ -48,7 +53,8 @@ func GRPCUnix(tb testing.TB) *Service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Service{Lab: serveGRPC(tb, l), URL: "unix://" + path}
+	lab, stop := serveGRPC(tb, l)
+	return &Service{Lab: lab, URL: "unix://" + path, stop: stop}
 }
 
 // GRPCTLS serves a Lab over TLS with a certificate of a new authority.
@@ -62,11 +68,11 @@ func GRPCTLS(tb testing.TB) *Service {
 	creds := credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{authority.issue(tb)}, MinVersion: tls.VersionTLS12,
 	})
-	lab := serveGRPC(tb, l, grpc.Creds(creds))
-	return &Service{Lab: lab, URL: "grpcs://" + l.Addr().String(), CA: authority.file}
+	lab, stop := serveGRPC(tb, l, grpc.Creds(creds))
+	return &Service{Lab: lab, URL: "grpcs://" + l.Addr().String(), CA: authority.file, stop: stop}
 }
 
-func serveGRPC(tb testing.TB, l net.Listener, options ...grpc.ServerOption) *Lab {
+func serveGRPC(tb testing.TB, l net.Listener, options ...grpc.ServerOption) (*Lab, func()) {
 	tb.Helper()
 	lab := &Lab{}
 	server := grpc.NewServer(options...)
@@ -78,9 +84,10 @@ func serveGRPC(tb testing.TB, l net.Listener, options ...grpc.ServerOption) *Lab
 			tb.Errorf("grpc-go: serve: %v", err)
 		}
 	})
-	tb.Cleanup(func() {
+	stop := func() {
 		server.Stop()
 		serving.Wait()
-	})
-	return lab
+	}
+	tb.Cleanup(stop)
+	return lab, stop
 }

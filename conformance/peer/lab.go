@@ -21,7 +21,7 @@ import (
 // the demo service is made of. It counts what it sees, so that a test can tell
 // whether a call reached it and how it ended.
 type Lab struct {
-	calls, cancelled atomic.Int64
+	calls, cancelled, slept atomic.Int64
 }
 
 // Calls is how many calls have begun.
@@ -29,6 +29,9 @@ func (l *Lab) Calls() int64 { return l.calls.Load() }
 
 // Cancelled is how many calls of Sleep were cancelled before their time.
 func (l *Lab) Cancelled() int64 { return l.cancelled.Load() }
+
+// Slept is how many calls of Sleep ended by themselves.
+func (l *Lab) Slept() int64 { return l.slept.Load() }
 
 // Fixed parts of the failures of Fail.
 const (
@@ -57,6 +60,7 @@ func (l *Lab) sleep(ctx context.Context, req *demov1.SleepRequest) (*demov1.Slee
 		l.cancelled.Add(1)
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
+	l.slept.Add(1)
 	return &demov1.SleepResponse{Slept: durationpb.New(time.Since(start)), Nonce: req.GetNonce()}, nil
 }
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/peer"
+)
+
+// sleepCall is a call of lab.sleep.
+func sleepCall(id string, d time.Duration) caller.Call {
+	return caller.Call{
+		ID: strconv.Quote(id), Tool: toolSleep, Procedure: procSleep,
+		Args: fmt.Sprintf(`{"duration":"%dms" }`, d.Milliseconds()),
+	}
+}
+
+// TestSIGTERMDuringLoad ends the sidecar while every edge has calls in flight.
+// They are answered, later ones are refused, and the process exits with 0 before
+// its grace period is over.
+func TestSIGTERMDuringLoad(t *testing.T) {
+	t.Parallel()
+	const (
+		perEdge = 4
+		nap     = 3 * time.Second
+		grace   = 15 * time.Second
+	)
+	lab := peer.GRPC(t)
+	server := serve(t, "--backend", lab.URL, "--grace", grace.String())
+	var early, late []caller.Agent
+	var edges []caller.Edge
+	for _, edge := range caller.Edges() {
+		if !edge.Process {
+			edges = append(edges, edge)
+			early = append(early, edge.Dial(t, target(server)))
+			late = append(late, edge.Dial(t, target(server)))
+		}
+	}
+	// Everybody is connected before it starts.
+	for i, agent := range late {
+		if a := caller.One(t.Context(), agent, sleepCall("warm", time.Millisecond)); a.Err != nil || a.Fault != nil {
+			t.Fatalf("%s: %v %+v", edges[i].Name, a.Err, a.Fault)
+		}
+	}
+	before := lab.Calls()
+	answers := make([][]caller.Answer, len(edges))
+	var running sync.WaitGroup
+	for i, agent := range early {
+		running.Go(func() {
+			calls := make([]caller.Call, perEdge)
+			for j := range calls {
+				calls[j] = sleepCall(fmt.Sprintf("s%d", j), nap)
+			}
+			answers[i] = agent.CallAll(t.Context(), calls)
+		})
+	}
+	eventually(t, "all calls reach the backend", func() bool { return lab.Calls() == before+int64(len(edges)*perEdge) })
+
+	told := time.Now()
+	server.Signal(t, syscall.SIGTERM)
+	eventually(t, "readiness ends", func() bool { return refused(t, late[0]) })
+	var refusing sync.WaitGroup
+	for i, agent := range late {
+		refusing.Go(func() {
+			got := caller.One(t.Context(), agent, sleepCall("late", time.Millisecond))
+			if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
+				t.Errorf("%s: a call during the drain gets %v %+v, want UNAVAILABLE", edges[i].Name, got.Err, got.Fault)
+			}
+		})
+	}
+	refusing.Wait()
+	running.Wait()
+	for i, edge := range edges {
+		for j, got := range answers[i] {
+			if got.Err != nil || got.Fault != nil || len(got.Data) == 0 {
+				t.Errorf("%s: call %d in flight gets %v %+v", edge.Name, j, got.Err, got.Fault)
+			}
+		}
+		early[i].Close()
+		late[i].Close()
+	}
+	if code := server.Wait(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if took := time.Since(told); took > grace {
+		t.Errorf("the drain took %s, the grace period is %s", took, grace)
+	}
+}
+
+// refused reports whether a new call is refused.
+func refused(t *testing.T, agent caller.Agent) bool {
+	t.Helper()
+	return caller.One(t.Context(), agent, sleepCall("probe", time.Millisecond)).Fault != nil
+}
+
+// TestGraceEndsLongCalls gives calls less time than they need. They get an
+// answer all the same.
+func TestGraceEndsLongCalls(t *testing.T) {
+	t.Parallel()
+	lab := peer.GRPC(t)
+	server := serve(t, "--backend", lab.URL, "--grace", "500ms", "--timeout", "60s")
+	agent := caller.Find(t, "rpc").Dial(t, target(server))
+	defer agent.Close()
+	done := make(chan caller.Answer, 1)
+	go func() { done <- caller.One(t.Context(), agent, sleepCall("long", time.Minute)) }()
+	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	server.Signal(t, syscall.SIGTERM)
+	got := <-done
+	if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
+		t.Errorf("got %v %+v, want UNAVAILABLE", got.Err, got.Fault)
+	}
+	if code := server.Wait(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+}
+
+// TestStdioEnds ends the conversation in both ways: what is in flight is
+// answered, and the exit code is 0.
+func TestStdioEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*testing.T, *caller.StdioAgent){
+		"end of input": func(_ *testing.T, a *caller.StdioAgent) { a.Process().CloseInput() },
+		"SIGTERM":      func(t *testing.T, a *caller.StdioAgent) { t.Helper(); a.Process().Signal(t, syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab := peer.GRPC(t)
+			agent := caller.DialStdio(t, caller.Target{Binary: built.binary, Args: []string{"--backend", lab.URL}}, caller.Canonical)
+			defer agent.Close()
+			done := make(chan caller.Answer, 1)
+			go func() { done <- caller.One(t.Context(), agent, sleepCall("last", time.Second)) }()
+			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			end(t, agent)
+			if got := <-done; got.Err != nil || got.Fault != nil {
+				t.Errorf("the call in flight gets %v %+v", got.Err, got.Fault)
+			}
+			if code := agent.Process().Wait(t); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+		})
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/examples/helloworld/helloworld"
+	"google.golang.org/grpc/examples/route_guide/routeguide"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+)
+
+// A place that route_guide knows.
+const (
+	placeArgs = `{"latitude":409146138,"longitude":-746188906}`
+	placeName = "Berkshire Valley Management Area Trail, Jefferson, NJ, USA"
+)
+
+// routeGuide starts the sidecar in front of route_guide, which has no
+// reflection.
+func routeGuide(t *testing.T) *sidecar.Server {
+	t.Helper()
+	addr := peer.RouteGuide.Run(t, built.examples)
+	set := peer.DescriptorSet(t, routeguide.File_examples_route_guide_routeguide_route_guide_proto)
+	return serve(t, "--backend", "grpc://"+addr, "--descriptors", set)
+}
+
+// TestRouteGuide calls it as a tool over every edge with a neutral caller, and
+// with its own generated client.
+func TestRouteGuide(t *testing.T) {
+	t.Parallel()
+	server := routeGuide(t)
+	call := caller.Call{ID: `"r"`, Tool: "route_guide.get_feature", Procedure: "/routeguide.RouteGuide/GetFeature", Args: placeArgs}
+	for _, name := range []string{
+		"mcp-modern", "mcp-legacy", "rpc", "rpc-batch", "rpc-message-form", "sdk-modern-http", "sdk-legacy-http",
+		"tool-connect", "tool-grpc", "tool-grpcweb", "tool-grpc-go", "exchange-grpc", "typed-grpc-go",
+	} {
+		agent := caller.Find(t, name).Dial(t, target(server))
+		got := caller.One(t.Context(), agent, call)
+		var feature struct{ Name string }
+		if got.Err != nil || got.Fault != nil || json.Unmarshal(got.Data, &feature) != nil || feature.Name != placeName {
+			t.Errorf("%s: %v %+v %s", name, got.Err, got.Fault, got.Data)
+		}
+		agent.Close()
+	}
+
+	conn := caller.DialGRPC(t, server.Addr())
+	defer func() { _ = conn.Close() }()
+	client := routeguide.NewRouteGuideClient(conn)
+	feature, err := client.GetFeature(t.Context(), &routeguide.Point{Latitude: 409146138, Longitude: -746188906})
+	if err != nil || feature.GetName() != placeName {
+		t.Errorf("typed: %v %v", feature, err)
+	}
+	unknown, err := client.GetFeature(t.Context(), &routeguide.Point{Latitude: 1})
+	if err != nil || unknown.GetName() != "" || unknown.GetLocation().GetLatitude() != 1 {
+		t.Errorf("typed, a place that nobody knows: %v %v", unknown, err)
+	}
+}
+
+// TestStreamsAreListedAndRefused holds until streaming RPCs are served.
+func TestStreamsAreListedAndRefused(t *testing.T) {
+	t.Parallel()
+	server := routeGuide(t)
+	got := reply(t, send(t, request(t, "POST", server.URL("/rpc"),
+		strings.NewReader(`{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{}}`))).body)
+	var list struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal(got.Result, &list); err != nil {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	want := []string{"route_guide.get_feature", "route_guide.list_features", "route_guide.record_route", "route_guide.route_chat"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"rpc", "mcp-modern", "mcp-legacy", "tool-connect", "exchange-connect"} {
+		agent := caller.Find(t, name).Dial(t, target(server))
+		answer := caller.One(t.Context(), agent, caller.Call{ID: `"s"`, Tool: "route_guide.list_features", Args: "{}"})
+		if answer.Fault == nil || answer.Fault.Code != "METHOD_NOT_FOUND" || !strings.Contains(answer.Fault.Message, "stream") {
+			t.Errorf("%s: %v %+v", name, answer.Err, answer.Fault)
+		}
+		agent.Close()
+	}
+	conn := caller.DialGRPC(t, server.Addr())
+	defer func() { _ = conn.Close() }()
+	stream, err := routeguide.NewRouteGuideClient(conn).ListFeatures(t.Context(), &routeguide.Rectangle{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("typed: %v, want unimplemented", err)
+	}
+}
+
+// TestHelloWorld calls the greeter, which has no reflection.
+func TestHelloWorld(t *testing.T) {
+	t.Parallel()
+	addr := peer.HelloWorld.Run(t, built.examples)
+	set := peer.DescriptorSet(t, helloworld.File_examples_helloworld_helloworld_helloworld_proto)
+	server := serve(t, "--backend", "http://"+addr, "--descriptors", set)
+	for _, name := range []string{"mcp-modern", "mcp-legacy", "rpc", "sdk-modern-http", "tool-grpcweb", "typed-grpc-go"} {
+		agent := caller.Find(t, name).Dial(t, target(server))
+		got := caller.One(t.Context(), agent, caller.Call{
+			ID: `"h"`, Tool: "greeter.say_hello", Procedure: "/helloworld.Greeter/SayHello", Args: `{"name":"outrigger"}`,
+		})
+		if got.Err != nil || got.Fault != nil || !jsonEqual(got.Data, `{"message":"Hello outrigger"}`) {
+			t.Errorf("%s: %v %+v %s", name, got.Err, got.Fault, got.Data)
+		}
+		agent.Close()
+	}
+}
+
+// TestErrorDetailsExample greets twice: the example refuses the second time and
+// says why in a detail.
+func TestErrorDetailsExample(t *testing.T) {
+	t.Parallel()
+	addr := peer.ErrorDetails.Run(t, built.examples)
+	set := peer.DescriptorSet(t, helloworld.File_examples_helloworld_helloworld_helloworld_proto)
+	args := []string{"--backend", "grpc://" + addr, "--descriptors", set}
+	server := serve(t, args...)
+	for _, edge := range caller.Edges() {
+		if strings.HasPrefix(edge.Name, "typed-") && edge.Name != "typed-grpc-go" {
+			continue // those are clients of the Lab
+		}
+		t.Run(edge.Name, func(t *testing.T) {
+			t.Parallel()
+			agent := edge.Dial(t, target(server, args...))
+			defer agent.Close()
+			call := caller.Call{
+				ID: `"e"`, Tool: "greeter.say_hello", Procedure: "/helloworld.Greeter/SayHello", Args: `{"name":"` + edge.Name + `"}`,
+			}
+			if got := caller.One(t.Context(), agent, call); got.Err != nil || got.Fault != nil {
+				t.Fatalf("the first time: %v %+v", got.Err, got.Fault)
+			}
+			got := caller.One(t.Context(), agent, call)
+			if got.Fault == nil || got.Fault.Code != "TOOL_EXECUTION_FAILED" || !strings.Contains(got.Fault.Message, "Request limit exceeded.") {
+				t.Fatalf("the second time: %v %+v", got.Err, got.Fault)
+			}
+			if got.Fault.RPC != "" {
+				quota := &errdetails.QuotaFailure{}
+				i := slices.IndexFunc(got.Fault.Details, func(d *anypb.Any) bool { return d.MessageIs(quota) })
+				if i < 0 || got.Fault.Details[i].UnmarshalTo(quota) != nil || quota.GetViolations()[0].GetSubject() != "name:"+edge.Name {
+					t.Errorf("details: %v", got.Fault.Details)
+				}
+				return
+			}
+			for _, part := range []string{"google.rpc.QuotaFailure", "name:" + edge.Name, "Limit one greeting per person", "resource_exhausted"} {
+				if !strings.Contains(string(got.Fault.Data), part) {
+					t.Errorf("the data lacks %q: %s", part, got.Fault.Data)
+				}
+			}
+		})
+	}
+}
+
+// TestReflectionExample learns everything from the backend itself, and passes it
+// on: a reflection client finds the backend's services in the sidecar.
+func TestReflectionExample(t *testing.T) {
+	t.Parallel()
+	addr := peer.Reflection.Run(t, built.examples)
+	server := sidecar.Serve(t, built.binary, "--backend", "http://"+addr)
+	if n := server.Ready(t); n != 5 {
+		t.Errorf("%d tools, want 5: one greeting and four kinds of echo", n)
+	}
+	agent := caller.Find(t, "sdk-modern-http").Dial(t, target(server))
+	defer agent.Close()
+	got := caller.One(t.Context(), agent, caller.Call{Tool: "echo.unary_echo", Args: `{"message":"hi"}`})
+	if got.Err != nil || got.Fault != nil || !jsonEqual(got.Data, `{"message":"hi"}`) {
+		t.Errorf("%v %+v %s", got.Err, got.Fault, got.Data)
+	}
+
+	conn := caller.DialGRPC(t, server.Addr())
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(req *reflectionv1.ServerReflectionRequest) *reflectionv1.ServerReflectionResponse {
+		t.Helper()
+		if err := stream.Send(req); err != nil {
+			t.Fatal(err)
+		}
+		res, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	listed := ask(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}})
+	var services []string
+	for _, s := range listed.GetListServicesResponse().GetService() {
+		services = append(services, s.GetName())
+	}
+	for _, want := range []string{"grpc.examples.echo.Echo", "helloworld.Greeter", "outrigger.v1.ToolService"} {
+		if !slices.Contains(services, want) {
+			t.Errorf("reflection does not list %s: %v", want, services)
+		}
+	}
+	found := ask(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{
+		FileContainingSymbol: "helloworld.Greeter.SayHello",
+	}})
+	file := &descriptorpb.FileDescriptorProto{}
+	if raw := found.GetFileDescriptorResponse().GetFileDescriptorProto(); len(raw) == 0 || proto.Unmarshal(raw[0], file) != nil {
+		t.Fatalf("no file for the symbol: %v", found)
+	}
+	want := &descriptorpb.FileDescriptorProto{}
+	raw, err := proto.Marshal(protodesc.ToFileDescriptorProto(helloworld.File_examples_helloworld_helloworld_helloworld_proto))
+	if err != nil || proto.Unmarshal(raw, want) != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, file, protocmp.Transform()); diff != "" {
+		t.Errorf("the file is not the backend's (-want +got):\n%s", diff)
+	}
+	missing := ask(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{
+		FileContainingSymbol: "no.such.Service",
+	}})
+	if missing.GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
+		t.Errorf("an unknown symbol: %v", missing)
+	}
+	_ = stream.CloseSend()
+
+	alpha, err := reflectionalpha.NewServerReflectionClient(conn).ServerReflectionInfo(ctx) //nolint:staticcheck // clients still ask for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := alpha.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: &reflectionalpha.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := alpha.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) != len(services) {
+		t.Errorf("v1alpha: %v %v", res, err)
+	}
+	_ = alpha.CloseSend()
+}
+
+// TestHealth asks as a gRPC load balancer does.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	server := routeGuide(t)
+	conn := caller.DialGRPC(t, server.Addr())
+	defer func() { _ = conn.Close() }()
+	client := grpc_health_v1.NewHealthClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, service := range []string{"", "routeguide.RouteGuide", "outrigger.v1.ToolService"} {
+		res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil || res.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%q: %v %v", service, res, err)
+		}
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "no.such.Service"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown service: %v", err)
+	}
+}
+
+// TestCurl is what a person tries first.
+func TestCurl(t *testing.T) {
+	t.Parallel()
+	server := serve(t, "--demo")
+	for _, row := range []struct{ name, url, data, want string }{
+		{"rpc", server.URL("/rpc"), caller.Canonical.Request(caller.Call{ID: `"1"`, Tool: toolEcho, Args: `{"nonce":"curl"}`}), `"nonce":"curl"`},
+		{"mcp", server.URL("/mcp"), caller.Legacy.Request(caller.Call{ID: `1`, Tool: toolEcho, Args: `{"nonce":"curl"}`}), `"nonce":"curl"`},
+		{"connect", server.URL(procEcho), `{"nonce":"curl"}`, `"nonce":"curl"`},
+		{"tool api", server.URL("/outrigger.v1.ToolService/CallTool"), `{"tool_name":"lab.echo","arguments":{"nonce":"curl"}}`, `"status":"success"`},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		out, err := exec.CommandContext(ctx, "curl", "-sS", "--fail-with-body", "-H", "Content-Type: application/json", "-d", row.data, row.url).CombinedOutput()
+		cancel()
+		if err != nil || !strings.Contains(string(out), row.want) {
+			t.Errorf("%s: %v: %s", row.name, err, out)
+		}
+	}
+}
