@@ -40,7 +40,8 @@ func newRootCommand(env environment) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
 		},
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	commands := []*cobra.Command{
 		newServeCommand(env),
