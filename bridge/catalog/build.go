@@ -10,9 +10,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
@@ -60,12 +59,15 @@ type builder struct {
 	selection     *Selection
 	limits        Limits
 	hasToolOption bool
+	rules         optionRules
 
 	tools    []*Tool
 	problems []Problem
 	warnings []Warning
-	// seen counts the methods that were looked at, unselected those that no glob took, unusable those with a warning.
-	seen, unselected, unusable int
+	// passedOver are services that are there and not offered.
+	passedOver []string
+	// seen counts the methods that were looked at, unselected those that no glob took.
+	seen, unselected int
 }
 
 // offer is a service and who offers it.
@@ -83,7 +85,9 @@ func (b *builder) offered(loads []*Loaded) []offer {
 			names = b.declared(load)
 		}
 		for _, name := range names {
-			if _, ok := from[name]; !ok && !b.selection.skipsService(name) {
+			if b.selection.skipsService(name) {
+				b.passedOver = append(b.passedOver, name)
+			} else if _, ok := from[name]; !ok {
 				from[name] = load.Source
 			}
 		}
@@ -109,9 +113,11 @@ func (b *builder) declared(load *Loaded) []string {
 		isImported := slices.Contains(load.Imported, f.GetName())
 		for _, s := range f.GetService() {
 			name := joinName(f.GetPackage(), s.GetName())
-			if !isImported || b.selection.namesService(name) {
-				out = append(out, name)
+			if isImported && !b.selection.namesService(name) {
+				b.passedOver = append(b.passedOver, name)
+				continue
 			}
+			out = append(out, name)
 		}
 	}
 	return out
@@ -125,7 +131,6 @@ func (b *builder) service(of offer) {
 		t, err := b.tool(methods.Get(i), of.source)
 		switch {
 		case err != nil:
-			b.unusable++
 			b.warn(methodName(methods.Get(i)), "the method is left out: "+err.Error())
 		case t != nil:
 			b.tools = append(b.tools, t)
@@ -152,7 +157,7 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		b.unselected++
 		return nil, nil
 	}
-	if err := checkOptions(declared); err != nil {
+	if err := b.rules.check(declared); err != nil {
 		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
 		return nil, nil
 	}
@@ -187,7 +192,7 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	collisions := findCollisions(b.tools)
 	if len(collisions)+len(b.problems) > 0 {
-		return nil, &BuildError{Collisions: collisions, Problems: b.problems}
+		return nil, b.fault(collisions, b.problems...)
 	}
 	visible := 0
 	for _, t := range b.tools {
@@ -199,10 +204,16 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, b.empty()
 	}
 	if visible > b.limits.MaxTools {
-		return nil, &BuildError{Problems: []Problem{{"catalog",
-			fmt.Sprintf("it would hold %d tools, the limit is %d; choose with --include and --exclude", visible, b.limits.MaxTools)}}}
+		return nil, b.fault(nil, Problem{"catalog",
+			fmt.Sprintf("it would hold %d tools, the limit is %d; choose with --include and --exclude", visible, b.limits.MaxTools)})
 	}
 	return newCatalog(b.tools, b.linked, b.types, b.warnings)
+}
+
+// fault is the error for what somebody has to change.
+func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError {
+	slices.SortFunc(b.tools, byName)
+	return &BuildError{Collisions: collisions, Problems: problems, Tools: b.tools}
 }
 
 // empty says why there are no tools.
@@ -210,6 +221,10 @@ func (b *builder) empty() error {
 	var why []string
 	if b.seen == 0 {
 		why = append(why, "no source offers a service with methods")
+	}
+	if len(b.passedOver) > 0 {
+		why = append(why, fmt.Sprintf("%s %s infrastructure, excluded or only imported (--include with the full name takes it)",
+			clipList(b.passedOver), plural(len(b.passedOver), "is", "are")))
 	}
 	if b.unselected > 0 {
 		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))

@@ -5,6 +5,7 @@ package catalog
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -313,6 +314,9 @@ func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 			if diff := cmp.Diff([]Collision{tc.want}, got.Collisions); diff != "" {
 				t.Errorf("collisions (-want +got):\n%s", diff)
 			}
+			if len(got.Tools) != 2 || got.Tools[0].MCPName != got.Tools[1].MCPName {
+				t.Errorf("the error knows %d tools, want the two that collide", len(got.Tools))
+			}
 			for _, word := range append(tc.want.Methods, tc.want.Name, "(outrigger.v1.tool).name", "overlay", "--exclude "+tc.want.Methods[1]) {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("the error does not name %q: %v", word, err)
@@ -342,12 +346,23 @@ func TestProblemsWithOptionsStopTheBuildTogether(t *testing.T) {
 		t.Fatalf("%d problems, want 4: %v", len(got.Problems), got.Problems)
 	}
 	for _, word := range []string{
-		"garden.v1.GardenKeeper/Name", `"NoDots"`, "semantic version", "garden.v1.GardenKeeper/Talk", "read_only and destructive",
+		"garden.v1.GardenKeeper/Name", "name: ", "version: ", "garden.v1.GardenKeeper/Talk", "read-only and destructive",
 		"task_support", "timeout", "cache_ttl", "task_after", "overlay entry [",
 	} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not speak of %q: %v", word, err)
 		}
+	}
+}
+
+func TestAnErrorOfManyFaultsSaysTen(t *testing.T) {
+	t.Parallel()
+	err := &BuildError{}
+	for i := range 30 {
+		err.Problems = append(err.Problems, Problem{fmt.Sprintf("p%d", i), "is wrong"})
+	}
+	if got := err.Error(); !strings.Contains(got, "p9: is wrong; and 20 more") || strings.Contains(got, "p10") {
+		t.Errorf("error %q", got)
 	}
 }
 
@@ -383,7 +398,10 @@ func TestEmptyCatalogIsRefusedWithItsReason(t *testing.T) {
 		{"no services", filesOf(rpcFile("a.proto", "a")), BuildOptions{}, "no source offers a service"},
 		{"all excluded", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, nil, []string{"s.*"})}, "leave out 1 of 1"},
 		{"none included", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.*"}, nil)}, "leave out 1 of 1"},
-		{"infrastructure only", filesOf(rpcFile("a.proto", "grpc.health.v1", "Health/Check")), BuildOptions{}, "no source offers a service"},
+		{"none included, for certain", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.S/*"}, nil)}, "a.S is infrastructure, excluded or only imported"},
+		{"infrastructure only", filesOf(rpcFile("a.proto", "grpc.health.v1", "Health/Check")), BuildOptions{}, "grpc.health.v1.Health is infrastructure"},
+		{"imports only", &Loaded{Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/M")}, Imported: []string{"a.proto"}},
+			BuildOptions{}, "a.S is infrastructure, excluded or only imported (--include"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -417,7 +435,7 @@ func TestTooManyToolsAreAnError(t *testing.T) {
 
 func TestTextLimits(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("wörter ", 100)
+	long := strings.Repeat("wörter ", 100) // 800 bytes, which the option itself admits
 	c := mustBuild(t, BuildOptions{
 		Limits:  Limits{MaxTitleRunes: 20, MaxDescriptionBytes: 50},
 		Overlay: []Override{{Match: "*", Options: &outriggerv1.ToolOptions{Title: long, Description: long}}},

@@ -42,6 +42,8 @@ func (p Problem) String() string { return p.Subject + ": " + p.Text }
 type BuildError struct {
 	Collisions []Collision
 	Problems   []Problem
+	// Tools are those that came out so far, the colliding ones too, sorted by name: for an operator's eyes only.
+	Tools []*Tool
 }
 
 // shownFaults is how many faults the error's text spells out. BuildError holds all of them.

@@ -17,8 +17,8 @@ type Limits struct {
 	// MaxTools is the most tools of one catalog. Default 10,000. More is an error: a list cut short would hide tools
 	// without a word.
 	MaxTools int
-	// MaxNameBytes is the longest canonical name. Default 256: four times what MCP shows of it. A method whose name is
-	// longer is left out with a warning.
+	// MaxNameBytes is the longest canonical name. Default 128, which is what outrigger.v1.Tool.name admits. A method whose
+	// name is longer is left out with a warning.
 	MaxNameBytes int
 	// MaxTitleRunes is the longest title. Default 120, one line of a client's list; longer ones are cut.
 	MaxTitleRunes int
@@ -36,7 +36,7 @@ func (l Limits) withDefaults() Limits {
 	positive(&l.MaxFiles, 10_000)
 	positive(&l.MaxServices, 2_000)
 	positive(&l.MaxTools, 10_000)
-	positive(&l.MaxNameBytes, 256)
+	positive(&l.MaxNameBytes, 128)
 	positive(&l.MaxTitleRunes, 120)
 	positive(&l.MaxDescriptionBytes, 8_192)
 	positive(&l.LoadTimeout, 10*time.Second)

@@ -34,7 +34,7 @@ func (c *Catalog) Nearest(name string, n int) []string {
 	var found []candidate
 	var rows editRows
 	for _, t := range c.tools {
-		known := flatName(t.Name)
+		known := strings.ReplaceAll(t.Name, ".", "_")
 		if len(known) > nearestInput {
 			known = known[:nearestInput]
 		}

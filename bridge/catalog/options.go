@@ -5,7 +5,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -115,35 +116,36 @@ func overrideOptions(base, over *outriggerv1.ToolOptions) *outriggerv1.ToolOptio
 	return out
 }
 
-// checkOptions finds what is wrong with the options themselves. The error joins all of it.
-func checkOptions(o *outriggerv1.ToolOptions) error {
-	var errs []error
-	if n := o.GetName(); n != "" && !IsCanonicalName(n) {
-		errs = append(errs, fmt.Errorf(`name %q does not match ^[a-z0-9_]+(\.[a-z0-9_]+)+$`, clip(n)))
-	}
-	if v := o.GetVersion(); v != "" && !semanticVersion.MatchString(v) {
-		errs = append(errs, fmt.Errorf("version %q is no semantic version, such as 1.2.0", clip(v)))
-	}
-	if o.GetReadOnly() && o.GetDestructive() {
-		errs = append(errs, errors.New("a tool cannot be read_only and destructive"))
-	}
-	if t := o.GetTimeout(); t != nil && (t.CheckValid() != nil || t.AsDuration() <= 0) {
-		errs = append(errs, errors.New("timeout is not more than 0"))
-	}
-	if t := o.GetCacheTtl(); t != nil && (t.CheckValid() != nil || t.AsDuration() < 0) {
-		errs = append(errs, errors.New("cache_ttl is less than 0"))
-	}
-	if t := o.GetTaskAfter(); t != nil && (t.CheckValid() != nil || t.AsDuration() < 0) {
-		errs = append(errs, errors.New("task_after is less than 0"))
-	}
-	switch s := o.GetTaskSupport(); s {
-	case "", "forbidden", "optional", "required":
-	default:
-		errs = append(errs, fmt.Errorf("task_support is %q, not one of forbidden, optional, required", clip(s)))
-	}
-	return errors.Join(errs...)
-}
+// optionRules checks tool options by the rules that options.proto states. Compiling them takes milliseconds, so that is
+// left until there is something to check.
+type optionRules struct{ message *transcode.Message }
 
-// semanticVersion is the grammar of semver.org 2.0.0, with no leading zeros in its three numbers.
-var semanticVersion = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
-	`(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+// check finds everything that is wrong with the options; the text is on one line.
+func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
+	raw, err := proto.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	if r.message == nil {
+		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
+			return fmt.Errorf("compile rules: %w", err)
+		}
+	}
+	err = r.message.CheckWire(raw)
+	var broken *transcode.InputError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	var faults []string
+	for _, v := range broken.Violations {
+		text := clip(v.Message)
+		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
+			text = path + ": " + text
+		}
+		faults = append(faults, text)
+	}
+	return errors.New(strings.Join(faults, "; "))
+}

@@ -18,7 +18,7 @@ import (
 )
 
 // serveH2C serves the handler on loopback over HTTP/2 without TLS and returns its URL.
-func serveH2C(t *testing.T, handler http.Handler) string {
+func serveH2C(t testing.TB, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.Protocols = &http.Protocols{}
@@ -31,7 +31,7 @@ func serveH2C(t *testing.T, handler http.Handler) string {
 
 // dialTo is an endpoint over HTTP/2 without TLS, on connections of its own that end with the test. Without options it
 // speaks gRPC.
-func dialTo(t *testing.T, url string, options ...connect.ClientOption) Dial {
+func dialTo(t testing.TB, url string, options ...connect.ClientOption) Dial {
 	t.Helper()
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
@@ -68,6 +68,8 @@ type scripted struct {
 	stop map[string]error
 	// hang, where set, is what to wait for before an answer to the given question.
 	hang map[string]<-chan struct{}
+	// lingers has the server keep the stream open when the client is done with it.
+	lingers bool
 	// seen are the questions, streams counts the streams, open those that are open.
 	seen          []string
 	streams, open int
@@ -96,7 +98,7 @@ func telling(files ...*descriptorpb.FileDescriptorProto) *scripted {
 }
 
 // serve mounts the server at the path and returns its URL.
-func (s *scripted) serve(t *testing.T, path string) string {
+func (s *scripted) serve(t testing.TB, path string) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle(path, connect.NewBidiStreamHandler(path, s.converse, connect.WithCodec(frameCodec{})))
@@ -109,6 +111,9 @@ func (s *scripted) converse(ctx context.Context, stream *connect.BidiStream[fram
 	for {
 		request, err := stream.Receive()
 		if err != nil {
+			if s.lingers {
+				<-ctx.Done()
+			}
 			return nil
 		}
 		reply, err := s.answer(ctx, request.body)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Selection decides by globs which methods become tools. The zero value (and nil) takes every method of every service
@@ -123,14 +125,22 @@ func (s *Selection) namesService(service string) bool {
 	return false
 }
 
-// skipsService reports whether no method of the service can become a tool, so that its descriptors need not be asked
-// for: it is infrastructure that nobody named, or an exclude glob covers all of it.
+// skipsService reports whether it is certain that no method of the service can become a tool, so that its descriptors
+// need not be asked for: it is infrastructure that nobody named, an exclude glob covers all of it, or no include glob can
+// match. A glob that might be a tool's name could match any service, because names can be declared.
 func (s *Selection) skipsService(service string) bool {
 	if isInfrastructure(service) && !s.namesService(service) {
 		return true
 	}
 	if s == nil {
 		return false
+	}
+	mayMatch := func(g glob) bool {
+		of, _, _ := strings.Cut(g.pattern, "/")
+		return matchGlob(of, service) || !g.ofMethod && !hasUpper(g.pattern)
+	}
+	if len(s.include) > 0 && !slices.ContainsFunc(s.include, mayMatch) {
+		return true
 	}
 	for _, g := range s.exclude {
 		of, method, ofMethod := strings.Cut(g.pattern, "/")
@@ -140,3 +150,6 @@ func (s *Selection) skipsService(service string) bool {
 	}
 	return false
 }
+
+// hasUpper reports whether there is an upper-case letter, which no tool's name has.
+func hasUpper(pattern string) bool { return strings.IndexFunc(pattern, unicode.IsUpper) >= 0 }

@@ -22,6 +22,8 @@ import (
 	v1alphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/demo"
 )
 
 // gardenServices is what the real peers list: the garden, and what they would list beside it.
@@ -166,13 +168,64 @@ func TestReflectionAsksForNothingThatIsExcluded(t *testing.T) {
 	// Two services that the server could not describe if it were asked.
 	peer.services = append(peer.services, "broken.Service", "odd.Service")
 	url := peer.serve(t, reflectionV1)
-	source := NewReflection(url, dialTo(t, url), ReflectionOptions{Selection: selection(t, nil, []string{"broken.*", "odd.Service/*"})})
-	loaded, err := source.Load(t.Context())
+	for _, s := range []*Selection{
+		selection(t, nil, []string{"broken.*", "odd.Service/*"}),
+		selection(t, []string{"a.S", "*.S/*"}, nil),
+	} {
+		loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Selection: s}).Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(loaded.Services, []string{"a.S"}) {
+			t.Errorf("services %v", loaded.Services)
+		}
+	}
+	// A glob that might be a declared name could mean any service.
+	_, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
+	asError[*SourceError](t, err)
+}
+
+func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
+	t.Parallel()
+	peer := telling(rpcFile("a.proto", "a", "S/M"))
+	peer.lingers = true
+	url := peer.serve(t, reflectionV1)
+	start := time.Now()
+	if _, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < closeWait || took > closeWait+5*time.Second {
+		t.Errorf("Load took %v, want about %v", took, closeWait)
+	}
+}
+
+func TestTheDemoBecomesTools(t *testing.T) {
+	t.Parallel()
+	server, err := demo.Start(t.Context(), demo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(loaded.Services, []string{"a.S"}) {
-		t.Errorf("services %v", loaded.Services)
+	t.Cleanup(func() { _ = server.Close(context.Background()) })
+	url := server.URL()
+	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mustBuild(t, BuildOptions{}, loaded)
+	if len(c.Tools()) < 8 || len(c.Warnings()) > 0 {
+		t.Errorf("%d tools, warnings %v", len(c.Tools()), c.Warnings())
+	}
+	destructive := 0
+	for _, tool := range c.Tools() {
+		if strings.Contains(tool.Description, ": the RPC ") {
+			t.Errorf("%s has lost its comment: %q", tool.Name, tool.Description)
+		}
+		if tool.Metadata.Destructive {
+			destructive++
+		}
+	}
+	if destructive == 0 {
+		t.Error("no tool of the demo is marked destructive")
 	}
 }
 
