@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
@@ -21,9 +20,6 @@ func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if m.traits.hasInputOnly {
-		m.traits.clearInputOnly(msg)
-	}
 	if err := m.checkRules(msg, forOutput); err != nil {
 		return dst, err
 	}
@@ -31,12 +27,14 @@ func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
 	if err != nil {
 		return dst, &OutputError{Step: "encode", Err: err}
 	}
-	// protojson varies its white space on purpose.
-	out := bytes.NewBuffer(dst)
-	if err := json.Compact(out, raw); err != nil {
-		return dst, &OutputError{Step: "encode", Err: err}
+	if m.traits.hasInputOnly {
+		compact, err := appendCompact(nil, raw)
+		if err != nil {
+			return dst, err
+		}
+		return m.traits.prune(dst, compact, m.md), nil
 	}
-	return out.Bytes(), nil
+	return appendCompact(dst, raw)
 }
 
 // CheckWire says whether wire bytes that are passed on as they are encode the message and keep its rules; the errors are
@@ -58,24 +56,11 @@ func (m *Message) decode(wire []byte) (*dynamicpb.Message, error) {
 	return msg, nil
 }
 
-// clearInputOnly drops what the caller may send but must not get back.
-func (t traits) clearInputOnly(m protoreflect.Message) {
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case t.hidden[fd.FullName()].InputOnly:
-			m.Clear(fd)
-		case fd.IsMap() && fd.MapValue().Message() != nil:
-			v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
-				t.clearInputOnly(e.Message())
-				return true
-			})
-		case fd.IsList() && fd.Message() != nil:
-			for i := range v.List().Len() {
-				t.clearInputOnly(v.List().Get(i).Message())
-			}
-		case !fd.IsMap() && !fd.IsList() && fd.Message() != nil:
-			t.clearInputOnly(v.Message())
-		}
-		return true
-	})
+// appendCompact takes out the white space, which protojson varies on purpose.
+func appendCompact(dst, raw []byte) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	if err := json.Compact(out, raw); err != nil {
+		return dst, &OutputError{Step: "encode", Err: err}
+	}
+	return out.Bytes(), nil
 }
