@@ -5,6 +5,8 @@ package connectapi
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 )
 
@@ -12,18 +14,28 @@ import (
 // the encoding that they came in.
 type message bridge.Payload
 
-// protoCodec passes encoded Protobuf through.
+// protoCodec passes encoded Protobuf through. Messages it encodes and decodes as
+// ever: gRPC sends the status of a failed call, details included, with the
+// handler's own codec.
 type protoCodec struct{}
 
 // Name is the codec's name in content types.
 func (protoCodec) Name() string { return "proto" }
 
 // Marshal returns the bytes as they are.
-func (protoCodec) Marshal(v any) ([]byte, error) { return marshalMessage(v, bridge.EncodingProtobuf) }
+func (protoCodec) Marshal(v any) ([]byte, error) {
+	if m, ok := v.(proto.Message); ok {
+		return proto.Marshal(m)
+	}
+	return marshalMessage(v, bridge.EncodingProtobuf)
+}
 
 // Unmarshal copies the bytes, because the buffer that they stand in is used
 // again.
 func (protoCodec) Unmarshal(data []byte, v any) error {
+	if m, ok := v.(proto.Message); ok {
+		return proto.Unmarshal(data, m)
+	}
 	return unmarshalMessage(data, v, bridge.EncodingProtobuf)
 }
 
