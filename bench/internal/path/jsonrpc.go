@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package path
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/outrigger-mcp/outrigger/bench/internal/load"
+)
+
+// MCP shows the tool's name without a dot.
+const (
+	canonicalTool = "lab.echo"
+	mcpTool       = "lab_echo"
+)
+
+// dialect is how one kind of JSON-RPC client writes a call.
+type dialect struct {
+	path, tool string
+	// tail follows the arguments inside params.
+	tail   string
+	header map[string]string
+	// hello opens a caller's session and returns headers for its calls; nil where there is nothing to open.
+	hello func(context.Context, *post) (http.Header, error)
+}
+
+func openModern(ctx context.Context, s *Session) error {
+	const version = "2026-07-28"
+	return s.openJSON(ctx, dialect{
+		path: "/mcp", tool: mcpTool,
+		tail: `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{},` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`,
+		header: map[string]string{
+			"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": version,
+			"Mcp-Method": "tools/call", "Mcp-Name": mcpTool,
+		},
+	})
+}
+
+func openLegacy(ctx context.Context, s *Session) error {
+	return s.openJSON(ctx, dialect{
+		path: "/mcp", tool: mcpTool,
+		header: map[string]string{"Accept": "application/json, text/event-stream"},
+		hello:  initialize,
+	})
+}
+
+func openCanonical(ctx context.Context, s *Session) error {
+	return s.openJSON(ctx, dialect{path: "/rpc", tool: canonicalTool})
+}
+
+// initialize opens a session as the revision before 2026-07-28 wants it. The session's id is optional there; where the
+// server gives one, calls carry it.
+func initialize(ctx context.Context, p *post) (http.Header, error) {
+	const version = "2025-11-25"
+	header, answer, err := p.do(ctx, []byte(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"`+version+
+		`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`))
+	if err != nil {
+		return nil, err
+	}
+	if !new(expectation).hasMember(answer, "protocolVersion", []byte(version)) {
+		return nil, wrongAnswer("protocol "+version, answer)
+	}
+	calls := p.header.Clone()
+	calls.Set("Mcp-Protocol-Version", version)
+	if id := header.Get("Mcp-Session-Id"); id != "" {
+		calls.Set("Mcp-Session-Id", id)
+	}
+	note := *p
+	note.header = calls
+	res, err := note.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusAccepted {
+		return nil, wrongAnswer("status 202", []byte(res.Status))
+	}
+	return calls, nil
+}
+
+func (s *Session) openJSON(ctx context.Context, d dialect) error {
+	header := http.Header{"Content-Type": {"application/json"}}
+	for name, value := range d.header {
+		header.Set(name, value)
+	}
+	transport := s.newTransport()
+	before, after := arguments(s.payload)
+	for i := range s.count {
+		c := &jsonCaller{
+			counter:     counter{caller: i},
+			expectation: expectation{payload: s.payload},
+			post:        post{transport: transport, url: httpURL(s.addrs.Sidecar, d.path), header: header},
+			beforeNonce: append([]byte(`","method":"tools/call","params":{"name":"`+d.tool+`","arguments":`), before...),
+			afterNonce:  append(after[:len(after):len(after)], d.tail+"}}"...),
+		}
+		if d.hello != nil {
+			var err error
+			if c.header, err = d.hello(ctx, &c.post); err != nil {
+				return err
+			}
+		}
+		s.Callers = append(s.Callers, c)
+	}
+	return nil
+}
+
+// jsonCaller makes tools/call requests.
+type jsonCaller struct {
+	counter
+	expectation
+	post
+
+	beforeNonce, afterNonce []byte
+	body                    []byte
+}
+
+var _ load.Caller = (*jsonCaller)(nil)
+
+// Call makes one call and checks its answer.
+func (c *jsonCaller) Call(ctx context.Context) error {
+	call, nonce := c.next()
+	c.body = append(c.body[:0], `{"jsonrpc":"2.0","id":"`...)
+	c.body = strconv.AppendUint(c.body, call, 10)
+	c.body = append(c.body, c.beforeNonce...)
+	c.body = append(c.body, nonce...)
+	c.body = append(c.body, c.afterNonce...)
+	_, reply, err := c.do(ctx, c.body)
+	if err != nil {
+		return err
+	}
+	return c.checkReply(call, nonce, reply)
+}

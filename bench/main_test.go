@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/outrigger-mcp/outrigger/bench/internal/path"
+	"github.com/outrigger-mcp/outrigger/bench/internal/sidecar"
+)
+
+// roleBench makes the test binary the benchmark itself, so that a test can interrupt it.
+const roleBench = "bench"
+
+// TestMain lets the test binary play the roles that the benchmark starts itself in.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case roleBench:
+			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
+		case "serve-backend", "serve-proxy":
+			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tiny is a run that shows that everything works and measures nothing.
+func tiny(binary string, more ...string) []string {
+	return append([]string{
+		"-sidecar", binary, "-starts", "1", "-idle", "10ms", "-rounds", "2", "-warmup", "5ms", "-window", "40ms", "-callers", "1,8",
+	}, more...)
+}
+
+// TestTheHarness runs the benchmark against the real sidecar, so that it is known to work on the day on which somebody
+// wants figures.
+func TestTheHarness(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the benchmark's run against the real sidecar is left out")
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := sidecar.Root(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := sidecar.Build(t.Context(), root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("figures of every path", func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		if code := run(tiny(binary), &stdout, &stderr); code != 0 {
+			t.Fatalf("status %d\n%s", code, &stderr)
+		}
+		for _, p := range path.All() {
+			if rows := strings.Count(stdout.String(), "\n| `"+p.Name+"` | "); rows != 2 {
+				t.Errorf("%s has %d rows, want one for each number of callers", p.Name, rows)
+			}
+		}
+		if strings.Contains(stdout.String(), "NaN") || strings.Contains(stdout.String(), "not seen") {
+			t.Errorf("figures are missing:\n%s", &stdout)
+		}
+	})
+	for _, size := range []string{"medium", "large"} {
+		t.Run(size, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(tiny(binary, "-size", size, "-rounds", "1"), &stdout, &stderr); code != 0 {
+				t.Fatalf("status %d\n%s", code, &stderr)
+			}
+		})
+	}
+	t.Run("an interrupt leaves nothing behind", func(t *testing.T) {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+			t.Run(sig.String(), func(t *testing.T) { interrupt(t, binary, sig) })
+		}
+	})
+}
+
+// interrupt starts a long run, sends a signal in the middle of a round, and looks for what is left.
+func interrupt(t *testing.T, binary string, sig syscall.Signal) {
+	tmp := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{roleBench}, tiny(binary, "-rounds", "1000")...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	rounds := &signalOn{text: "round 1 of", found: make(chan struct{})}
+	cmd.Stderr = rounds
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-rounds.found:
+	case <-ctx.Done():
+		t.Fatal("no round began")
+	}
+	if got := processes(t, tmp); len(got) != 4 {
+		t.Errorf("%d processes, want this one, the sidecar, the proxy and the backend: %q", len(got), got)
+	}
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := cmd.Wait(); err == nil {
+		t.Error("an interrupted run is a success")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	for len(processes(t, tmp)) > 0 && time.Since(start) < 5*time.Second {
+		time.Sleep(5 * time.Millisecond) // the kernel has sent SIGKILL; dying takes a moment
+	}
+	if got := processes(t, tmp); len(got) > 0 {
+		t.Errorf("left behind: %q", got)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || (len(left) > 0 && sig != syscall.SIGKILL) {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// processes are the command lines of all processes that inherited that temporary directory.
+func processes(t *testing.T, tmp string) []string {
+	t.Helper()
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, file := range environs {
+		environ, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), "TMPDIR="+tmp) {
+			continue // it ended meanwhile, or it is another's
+		}
+		if line, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")); err == nil && len(line) > 0 {
+			out = append(out, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return out
+}
+
+// signalOn closes a channel when a text was written.
+type signalOn struct {
+	text    string
+	seen    []byte
+	found   chan struct{}
+	isFound bool
+}
+
+func (s *signalOn) Write(p []byte) (int, error) {
+	s.seen = append(s.seen, p...)
+	if !s.isFound && bytes.Contains(s.seen, []byte(s.text)) {
+		s.isFound = true
+		close(s.found)
+	}
+	return len(p), nil
+}
+
+func TestCommandLinesThatSayNothingSensible(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-no-such-flag"}, {"word"}, {"-callers", "0"}, {"-callers", "1,x"}, {"-callers", "5000"}, {"-paths", "mcp,nowhere"},
+		{"-size", "huge"}, {"-starts", "0"}, {"-rounds", "-1"}, {"-window", "0s"}, {"-idle", "-1s"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			if code := run(args, &stdout, &stderr); code != 2 || stderr.Len() == 0 || stdout.Len() > 0 {
+				t.Errorf("status %d, stdout %q, stderr %q", code, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+func TestQuickYieldsToWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	o, err := parseOptions([]string{"-quick", "-rounds", "7", "-callers", "50,1,50", "-paths", "rpc,direct"}, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.rounds != 7 || o.window != 200*time.Millisecond || o.starts != 5 {
+		t.Errorf("got %+v", o)
+	}
+	if !slices.Equal(o.callers, []int{1, 50}) || !slices.Equal(pathNames(o.paths), []string{"direct", "rpc"}) {
+		t.Errorf("callers %v, paths %v", o.callers, pathNames(o.paths))
+	}
+}
+
+// The default run keeps to four minutes, -quick to forty seconds, a warm build included.
+func TestRunsAreShort(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args []string
+		most time.Duration
+	}{{nil, 220 * time.Second}, {[]string{"-quick"}, 32 * time.Second}} {
+		var stderr bytes.Buffer
+		o, err := parseOptions(test.args, &stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.planned(); got > test.most {
+			t.Errorf("%v: %v planned", test.args, got)
+		}
+	}
+}
