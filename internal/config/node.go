@@ -30,8 +30,9 @@ func tagFits(n *yaml.Node, fd protoreflect.FieldDescriptor) bool {
 	case protoreflect.DoubleKind:
 		return tag == "!!int" || tag == "!!float"
 	case protoreflect.Int32Kind, protoreflect.Int64Kind:
-		return tag == "!!int" || (isSize(fd) && tag == "!!str")
-	case protoreflect.MessageKind: // a duration; the text says what is wrong with a bare number
+		// A fraction is refused by its text, like a duration without a unit.
+		return tag == "!!int" || tag == "!!float" || (isSize(fd) && tag == "!!str")
+	case protoreflect.MessageKind:
 		return tag == "!!str" || tag == "!!int" || tag == "!!float"
 	default:
 		return tag == "!!str" || tag == "!!timestamp"

@@ -29,7 +29,7 @@ func (d *draft) checkRules() error {
 			continue
 		}
 		path = subject(v.Proto.GetRuleId(), path)
-		d.judge(path, wording(v, path))
+		d.judge(path, d.wording(v, path))
 	}
 	return nil
 }
@@ -68,16 +68,16 @@ func subject(rule, path string) string {
 
 // wording puts a violation in the words of this package, with the value where
 // it helps.
-func wording(v *protovalidate.Violation, path string) string {
+func (d *draft) wording(v *protovalidate.Violation, path string) string {
 	rule := v.Proto.GetRuleId()
 	message := v.Proto.GetMessage()
 	switch {
+	case isEmpty(v) && !d.given(path):
+		return "must be given"
 	case strings.HasSuffix(rule, ".in"):
 		message = "must be one of " + words(v.RuleValue, message)
 	case strings.HasSuffix(rule, ".not_in"):
 		message = "must not be one of " + words(v.RuleValue, message)
-	case rule == "string.min_len" && v.FieldValue.IsValid() && v.FieldValue.String() == "", rule == "required":
-		return "must be given"
 	default:
 		message = strings.NewReplacer(
 			"greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below",
@@ -87,6 +87,11 @@ func wording(v *protovalidate.Violation, path string) string {
 		message += ", is " + shown
 	}
 	return message
+}
+
+func isEmpty(v *protovalidate.Violation) bool {
+	text, ok := v.FieldValue.Interface().(string)
+	return ok && text == ""
 }
 
 // words renders the list of an in rule.

@@ -232,20 +232,25 @@ func (w *walker) free(n *yaml.Node, path string, depth int) *structpb.Value {
 	}
 }
 
-// number accepts what a double holds exactly or nearly so; an integer that
-// would come out as another one is a fault.
+// number accepts what JSON calls a number. An integer that a double could turn
+// into another one is a fault.
 func (w *walker) number(n *yaml.Node, path string) *structpb.Value {
 	const mostExact = 1 << 53 // of IEEE 754 doubles
 	v, err := doubleFromText(n.Value)
 	switch {
 	case err != nil:
 		w.fault(n, path, "%s", err)
-	case n.ShortTag() == "!!int" && (v.Float() > mostExact || v.Float() < -mostExact):
+	case n.ShortTag() == "!!int" && !isWithinBounds(n.Value, mostExact):
 		w.fault(n, path, "is too large to be kept exactly; write it as a string")
 	default:
 		return structpb.NewNumberValue(v.Float())
 	}
 	return structpb.NewNullValue()
+}
+
+func isWithinBounds(digits string, most int64) bool {
+	i, err := strconv.ParseInt(digits, 10, 64)
+	return err == nil && -most <= i && i <= most
 }
 
 func join(path, name string) string {
