@@ -20,10 +20,10 @@ func manyServices(n int) *Loaded {
 			methods = append(methods, fmt.Sprintf("Service%d/DoThing%d", i, j))
 		}
 		f := rpcFile(fmt.Sprintf("s%d.proto", i), fmt.Sprintf("bench.s%d", i), methods...)
-		for _, m := range f.MessageType {
+		for _, m := range f.GetMessageType() {
 			for k := range int32(10) {
 				m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-					Name: proto.String(fmt.Sprintf("field_%d", k)), Number: proto.Int32(k + 1),
+					Name: new(fmt.Sprintf("field_%d", k)), Number: proto.Int32(k + 1),
 					Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 					Type:  descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
 				})

@@ -253,7 +253,7 @@ func TestFingerprintsFollowSchemas(t *testing.T) {
 	base := rpcFile("a.proto", "a", "S/One", "S/Two")
 	changed := proto.CloneOf(base)
 	changed.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{{
-		Name: proto.String("x"), Number: proto.Int32(1), JsonName: proto.String("x"),
+		Name: new("x"), Number: proto.Int32(1), JsonName: new("x"),
 		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 		Type:  descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
 	}}
@@ -372,7 +372,7 @@ func TestAnUndecodableOptionIsNoLicence(t *testing.T) {
 	own := loadFile(t, bufImage)
 	f := rpcFile("x.proto", "x", "S/M")
 	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}
-	f.Service[0].Method[0].Options.ProtoReflect().SetUnknown([]byte{0xea, 0xe1, 0x18, 0x02, 0x08, 0xff}) // 50717, two bytes: half a varint
+	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown([]byte{0xea, 0xe1, 0x18, 0x02, 0x08, 0xff}) // 50717, two bytes: half a varint
 	with := &Loaded{Source: "test", Files: append(slices.Clone(own.Files), f), Imported: own.Imported}
 	_, err := Build([]*Loaded{with}, BuildOptions{})
 	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || got.Problems[0].Subject != "x.S/M" {

@@ -89,10 +89,11 @@ func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotati
 		to       **bool
 		declared *bool
 	}{
-		{&a.ReadOnly, declared.ReadOnly},
-		{&a.Destructive, declared.Destructive},
-		{&a.Idempotent, declared.Idempotent},
-		{&a.OpenWorld, declared.OpenWorld},
+		// The pointers tell a declared false from nothing, which the getters do not.
+		{&a.ReadOnly, declared.ReadOnly},       //nolint:protogetter // See above.
+		{&a.Destructive, declared.Destructive}, //nolint:protogetter // See above.
+		{&a.Idempotent, declared.Idempotent},   //nolint:protogetter // See above.
+		{&a.OpenWorld, declared.OpenWorld},     //nolint:protogetter // See above.
 	} {
 		if hint.declared != nil {
 			value := *hint.declared

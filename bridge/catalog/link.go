@@ -68,7 +68,7 @@ func mergeFiles(loads []*Loaded) *mergedFiles {
 					m.warnings = append(m.warnings, Warning{path, fmt.Sprintf(
 						"%s has it otherwise than %s, whose copy is used", load.Source, m.from[path])})
 				}
-			case before.SourceCodeInfo == nil && f.SourceCodeInfo != nil:
+			case before.GetSourceCodeInfo() == nil && f.GetSourceCodeInfo() != nil:
 				m.files[path] = f
 			}
 		}
@@ -172,8 +172,7 @@ func (e *importError) Error() string {
 func (e *importError) Unwrap() error { return e.cause }
 
 func rootCause(err error) error {
-	var e *importError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*importError](err); ok {
 		return e.cause
 	}
 	return err

@@ -89,7 +89,7 @@ func (l *Live) Run(ctx context.Context) error {
 	for {
 		err := l.Refresh(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case isOver(ctx):
 			return nil
 		case err == nil:
 			l.pause.reset()
@@ -104,11 +104,14 @@ func (l *Live) Run(ctx context.Context) error {
 		default:
 			l.sleep(ctx, l.pause.next())
 		}
-		if ctx.Err() != nil {
+		if isOver(ctx) {
 			return nil
 		}
 	}
 }
+
+// isOver reports whether the context has ended.
+func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // Refresh loads once. On success the new catalog is in use when it returns; on an error the old one stays. Calls queue
 // up; the error is the context's where it ends first.

@@ -108,7 +108,7 @@ func TestNamesHoldTheirPatterns(t *testing.T) {
 func canonicalOf(t *rapid.T, service, method string) string {
 	f := rpcFile("x.proto", "x", service+"/"+method)
 	// A service may not share its name with a message.
-	for _, m := range f.MessageType {
+	for _, m := range f.GetMessageType() {
 		if m.GetName() == service {
 			t.Skip("taken name")
 		}

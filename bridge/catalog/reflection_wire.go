@@ -37,14 +37,14 @@ const (
 	errorMessage  = 2 // .error_message
 )
 
-// reflectionRefusal is a server's answer that it cannot do what was asked; the stream goes on.
-type reflectionRefusal struct {
+// refusalError is a server's answer that it cannot do what was asked; the stream goes on.
+type refusalError struct {
 	code    connect.Code
 	message string
 }
 
 // Error shows the server's code and message.
-func (e *reflectionRefusal) Error() string {
+func (e *refusalError) Error() string {
 	return fmt.Sprintf("the server answered %v: %s", e.code, clip(e.message))
 }
 
@@ -141,7 +141,7 @@ func (s *reflectionStream) files(field protowire.Number, value string) ([][]byte
 	return out, err
 }
 
-// ask sends one request and returns the member of the reply that answers it, or a *reflectionRefusal.
+// ask sends one request and returns the member of the reply that answers it, or a *refusalError.
 func (s *reflectionStream) ask(field protowire.Number, value string, want protowire.Number) ([]byte, error) {
 	request := protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), value)
 	reply, err := s.roundTrip(request)
@@ -156,14 +156,14 @@ func (s *reflectionStream) ask(field protowire.Number, value string, want protow
 		return nil, err
 	}
 	var answer []byte
-	var refusal *reflectionRefusal
+	var refusal *refusalError
 	found := false
 	err = eachField(reply, func(num protowire.Number, body []byte) error {
 		switch num {
 		case want:
 			answer, found = body, true
 		case replyError:
-			refusal = &reflectionRefusal{code: connect.CodeUnknown}
+			refusal = &refusalError{code: connect.CodeUnknown}
 			if code, ok := lastVarint(body, errorCode); ok && code <= uint64(connect.CodeUnauthenticated) {
 				refusal.code = connect.Code(code)
 			}

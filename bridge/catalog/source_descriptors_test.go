@@ -132,7 +132,7 @@ func TestABadFileCostsItselfAndNotTheSet(t *testing.T) {
 	loop2 := rpcFile("loop2.proto", "loop2")
 	loop2.Dependency = []string{"loop.proto"}
 	dangling := rpcFile("dangling.proto", "dangling", "D/M")
-	dangling.Service[0].Method[0].InputType = proto.String(".nowhere.In")
+	dangling.Service[0].Method[0].InputType = new(".nowhere.In")
 	clash := rpcFile("clash.proto", "good", "S/M")
 	// A message set is a relic that the Go runtime refuses, and with it the file that declares it.
 	relic := &descriptorpb.FileDescriptorProto{

@@ -212,7 +212,7 @@ func (w *reflectionWalk) imports() error {
 func (w *reflectionWalk) file(path, importer string) error {
 	step := fmt.Sprintf("fetch file %s, imported by %s", clip(path), clip(importer))
 	got, err := w.stream.file(path)
-	var refusal *reflectionRefusal
+	var refusal *refusalError
 	if err != nil && !errors.As(err, &refusal) {
 		return w.fail(step, err)
 	}

@@ -101,7 +101,7 @@ func TestReflectionOfRealPeers(t *testing.T) {
 		{"grpc-go, v1alpha only", func(t *testing.T) string {
 			c := garden(t)
 			return serveGRPC(t, func(s *grpc.Server) {
-				v1alphapb.RegisterServerReflectionServer(s, reflection.NewServer(reflection.ServerOptions{ //nolint:staticcheck // Old servers have only this.
+				v1alphapb.RegisterServerReflectionServer(s, reflection.NewServer(reflection.ServerOptions{
 					Services: grpcNames{}, DescriptorResolver: c.Files(), ExtensionResolver: c.Types()}))
 			})
 		}, nil},
@@ -472,7 +472,7 @@ func TestForeignExtensionUnderOurNumber(t *testing.T) {
 	t.Parallel()
 	f := rpcFile("a.proto", "a", "S/M")
 	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}
-	f.Service[0].Method[0].Options.ProtoReflect().SetUnknown(appendBytes(nil, 50717, []byte("orders")))
+	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown(appendBytes(nil, 50717, []byte("orders")))
 	url := telling(f).serve(t, reflectionV1)
 	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
 	if err != nil {
