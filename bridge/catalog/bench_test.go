@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
@@ -23,7 +22,7 @@ func manyServices(n int) *Loaded {
 		for _, m := range f.GetMessageType() {
 			for k := range int32(10) {
 				m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-					Name: new(fmt.Sprintf("field_%d", k)), Number: proto.Int32(k + 1),
+					Name: new(fmt.Sprintf("field_%d", k)), Number: new(k + 1),
 					Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 					Type:  descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
 				})

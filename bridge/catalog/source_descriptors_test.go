@@ -136,10 +136,10 @@ func TestABadFileCostsItselfAndNotTheSet(t *testing.T) {
 	clash := rpcFile("clash.proto", "good", "S/M")
 	// A message set is a relic that the Go runtime refuses, and with it the file that declares it.
 	relic := &descriptorpb.FileDescriptorProto{
-		Name: proto.String("set.proto"), Package: proto.String("relic"),
+		Name: new("set.proto"), Package: new("relic"),
 		MessageType: []*descriptorpb.DescriptorProto{{
-			Name:           proto.String("Set"),
-			Options:        &descriptorpb.MessageOptions{MessageSetWireFormat: proto.Bool(true)},
+			Name:           new("Set"),
+			Options:        &descriptorpb.MessageOptions{MessageSetWireFormat: new(true)},
 			ExtensionRange: []*descriptorpb.DescriptorProto_ExtensionRange{{Start: proto.Int32(4), End: proto.Int32(1<<31 - 1)}},
 		}},
 	}

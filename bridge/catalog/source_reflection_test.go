@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/reflection"
 	v1pb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	v1alphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -233,7 +232,7 @@ func TestReflectionTakesAWellKnownFileThatTheServerLacks(t *testing.T) {
 	t.Parallel()
 	f := rpcFile("a.proto", "a", "S/M")
 	f.Dependency = []string{"google/protobuf/empty.proto"}
-	f.Service[0].Method[0].InputType = proto.String(".google.protobuf.Empty")
+	f.Service[0].Method[0].InputType = new(".google.protobuf.Empty")
 	url := telling(f).serve(t, reflectionV1)
 	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
@@ -79,20 +78,20 @@ func selection(t *testing.T, include, exclude []string) *Selection {
 // rpcFile is a file with the given services, written "Service/Method", each from the message In to the message Out.
 func rpcFile(path, pkg string, methods ...string) *descriptorpb.FileDescriptorProto {
 	f := &descriptorpb.FileDescriptorProto{
-		Name: proto.String(path), Package: proto.String(pkg), Syntax: proto.String("proto3"),
-		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("In")}, {Name: proto.String("Out")}},
+		Name: new(path), Package: new(pkg), Syntax: new("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: new("In")}, {Name: new("Out")}},
 	}
 	byName := map[string]*descriptorpb.ServiceDescriptorProto{}
 	for _, m := range methods {
 		service, method, _ := cutLast(m)
 		s := byName[service]
 		if s == nil {
-			s = &descriptorpb.ServiceDescriptorProto{Name: proto.String(service)}
+			s = &descriptorpb.ServiceDescriptorProto{Name: new(service)}
 			byName[service] = s
 			f.Service = append(f.Service, s)
 		}
 		s.Method = append(s.Method, &descriptorpb.MethodDescriptorProto{
-			Name: proto.String(method), InputType: proto.String("." + pkg + ".In"), OutputType: proto.String("." + pkg + ".Out"),
+			Name: new(method), InputType: new("." + pkg + ".In"), OutputType: new("." + pkg + ".Out"),
 		})
 	}
 	return f
