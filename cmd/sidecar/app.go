@@ -15,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -109,7 +108,7 @@ func (a *app) openCatalog() error {
 		return errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
 	}
 	a.live = catalog.NewLive(sources, catalog.LiveOptions{
-		Build:        catalog.BuildOptions{Selection: selection, Overlay: overlay(a.cfg), Profile: profile(a.cfg)},
+		Build:        catalog.BuildOptions{Selection: selection, Overlay: overlay(a.cfg)},
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
 	})
@@ -122,13 +121,6 @@ func overlay(cfg *configv1.Config) []catalog.Override {
 		out = append(out, catalog.Override{Match: t.GetMethod(), Options: t.GetTool()})
 	}
 	return out
-}
-
-func profile(cfg *configv1.Config) schema.Profile {
-	if cfg.GetSchemaProfile() == "strict" {
-		return schema.ProfileStrict
-	}
-	return schema.ProfileMCP
 }
 
 // openBridge joins the parts.

@@ -122,6 +122,11 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 	}
 	a.log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", now.Fingerprint()),
 		zap.Duration("after", time.Since(start)))
+	if old == nil {
+		if _, err := releaseStartup(); err != nil {
+			a.log.Debug("memory of the start was not given back", zap.Error(err))
+		}
+	}
 }
 
 // drain refuses new calls and answers what is in flight, within the grace
