@@ -239,8 +239,7 @@ func (in *inspector) object(depth int) bool {
 		in.pos++
 		return true
 	}
-	in.path = append(in.path, step{name: []byte{}})
-	at := len(in.path) - 1
+	at := len(in.path)
 	names := make([][]byte, 0, 8)
 	var set map[string]struct{}
 	for {
@@ -253,7 +252,7 @@ func (in *inspector) object(depth int) bool {
 		if !ok {
 			return false
 		}
-		in.path[at].name = name
+		in.path = append(in.path[:at], step{name: name})
 		in.note(start)
 		if len(names) == manyNames && set == nil {
 			set = make(map[string]struct{}, 2*manyNames)
@@ -282,6 +281,7 @@ func (in *inspector) object(depth int) bool {
 		switch in.peek() {
 		case ',':
 			in.pos++
+			in.path = in.path[:at]
 		case '}':
 			in.pos++
 			in.path = in.path[:at]

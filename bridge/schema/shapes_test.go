@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 //go:generate ./testdata/generate.sh
@@ -71,4 +72,8 @@ func messagesBelow(mds protoreflect.MessageDescriptors) []protoreflect.MessageDe
 		out = append(out, messagesBelow(md.Messages())...)
 	}
 	return out
+}
+
+func dynamicExtension(d protoreflect.Descriptor) protoreflect.ExtensionType {
+	return dynamicpb.NewExtensionType(d.(protoreflect.ExtensionDescriptor))
 }

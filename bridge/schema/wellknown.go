@@ -103,7 +103,10 @@ func (d *deriver) any(obj any) *object {
 	about := newObject("type", "string", "minLength", 1)
 	d.describe(about, "Type URL of the message, such as type.googleapis.com/google.protobuf.Duration. The other members are its fields, or value for a type whose JSON is not an object.")
 	doc := newObject("type", obj, "properties", newObject("@type", about))
-	if d.all || d.dir == Output {
+	if d.dir == Output {
+		return doc // {} is what an Any without a type is written as
+	}
+	if d.all {
 		empty := newObject("maxProperties", 0)
 		return doc.set("anyOf", []any{newObject("required", []string{"@type"}), empty})
 	}
