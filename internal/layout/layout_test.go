@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/outrigger-mcp/outrigger/"
+
+// allowed says which of our own packages a package may import; a prefix stands
+// for all below it. What is not listed may import anything.
+func allowed() map[string][]string {
+	return map[string][]string{
+		"bridge/jsonrpc":   {},
+		"bridge/schema":    {},
+		"bridge/transcode": {"bridge/schema"},
+		"bridge/catalog":   {"bridge/schema", "bridge/transcode", "gen"},
+		"bridge/backend":   {"bridge/catalog"},
+		"bridge/policy":    {"bridge/catalog", "errmap"},
+		"correlate":        {"bridge/jsonrpc"},
+		"errmap":           {"gen"},
+		"bridge":           {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "bridge/policy", "correlate", "errmap", "gen"},
+		"internal/config":  {"gen"},
+		"internal/admin":   {},
+		"internal/demo":    {"gen"},
+	}
+}
+
+// onlyEdgesImportBridge lists who may import the package bridge.
+func onlyEdgesImportBridge() []string {
+	return []string{"bridge/edge", "cmd/sidecar", "internal/mcptest"}
+}
+
+// thirdParties says where a third party's types may appear.
+func thirdParties() map[string][]string {
+	return map[string][]string{
+		"connectrpc.com/connect":                   {"bridge", "bridge/backend", "bridge/catalog", "bridge/edge/connectapi", "errmap", "gen", "internal/demo", "cmd/sidecar"},
+		"github.com/santhosh-tekuri/jsonschema/v6": {"bridge/schema"},
+		"buf.build/go/protovalidate":               {"bridge/schema", "bridge/transcode", "bridge/edge/connectapi", "internal/config", "internal/demo"},
+		"github.com/spf13/cobra":                   {"cmd/sidecar"},
+		"google.golang.org/grpc":                   {},
+		"github.com/modelcontextprotocol/go-sdk":   {},
+	}
+}
+
+// TestDependencyDirection keeps the imports of the project's own code as
+// docs/ARCHITECTURE.md describes them.
+func TestDependencyDirection(t *testing.T) {
+	t.Parallel()
+	rules, third := allowed(), thirdParties()
+	for _, file := range sources(t) {
+		pkg := filepath.ToSlash(filepath.Dir(file.path))
+		for _, spec := range file.ast.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own, ok := strings.CutPrefix(path, module); ok {
+				checkOwn(t, file.path, pkg, own, rules)
+				continue
+			}
+			for prefix, places := range third {
+				if (path == prefix || strings.HasPrefix(path, prefix+"/")) && !within(pkg, places) {
+					t.Errorf("%s imports %s, which belongs in %v", file.path, path, places)
+				}
+			}
+		}
+	}
+}
+
+func checkOwn(t *testing.T, path, pkg, own string, rules map[string][]string) {
+	t.Helper()
+	if list, ok := rules[pkg]; ok && own != pkg && !within(own, list) {
+		t.Errorf("%s: %s may import %v, not %s", path, pkg, list, own)
+	}
+	if own == "bridge" && pkg != "bridge" && !within(pkg, onlyEdgesImportBridge()) {
+		t.Errorf("%s: only %v may import bridge", path, onlyEdgesImportBridge())
+	}
+}
+
+// within reports whether pkg is one of the places or below one of them. The
+// package bridge itself is not a prefix: its rooms are places of their own.
+func within(pkg string, places []string) bool {
+	return slices.ContainsFunc(places, func(place string) bool {
+		return pkg == place || (place != "bridge" && strings.HasPrefix(pkg, place+"/"))
+	})
+}
+
+// TestNoHiddenState refuses init functions: everything is made by New and
+// passed down.
+func TestNoHiddenState(t *testing.T) {
+	t.Parallel()
+	for _, file := range sources(t) {
+		for _, decl := range file.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s has an init function", file.path)
+			}
+		}
+	}
+}
+
+// TestFilesSayTheirLicence checks the first line of every file of ours.
+func TestFilesSayTheirLicence(t *testing.T) {
+	t.Parallel()
+	for _, file := range sources(t) {
+		if len(file.ast.Comments) == 0 || file.ast.Comments[0].List[0].Text != "// SPDX-License-Identifier: Apache-2.0" {
+			t.Errorf("%s does not begin with its licence", file.path)
+		}
+	}
+}
+
+// TestPackagesSayTheirJob checks that every package has a comment.
+func TestPackagesSayTheirJob(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	for _, file := range sources(t) {
+		pkg := filepath.Dir(file.path)
+		documented[pkg] = documented[pkg] || file.ast.Doc != nil
+	}
+	for pkg, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no comment", pkg)
+		}
+	}
+}
+
+type source struct {
+	path string
+	ast  *ast.File
+}
+
+// sources parses the project's own files, without tests and generated code.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var out []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || name == "gen" || name == "testdata" ||
+				name == "node_modules" || name == "bench" || name == "conformance") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		short, err := filepath.Rel(root, path)
+		out = append(out, source{path: short, ast: file})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
