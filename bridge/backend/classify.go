@@ -106,15 +106,11 @@ func noResponse(ctx context.Context, f *facts) *Error {
 	if cause == nil {
 		return newError(KindRejected, "the request cannot be sent", nil)
 	}
-	greeted := f.conn.Load().greeted()
 	switch {
-	case greeted == greetTLS:
-		return newError(KindUnreachable, "the backend speaks TLS on this port (use https:// or grpcs://)", nil)
-	case f.onHTTP2 && greeted != greetSettings && greeted != greetNothing,
-		!f.onHTTP2 && greeted != greetHTTP1 && greeted != greetNothing:
-		e := newError(KindGarbage, greetingFault(f.onHTTP2, greeted), nil)
-		e.Sent = sent
-		return e
+	case errors.Is(cause, errHTTP1):
+		return newError(KindGarbage, "the backend answers HTTP/2 with HTTP/1; gRPC needs HTTP/2 (try http:// or connect+http://)", nil)
+	case errors.Is(cause, errNotHTTP):
+		return newError(KindGarbage, "the backend's answer is not HTTP", nil)
 	case !f.began():
 		return newError(KindUnreachable, "cannot reach the backend", nil)
 	case !sent:
@@ -123,19 +119,17 @@ func noResponse(ctx context.Context, f *facts) *Error {
 		return newError(KindUnreachable, "the backend turned the request away", nil)
 	case handshakeRefused(cause):
 		return newError(KindUnreachable, "the backend refused the TLS handshake", nil)
+	case f.greeted() == greetTLS:
+		return newError(KindUnreachable, errWantsTLS.Error(), nil)
 	case resetBy(cause, h2Cancel) && expiring(ctx):
 		return ourEnd(KindTimeout, true)
 	}
 	e := newError(KindTransport, "the connection broke before the backend answered", nil)
+	if !f.onHTTP2 && f.greeted() == greetOther {
+		e = newError(KindGarbage, "the backend's answer is not HTTP", nil)
+	}
 	e.Sent = true
 	return e
-}
-
-func greetingFault(onHTTP2 bool, g greeting) string {
-	if onHTTP2 && g == greetHTTP1 {
-		return "the backend answered in HTTP/1 to HTTP/2, which gRPC needs (try connect+http:// or http://)"
-	}
-	return "the backend's answer is not HTTP"
 }
 
 // badResponse sorts failures in which an HTTP response came that is no answer of

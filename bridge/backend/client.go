@@ -145,8 +145,8 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.stop()
 	c.probes.Wait()
+	c.h2.h2.close()
 	c.conns.closeAll()
-	c.h1.transport.CloseIdleConnections()
-	c.h2.transport.CloseIdleConnections()
+	c.h1.h1.CloseIdleConnections()
 	return nil
 }

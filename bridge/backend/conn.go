@@ -7,39 +7,32 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // greeting is what the first bytes from a peer look like.
 type greeting uint32
 
 const (
-	greetNothing  greeting = iota // no byte came
+	greetNothing  greeting = iota // too few bytes came to tell
 	greetHTTP1                    // "HTTP/"
 	greetSettings                 // the SETTINGS frame that opens HTTP/2
 	greetTLS                      // a TLS alert or handshake record
 	greetOther
 )
 
-// hearingTime is how long a failed write waits for what the peer said before it
-// hung up. Without it the failed write wins a race and hides the reason.
-const hearingTime = 50 * time.Millisecond
-
-// conn is a connection that remembers how its peer began and how it broke. A
-// client that speaks HTTP/2 without asking first has no other typed sign that
-// the peer does not understand it.
+// conn is a connection that remembers how its peer began and how it broke.
 type conn struct {
 	net.Conn
-	encrypted bool // its bytes tell nothing
-	release   func(*conn)
-	once      sync.Once
+	release func(*conn)
+	once    sync.Once
 
 	begin    [5]byte // the first bytes, filled by Read alone
 	have     int
 	greeting atomic.Uint32
-	heard    chan struct{} // closed when the first Read returns
-	hear     sync.Once
-	broken   atomic.Uint32 // a breakage, the first there was
+	told     chan struct{} // closed when the peer's beginning is known, or reading failed
+	tell     sync.Once
+	readErr  error         // set before told is closed, if reading failed by then
+	broken   atomic.Uint32 // brokeReading or brokeWriting, whichever came first
 }
 
 const (
@@ -51,28 +44,29 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && c.have < len(c.begin) {
 		c.have += copy(c.begin[c.have:], p[:n])
-		c.greeting.Store(uint32(greetingOf(c.begin[:c.have])))
+		if g := greetingOf(c.begin[:c.have]); g != greetNothing {
+			c.greeting.Store(uint32(g))
+			c.tell.Do(func() { close(c.told) })
+		}
 	}
 	if err != nil {
 		c.broken.CompareAndSwap(0, brokeReading)
+		c.tell.Do(func() {
+			c.readErr = err
+			close(c.told)
+		})
 	}
-	c.hear.Do(func() { close(c.heard) })
 	return n, err
 }
 
+// readError is why the peer's beginning never came; it has a meaning once told is
+// closed.
+func (c *conn) readError() error { return c.readErr }
+
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if err == nil {
-		return n, nil
-	}
-	if !errors.Is(err, net.ErrClosed) {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
 		c.broken.CompareAndSwap(0, brokeWriting)
-	}
-	wait := time.NewTimer(hearingTime)
-	defer wait.Stop()
-	select {
-	case <-c.heard:
-	case <-wait.C:
 	}
 	return n, err
 }
@@ -84,7 +78,7 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) greeted() greeting {
-	if c == nil || c.encrypted {
+	if c == nil {
 		return greetNothing
 	}
 	return greeting(c.greeting.Load())
@@ -103,11 +97,13 @@ func greetingOf(b []byte) greeting {
 		frameSettings   = 0x04 // RFC 9113, section 6.5; the type follows three bytes of length
 	)
 	switch {
-	case len(b) == 5 && string(b) == "HTTP/":
+	case len(b) < 5:
+		return greetNothing // every one of them is longer
+	case string(b) == "HTTP/":
 		return greetHTTP1
-	case len(b) >= 2 && (b[0] == recordAlert || b[0] == recordHandshake) && b[1] == 3:
+	case (b[0] == recordAlert || b[0] == recordHandshake) && b[1] == 3:
 		return greetTLS
-	case len(b) >= 4 && b[3] == frameSettings && b[0] != 'H':
+	case b[3] == frameSettings:
 		return greetSettings
 	default:
 		return greetOther
@@ -122,8 +118,8 @@ type connSet struct {
 }
 
 // adopt wraps nc. It returns nil, with nc closed, once the set is closed.
-func (s *connSet) adopt(nc net.Conn, encrypted bool) *conn {
-	c := &conn{Conn: nc, encrypted: encrypted, release: s.forget, heard: make(chan struct{})}
+func (s *connSet) adopt(nc net.Conn) *conn {
+	c := &conn{Conn: nc, release: s.forget, told: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

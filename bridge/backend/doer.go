@@ -3,15 +3,21 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"time"
 )
 
 // maxReplays is how often a request that the peer turned away unprocessed is
-// sent again: once for a connection that is being shut down, once more for bad
-// luck with its successor.
-const maxReplays = 2
+// sent again: at once on another connection, as when one is being shut down, then
+// after replayPause and twice as long each time, as when the peer is busy.
+const (
+	maxReplays  = 5
+	replayPause = 5 * time.Millisecond
+)
 
 // doer sends the RPC library's requests. It is an http.Client without redirects,
 // cookies and proxies, and it notes the facts of the exchange.
@@ -31,7 +37,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if f == nil {
 		return resp, err // a stream: its messages are bounded one by one
 	}
-	f.onHTTP2 = d.pool.http2
+	f.onHTTP2 = d.pool.http2()
 	f.sendErr = err
 	if err != nil {
 		return nil, err
@@ -41,31 +47,81 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// send keeps the repetition of requests in our hands on HTTP/2. Left alone,
-// net/http repeats a request also when the peer reset its stream with
-// PROTOCOL_ERROR, which does not say that the request was not processed. Without
-// GetBody it does not. On HTTP/1.1 its rule is ours: nothing was written yet.
+// send sends the request on the pool's HTTP version.
 func (d *doer) send(req *http.Request, f *facts) (*http.Response, error) {
-	again := req.GetBody
-	if !d.pool.http2 || again == nil {
-		return d.pool.transport.RoundTrip(req)
+	if !d.pool.http2() {
+		return d.pool.h1.RoundTrip(req)
 	}
 	for replays := 0; ; replays++ {
-		once := *req
-		once.GetBody = nil
-		resp, err := d.pool.transport.RoundTrip(&once)
-		if err == nil || replays == maxReplays || !unprocessed(err) {
+		resp, err := d.exchange(req, f)
+		if err == nil || replays == maxReplays || req.GetBody == nil || !repeatable(err, f) {
 			return resp, err
 		}
-		body, bodyErr := again()
+		if !pause(req.Context(), replays) {
+			return nil, err
+		}
+		body, bodyErr := req.GetBody()
 		if bodyErr != nil {
 			return nil, err
 		}
-		if f != nil {
-			f.again()
-		}
 		req.Body = body
+		f.again()
 	}
+}
+
+// repeatable reports whether a request certainly was not processed although a
+// connection was there for it.
+func repeatable(err error, f *facts) bool {
+	return f != nil && f.conn.Load() != nil && (unprocessed(err) || !f.began())
+}
+
+// pause waits before a replay and reports whether the context is still alive.
+func pause(ctx context.Context, replays int) bool {
+	if replays == 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(replayPause << (replays - 1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// exchange makes one attempt on HTTP/2.
+func (d *doer) exchange(req *http.Request, f *facts) (*http.Response, error) {
+	p := d.pool.h2
+	c, err := p.acquire(req.Context())
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	if f != nil {
+		f.connected.Store(true)
+		f.conn.Store(c.conn)
+	}
+	resp, err := c.http.RoundTrip(req)
+	if err != nil {
+		p.release(c)
+		return nil, err
+	}
+	resp.Body = &heldBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { p.release(c) })}
+	return resp, nil
+}
+
+// heldBody gives back the stream when the response is done with.
+type heldBody struct {
+	io.ReadCloser
+	release func()
+}
+
+func (b *heldBody) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
 }
 
 // declineCompression keeps the library from asking for compressed answers; it

@@ -18,6 +18,7 @@ type facts struct {
 	wroteHeaders atomic.Bool
 	wroteRequest atomic.Bool // to the end, without an error
 	conn         atomic.Pointer[conn]
+	encrypted    atomic.Bool // conn is below TLS: its bytes tell nothing
 
 	onHTTP2    bool  // the pool that was used
 	sendErr    error // what the transport returned instead of a response
@@ -50,12 +51,14 @@ func (f *facts) sentRequest(info httptrace.WroteRequestInfo) {
 	}
 }
 
+// gotConn is a hook of HTTP/1.1 alone; on HTTP/2 the pool is ours.
 func (f *facts) gotConn(info httptrace.GotConnInfo) {
 	f.connected.Store(true)
 	switch c := info.Conn.(type) {
 	case *conn:
 		f.conn.Store(c)
 	case *tls.Conn:
+		f.encrypted.Store(true)
 		if inner, ok := c.NetConn().(*conn); ok {
 			f.conn.Store(inner)
 		}
@@ -66,6 +69,14 @@ func (f *facts) gotConn(info httptrace.GotConnInfo) {
 func (f *facts) again() {
 	f.wroteHeaders.Store(false)
 	f.wroteRequest.Store(false)
+}
+
+// greeted is how the peer began, as far as that could be seen.
+func (f *facts) greeted() greeting {
+	if f.encrypted.Load() {
+		return greetNothing
+	}
+	return f.conn.Load().greeted()
 }
 
 // began reports whether any part of the request may have left.

@@ -67,6 +67,8 @@ func TestFaults(t *testing.T) {
 		{name: "refused, probed", scheme: "http", peer: nowhere, want: KindUnreachable, unsent: true, text: "connection refused"},
 		{name: "no socket", scheme: "grpc+unix", peer: noSocket, want: KindUnreachable, unsent: true, text: "no such file"},
 		{name: "no socket, probed", scheme: "unix", peer: noSocket, want: KindUnreachable, unsent: true, text: "no such file"},
+		{name: "closes at once, gRPC", scheme: "grpc", peer: raw(func(nc net.Conn) { _ = nc.Close() }), want: KindUnreachable, unsent: true, text: "closed the connection"},
+		{name: "resets at once, gRPC", scheme: "grpc", peer: raw(resetConn), want: KindUnreachable, unsent: true},
 		{name: "TLS to a plain server", scheme: "grpcs", peer: status(200, "text/html", "hi"), want: KindUnreachable, unsent: true},
 		{
 			name: "GOAWAY excludes every stream", scheme: "grpc", want: KindUnreachable, unsent: true,
@@ -86,7 +88,11 @@ func TestFaults(t *testing.T) {
 		},
 
 		// Our clock.
-		{name: "never answers, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
+		{
+			name: "never answers, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout,
+			peer: framed(func(*http2.Framer, net.Conn, uint32, int) bool { return true }),
+		},
+		{name: "never says a word, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{name: "never answers, Connect", scheme: "connect+http", timeout: 50 * time.Millisecond, want: KindTimeout, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{name: "never answers, probed", scheme: "http", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{
@@ -166,8 +172,8 @@ func TestFaults(t *testing.T) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		})},
 		{name: "not HTTP at all", scheme: "connect+http", want: KindGarbage, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
-		{name: "not HTTP at all, gRPC", scheme: "grpc", want: KindGarbage, either: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
-		{name: "HTTP/1 only, gRPC", scheme: "grpc", want: KindGarbage, either: true, text: "HTTP/1", peer: func(tb testing.TB) *peer {
+		{name: "not HTTP at all, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
+		{name: "HTTP/1 only, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, text: "HTTP/1", peer: func(tb testing.TB) *peer {
 			return servePeer(tb, echoMux(), clearProtocols(true, false))
 		}},
 		{name: "half a frame", scheme: "grpc", want: KindGarbage, peer: status(200, "application/grpc", "\x00\x00\x00\x00\x09abc")},
@@ -223,7 +229,7 @@ func TestFaults(t *testing.T) {
 			}
 			_, err := c.Call(ctx, echoProcedure, []byte("request"), nil)
 			e := failure(t, err)
-			if e.Kind != tc.want || e.Sent == tc.unsent && !tc.either {
+			if e.Kind != tc.want || e.Sent == tc.unsent {
 				t.Errorf("got %v, sent %v; want %v, sent %v: %v", e.Kind, e.Sent, tc.want, !tc.unsent, err)
 			}
 			if !strings.Contains(err.Error(), tc.text) {

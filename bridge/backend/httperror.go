@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"reflect"
-	"strings"
 )
 
 // streamReset has the shape of net/http's unexported HTTP/2 stream error, which
@@ -29,26 +28,15 @@ const (
 	h2Cancel        = 0x8
 )
 
-// unprocessed reports whether an error of the HTTP/2 transport says that the
+// unprocessed reports whether an error of an HTTP/2 connection says that the
 // peer did not process the request (RFC 9113, section 8.7): it refused the
 // stream, or its GOAWAY excluded it.
 //
-// The transport wraps both in a plain text once the body was written, so a text
-// is all there is to go by. It only ever moves a failure from "unknown" to
-// "certainly not processed", and a changed text moves none.
+// For the latter net/http has only a text. It is compared to move a failure from
+// "unknown" to "certainly not processed"; a text that changed moves none.
 func unprocessed(err error) bool {
-	if reset := (streamReset{}); errors.As(err, &reset) {
-		return reset.Code == h2RefusedStream
-	}
-	const prefix = "http2: Transport: cannot retry err ["
-	text := err.Error()
-	if !strings.HasPrefix(text, prefix) {
-		return false
-	}
-	inner, _, _ := strings.Cut(text[len(prefix):], "]")
-	return inner == "http2: Transport received Server's graceful shutdown GOAWAY" ||
-		strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM; received from peer") ||
-		strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM")
+	return resetBy(err, h2RefusedStream) ||
+		err.Error() == "http2: Transport received Server's graceful shutdown GOAWAY"
 }
 
 // resetBy reports whether the peer ended the stream with the given code.

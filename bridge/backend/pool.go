@@ -13,46 +13,68 @@ import (
 // errClosed is the cause of every failure after Close.
 var errClosed = errors.New("the client is closed")
 
-// pool holds the connections of one HTTP version. The versions are apart because
-// a transport that may use HTTP/1.1 never speaks HTTP/2 in the clear, and because
-// their rules for repeating a request differ (see doer).
+// pool holds the connections of one HTTP version; one of the two is set. The
+// versions are apart because net/http never speaks HTTP/2 in the clear where it
+// may use HTTP/1.1, and because its own pool of HTTP/2 connections dials once for
+// each of many first callers, gets stuck or fails at the peer's limit of
+// streams, and repeats requests that may have been processed.
 type pool struct {
-	transport *http.Transport
-	http2     bool
+	h1 *http.Transport
+	h2 *h2Pool
+}
+
+func (p *pool) http2() bool { return p.h2 != nil }
+
+func (p *pool) version() string {
+	if p.http2() {
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
 }
 
 // newPools builds the HTTP/1.1 and the HTTP/2 pool of a target.
 func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h2 *pool) {
-	dial := dialer(t, o, conns)
-	build := func(p *http.Protocols) *http.Transport {
-		return &http.Transport{
-			Proxy:                  nil, // a backend is never reached through the environment's proxy
-			DialContext:            dial,
-			TLSClientConfig:        tlsConfig.Clone(),
-			TLSHandshakeTimeout:    o.DialTimeout,
-			IdleConnTimeout:        o.IdleTimeout,
-			MaxIdleConnsPerHost:    o.MaxConns, // fewer would close and reopen connections under load
-			MaxConnsPerHost:        0,
-			MaxResponseHeaderBytes: int64(o.MaxHeaderBytes),
-			DisableCompression:     true, // the protocols compress by themselves, within limits
-			Protocols:              p,
-			HTTP2: &http.HTTP2Config{
-				SendPingTimeout:  o.PingAfter,
-				PingTimeout:      o.PingTimeout,
-				WriteByteTimeout: o.WriteTimeout,
-			},
-		}
-	}
 	one, two := new(http.Protocols), new(http.Protocols)
 	one.SetHTTP1(true)
-	two.SetHTTP2(t.tls)
-	two.SetUnencryptedHTTP2(!t.tls)
-	h1 = &pool{transport: build(one)}
-	h1.transport.MaxConnsPerHost = o.MaxConns
-	return h1, &pool{transport: build(two), http2: true}
+	two.SetUnencryptedHTTP2(true) // TLS is below it, in the dialer
+
+	h1 = &pool{h1: baseTransport(o, one)}
+	h1.h1.DialContext = dialer(t, o, nil, conns)
+	h1.h1.TLSClientConfig = tlsConfig.Clone()
+	h1.h1.TLSHandshakeTimeout = o.DialTimeout
+	h1.h1.MaxConnsPerHost = o.MaxConns
+	h1.h1.MaxIdleConnsPerHost = o.MaxConns // fewer would close and reopen connections under load
+
+	transport := baseTransport(o, two)
+	transport.HTTP2 = &http.HTTP2Config{
+		SendPingTimeout:  o.PingAfter,
+		PingTimeout:      o.PingTimeout,
+		WriteByteTimeout: o.WriteTimeout,
+	}
+	if t.tls {
+		tlsConfig = tlsConfig.Clone()
+		tlsConfig.NextProtos = []string{"h2", "http/1.1"} // a server without HTTP/2 can say so
+		if tlsConfig.ServerName == "" {
+			tlsConfig.ServerName, _, _ = net.SplitHostPort(t.host) // ParseTarget joined them
+		}
+	}
+	dial := newH2Dialer(transport, dialer(t, o, tlsConfig, conns), o.DialTimeout)
+	return h1, &pool{h2: newH2Pool(dial, o.MaxHTTP2Conns)}
 }
 
-func dialer(t Target, o Options, conns *connSet) func(context.Context, string, string) (net.Conn, error) {
+func baseTransport(o Options, p *http.Protocols) *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil, // a backend is never reached through the environment's proxy
+		IdleConnTimeout:        o.IdleTimeout,
+		MaxResponseHeaderBytes: int64(o.MaxHeaderBytes),
+		DisableCompression:     true, // the protocols compress by themselves, within limits
+		Protocols:              p,
+	}
+}
+
+// dialer connects to the target, whatever address is asked for. With a TLS
+// configuration, the connection is one over TLS on which the peer chose HTTP/2.
+func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) netDial {
 	d := &net.Dialer{Timeout: o.DialTimeout}
 	network, addr := t.address()
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -60,7 +82,12 @@ func dialer(t Target, o Options, conns *connSet) func(context.Context, string, s
 		if err != nil {
 			return nil, err
 		}
-		c := conns.adopt(nc, t.tls)
+		if tlsConfig != nil {
+			if nc, err = handshake(ctx, nc, tlsConfig); err != nil {
+				return nil, err
+			}
+		}
+		c := conns.adopt(nc)
 		if c == nil {
 			return nil, errClosed
 		}
@@ -68,28 +95,15 @@ func dialer(t Target, o Options, conns *connSet) func(context.Context, string, s
 	}
 }
 
-// negotiate opens a TLS connection only to learn whether the peer chooses
-// HTTP/2, and closes it.
-func negotiate(ctx context.Context, t Target, o Options, cfg *tls.Config, conns *connSet) (http2 bool, err error) {
-	nc, err := dialer(t, o, conns)(ctx, "", "")
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = nc.Close() }()
-	cfg = cfg.Clone()
-	cfg.NextProtos = []string{"h2", "http/1.1"}
-	if cfg.ServerName == "" {
-		host, _, err := net.SplitHostPort(t.host)
-		if err != nil {
-			return false, err
-		}
-		cfg.ServerName = host
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
+func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (net.Conn, error) {
 	tc := tls.Client(nc, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
-		return false, err
+		_ = nc.Close()
+		return nil, err
 	}
-	return tc.ConnectionState().NegotiatedProtocol == "h2", nil
+	if tc.ConnectionState().NegotiatedProtocol != "h2" {
+		_ = nc.Close()
+		return nil, errNoHTTP2
+	}
+	return tc, nil
 }

@@ -4,7 +4,6 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,5 +168,3 @@ func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
 		return nil, newError(KindUnreachable, "cannot reach the backend", cause)
 	}
 }
-
-var errNoHTTP2 = errors.New("the server does not offer HTTP/2 (ALPN)")

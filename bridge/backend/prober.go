@@ -36,28 +36,14 @@ type prober struct {
 
 func (p *prober) run(ctx context.Context) *link {
 	c := p.client
-	if c.target.tls {
-		h2, err := negotiate(ctx, c.target, c.opts, c.tls, &c.conns)
-		if err != nil {
-			p.note("TLS handshake", err)
-			return nil
-		}
-		p.http2 = h2
-		if c.target.protocol != ProtocolUnknown {
-			return &link{protocol: c.target.protocol, pool: p.pool()}
-		}
-		if !h2 {
-			p.answered = true
-			p.note("gRPC over HTTP/2", errNoHTTP2)
-		}
+	if c.target.protocol != ProtocolUnknown {
+		return p.version(ctx)
 	}
-	if p.http2 || !c.target.tls {
-		if p.try(ctx, ProtocolGRPC, c.h2) {
-			return &link{protocol: ProtocolGRPC, pool: c.h2}
-		}
-		if p.unreachable() {
-			return nil
-		}
+	if p.try(ctx, ProtocolGRPC, c.h2) {
+		return &link{protocol: ProtocolGRPC, pool: c.h2}
+	}
+	if p.unreachable() {
+		return nil
 	}
 	for _, protocol := range []Protocol{ProtocolConnect, ProtocolGRPCWeb} {
 		if p.try(ctx, protocol, p.pool()) {
@@ -73,6 +59,20 @@ func (p *prober) run(ctx context.Context) *link {
 		}
 	}
 	return nil
+}
+
+// version finds out whether a peer of a known protocol offers HTTP/2.
+func (p *prober) version(ctx context.Context) *link {
+	conn, err := p.client.h2.h2.acquire(ctx)
+	switch {
+	case err == nil:
+		p.client.h2.h2.release(conn)
+		p.http2 = true
+	case !errors.Is(err, errNoHTTP2):
+		p.note("HTTP/2", err)
+		return nil
+	}
+	return &link{protocol: p.client.target.protocol, pool: p.pool()}
 }
 
 func (p *prober) pool() *pool {
@@ -173,7 +173,7 @@ func (p *prober) post(ctx context.Context, pool *pool, procedure string, header 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	p.answered = true
-	if pool.http2 {
+	if pool.http2() {
 		p.http2 = true
 	}
 	data, _ := io.ReadAll(resp.Body) // what is missing shows in the judgement
@@ -182,30 +182,21 @@ func (p *prober) post(ctx context.Context, pool *pool, procedure string, header 
 
 // sendFault says what an attempt without an answer means.
 func (p *prober) sendFault(err error, f *facts) error {
-	greeted := f.conn.Load().greeted()
 	switch {
-	case !f.connected.Load():
-		return fmt.Errorf("%w: %w", errNotConnected, err)
-	case greeted == greetTLS:
+	case spokeOtherwise(err):
 		p.answered = true
-		return errors.New("the server speaks TLS on this port (use https:// or grpcs://)")
-	case f.onHTTP2 && greeted == greetHTTP1:
+	case f.greeted() == greetTLS:
 		p.answered = true
-		return errors.New("the server answers in HTTP/1")
-	case greeted == greetOther:
+		return errWantsTLS
+	case !f.onHTTP2 && f.greeted() == greetOther:
 		p.answered = true
-		return fmt.Errorf("the server's answer is not HTTP: %w", err)
-	case f.onHTTP2 && greeted == greetSettings:
+		return errNotHTTP
+	case f.onHTTP2 && f.connected.Load():
 		p.http2 = true
+	case !f.connected.Load() && !errors.Is(err, errHungUp) && !errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", errNotConnected, err)
 	}
 	return err
-}
-
-func (p *pool) version() string {
-	if p.http2 {
-		return "HTTP/2"
-	}
-	return "HTTP/1.1"
 }
 
 // judge returns nil where the reply can only come from a server of the protocol.

@@ -226,8 +226,8 @@ func hostTarget(s targetScheme, u *url.URL) (Target, error) {
 	switch {
 	case host == "":
 		return Target{}, errors.New("no host")
-	case strings.ContainsAny(host, " \t/\\"):
-		return Target{}, fmt.Errorf("bad host %q", host)
+	case strings.ContainsAny(host, " \t/\\%"):
+		return Target{}, fmt.Errorf("bad host %q (an IPv6 zone is not supported)", host)
 	case port == "" && strings.HasSuffix(u.Host, ":"):
 		return Target{}, errors.New("empty port")
 	case port == "" && s.tls:

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// h2Dialer makes HTTP/2 connections.
+type h2Dialer struct {
+	transport *http.Transport
+	timeout   time.Duration // for all of it: dial, TLS, SETTINGS
+}
+
+// newH2Dialer has the transport dial with dial, whose connections are of type
+// *conn.
+func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration) *h2Dialer {
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		if made, ok := ctx.Value(madeKey{}).(**conn); ok && err == nil {
+			*made, _ = nc.(*conn)
+		}
+		return nc, err
+	}
+	return &h2Dialer{transport: transport, timeout: timeout}
+}
+
+// madeKey is the context key of where the connection is put that a dial makes.
+type madeKey struct{}
+
+// establish dials, opens HTTP/2 and waits for the peer to do the same. changed
+// is called when a stream ends, the limit rises or the connection closes.
+func (d *h2Dialer) establish(ctx context.Context, changed func()) (*h2Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	var c *conn
+	cc, err := d.transport.NewClientConn(context.WithValue(ctx, madeKey{}, &c), "http", "backend:0") // the dialer knows the address
+	if err != nil {
+		return nil, err
+	}
+	if err := settled(ctx, cc, c); err != nil {
+		_ = cc.Close()
+		_ = c.Close()
+		return nil, err
+	}
+	cc.SetStateHook(func(*http.ClientConn) { changed() })
+	return &h2Conn{http: cc, conn: c}, nil
+}
+
+// settled waits for the peer's SETTINGS.
+func settled(ctx context.Context, cc *http.ClientConn, c *conn) error {
+	select {
+	case <-c.told:
+	case <-ctx.Done():
+		return fmt.Errorf("no HTTP/2 settings from the server: %w", ctx.Err())
+	}
+	err := greetingError(c.greeted())
+	if errors.Is(err, errHungUp) {
+		if cause := c.readError(); cause != nil {
+			return fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+	if err == nil {
+		err = cc.Err()
+	}
+	return err
+}

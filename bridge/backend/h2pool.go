@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// h2Pool shares a few HTTP/2 connections among any number of calls. A connection
+// counts as made once the peer's SETTINGS are there: until then nothing is sent
+// on it, so whatever is wrong shows before a request is at stake, and the peer's
+// limit of streams is known. There is at most one dial at a time. A call that
+// finds neither a free stream nor room for a connection waits.
+//
+// The pool counts its calls itself. The reservations of http.ClientConn are lost
+// where a context ends at the wrong moment, and a lost one is never returned.
+type h2Pool struct {
+	dial *h2Dialer
+	most int
+
+	mu      sync.Mutex
+	conns   []*h2Conn
+	dialing *dialing
+	closed  bool
+	dials   sync.WaitGroup
+	base    context.Context // ends with close; what dials run under
+	stop    context.CancelFunc
+
+	queue turnQueue
+}
+
+// h2Conn is one connection. Its numbers belong to the pool's lock.
+type h2Conn struct {
+	http    *http.ClientConn
+	conn    *conn
+	active  int  // calls that hold a stream
+	limit   int  // the peer's limit of streams when last known
+	dropped bool // out of the pool; closed when its last call ends
+}
+
+// dialing is a dial under way.
+type dialing struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func newH2Pool(dial *h2Dialer, most int) *h2Pool {
+	p := &h2Pool{dial: dial, most: most}
+	p.base, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// acquire returns a connection with room for one more stream; release must
+// follow. It fails with the context's error, or with that of a dial where there
+// is no connection at all.
+func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
+	if c, _, err := p.take(false); c != nil || err != nil {
+		return c, err
+	}
+	turn := newTurn()
+	defer p.queue.leave(turn)
+	for mayDial := true; ; {
+		p.queue.join(turn) // before the look, so that nothing is missed after it
+		c, d, err := p.take(mayDial)
+		if c != nil || err != nil {
+			return c, err
+		}
+		var dialled <-chan struct{}
+		if d != nil {
+			dialled = d.done
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-turn:
+			mayDial = true
+		case <-dialled:
+			if d.err != nil && p.empty() {
+				return nil, d.err
+			}
+			mayDial = d.err == nil // else other connections work; wait for those
+		}
+	}
+}
+
+// take finds a connection with room. Where there is none, it returns the dial
+// under way, and begins one where it may and there is room for a connection.
+func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, errClosed
+	}
+	p.conns = slices.DeleteFunc(p.conns, (*h2Conn).drop)
+	for _, c := range p.conns {
+		if free := c.http.Available(); free > 0 {
+			c.limit = free + c.http.InFlight()
+			if c.active < c.limit {
+				c.active++
+				return c, nil, nil
+			}
+		}
+	}
+	if mayDial && p.dialing == nil && len(p.conns) < p.most {
+		d := &dialing{done: make(chan struct{})}
+		p.dialing = d
+		p.dials.Go(func() { p.connect(d) })
+	}
+	return nil, p.dialing, nil
+}
+
+// drop reports whether the connection takes no more requests, and marks it: it
+// is closed, or has no free stream although it is below its limit, which is how
+// a GOAWAY shows.
+func (c *h2Conn) drop() bool {
+	c.dropped = c.http.Err() != nil ||
+		c.active < c.limit && c.http.InFlight() < c.limit && c.http.Available() == 0
+	if c.dropped && c.active == 0 {
+		_ = c.http.Close()
+	}
+	return c.dropped
+}
+
+// release gives back what acquire gave.
+func (p *h2Pool) release(c *h2Conn) {
+	p.mu.Lock()
+	c.active--
+	last := c.dropped && c.active == 0
+	p.mu.Unlock()
+	if last {
+		_ = c.http.Close()
+	}
+	p.queue.wakeOne()
+}
+
+func (p *h2Pool) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) == 0
+}
+
+// connect makes a connection and puts it into the pool.
+func (p *h2Pool) connect(d *dialing) {
+	c, err := p.dial.establish(p.base, p.queue.wakeOne)
+	p.mu.Lock()
+	p.dialing = nil
+	switch {
+	case p.closed:
+		err = errClosed // the connection, if there is one, is closed from below
+	case err == nil:
+		p.conns = append(p.conns, c)
+	}
+	d.err = err
+	close(d.done)
+	p.mu.Unlock()
+	p.queue.wakeAll()
+}
+
+// close ends dials and refuses further calls. The connections themselves are
+// closed from below.
+func (p *h2Pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.dials.Wait()
+	p.queue.wakeAll()
+}
+
+// turnQueue holds those who wait for a free stream, in order. Its lock is never
+// held together with another: connections wake from within calls made under the
+// pool's.
+type turnQueue struct {
+	mu    sync.Mutex
+	turns []chan struct{}
+}
+
+func newTurn() chan struct{} { return make(chan struct{}, 1) }
+
+// join puts turn at the end, unless it is in the queue.
+func (q *turnQueue) join(turn chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Contains(q.turns, turn) {
+		q.turns = append(q.turns, turn)
+	}
+}
+
+// leave takes turn out. A waiter that was woken on its way out passes that on.
+func (q *turnQueue) leave(turn chan struct{}) {
+	q.mu.Lock()
+	if i := slices.Index(q.turns, turn); i >= 0 {
+		q.turns = slices.Delete(q.turns, i, i+1)
+	}
+	q.mu.Unlock()
+	select {
+	case <-turn:
+		q.wakeOne()
+	default:
+	}
+}
+
+// wakeOne lets the first waiter look again.
+func (q *turnQueue) wakeOne() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.turns) > 0 {
+		q.wake(q.turns[0])
+		q.turns = slices.Delete(q.turns, 0, 1)
+	}
+}
+
+func (q *turnQueue) wakeAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, turn := range q.turns {
+		q.wake(turn)
+	}
+	q.turns = nil
+}
+
+func (*turnQueue) wake(turn chan struct{}) {
+	select {
+	case turn <- struct{}{}:
+	default: // woken already
+	}
+}
+
+// netDial is the signature of http.Transport.DialContext.
+type netDial func(ctx context.Context, network, addr string) (net.Conn, error)
