@@ -131,7 +131,7 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes = c.answer.Body
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
-		c.resp.Result.Bytes, err = c.tool.Out.ToJSON(nil, c.answer.Body)
+		c.resp.Result.Bytes, err = c.resultJSON()
 	}
 	if err == nil {
 		return nil
@@ -142,6 +142,20 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(broken.Violations)...))
 	}
 	return errmap.Wrap(errmap.SerializationError, err)
+}
+
+// resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
+// in an object {"value": ...} where it is no object itself. Only a typed
+// pass-through gets it bare, because its caller knows the message.
+func (c *toolCall) resultJSON() ([]byte, error) {
+	if !c.tool.OutputNotObject || c.req.Procedure != "" {
+		return c.tool.Out.ToJSON(nil, c.answer.Body)
+	}
+	dst, err := c.tool.Out.ToJSON([]byte(`{"value":`), c.answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, '}'), nil
 }
 
 // violations carries a schema's findings over into the canonical vocabulary.

@@ -58,19 +58,12 @@ func writeInitialize(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
 	return append(dst, '}'), nil
 }
 
-// writeLegacyResult renders a tool result. Legacy revisions admit objects only
-// as structured content, so anything else is wrapped as its schema says.
+// writeLegacyResult renders a tool result.
 func writeLegacyResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	result := call.resp.Result.Bytes
 	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
 	dst = append(dst, `,"structuredContent":`...)
-	if call.resp.Tool.OutputNotObject {
-		dst = append(dst, `{"`+wrapMember+`":`...)
-		dst = append(dst, result...)
-		dst = append(dst, '}')
-	} else {
-		dst = append(dst, result...)
-	}
+	dst = append(dst, result...)
 	return append(dst, `,"isError":false}`...), nil
 }
 

@@ -12,10 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// wrapMember holds a result that is not an object, in dialects that admit
-// objects only.
-const wrapMember = "value"
-
 // listTTL is how long a client may keep a listing, in milliseconds: the
 // contract's default for discovery results (300 s).
 const listTTL = 300_000
@@ -50,7 +46,7 @@ func writeCanonicalList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 
 func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	return cached(&b.lists.modern, call.resp.Catalog, func(cat *catalog.Catalog) []byte {
-		dst := appendTools([]byte(`{"tools":`), cat, appendModernTool)
+		dst := appendTools([]byte(`{"tools":`), cat, appendMCPTool)
 		dst = append(dst, `,"ttlMs":`...)
 		dst = strconv.AppendInt(dst, listTTL, 10)
 		// Every caller sees the same tools, so the listing may be shared.
@@ -61,7 +57,7 @@ func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 
 func writeLegacyList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	return cached(&b.lists.legacy, call.resp.Catalog, func(cat *catalog.Catalog) []byte {
-		return append(appendTools([]byte(`{"tools":`), cat, appendLegacyTool), '}')
+		return append(appendTools([]byte(`{"tools":`), cat, appendMCPTool), '}')
 	}), nil
 }
 
@@ -80,12 +76,9 @@ func appendTools(dst []byte, cat *catalog.Catalog, one func([]byte, *catalog.Too
 	return append(dst, ']')
 }
 
-func appendModernTool(dst []byte, t *catalog.Tool) []byte { return appendMCPTool(dst, t, false) }
-func appendLegacyTool(dst []byte, t *catalog.Tool) []byte { return appendMCPTool(dst, t, true) }
-
 // appendMCPTool appends a tool as MCP shows it. What MCP has no member for
 // (canonical name, version, fingerprint, metadata) is in _meta.
-func appendMCPTool(dst []byte, t *catalog.Tool, objectsOnly bool) []byte {
+func appendMCPTool(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsonrpc.AppendString(dst, t.MCPName)
 	dst = appendToolText(dst, t)
@@ -93,13 +86,7 @@ func appendMCPTool(dst []byte, t *catalog.Tool, objectsOnly bool) []byte {
 	dst = append(dst, t.Input.Advertised...)
 	if !isStreaming(t) {
 		dst = append(dst, `,"outputSchema":`...)
-		if t.OutputNotObject && objectsOnly {
-			dst = append(dst, `{"type":"object","properties":{"`+wrapMember+`":`...)
-			dst = append(dst, t.Output.Advertised...)
-			dst = append(dst, `},"required":["`+wrapMember+`"]}`...)
-		} else {
-			dst = append(dst, t.Output.Advertised...)
-		}
+		dst = append(dst, t.Output.Advertised...)
 	}
 	dst = appendAnnotations(dst, t)
 	dst = append(dst, `,"_meta":{"dev.outrigger/tool":{"name":`...)
