@@ -138,7 +138,7 @@ func sizeText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
 		return fmt.Sprintf("%dMiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
+	case n >= 10<<10 && n%(1<<10) == 0:
 		return fmt.Sprintf("%dKiB", n>>10)
 	default:
 		return strconv.FormatInt(n, 10)

@@ -14,11 +14,7 @@ func isNull(n *yaml.Node) bool {
 // isMessage reports whether a field has fields of its own, from the reader's
 // point of view.
 func isMessage(fd protoreflect.FieldDescriptor) bool {
-	if fd.Kind() != protoreflect.MessageKind {
-		return false
-	}
-	name := fd.Message().FullName()
-	return name != durationName && name != structName
+	return fd.Kind() == protoreflect.MessageKind && !isDuration(fd) && !isTimestamp(fd) && !isStruct(fd)
 }
 
 // tagFits reports whether YAML took the scalar for the type that the field has.
@@ -33,7 +29,7 @@ func tagFits(n *yaml.Node, fd protoreflect.FieldDescriptor) bool {
 		// A fraction is refused by its text, like a duration without a unit.
 		return tag == "!!int" || tag == "!!float" || (isSize(fd) && tag == "!!str")
 	case protoreflect.MessageKind:
-		return tag == "!!str" || tag == "!!int" || tag == "!!float"
+		return tag == "!!str" || tag == "!!timestamp" || tag == "!!int" || tag == "!!float"
 	default:
 		return tag == "!!str" || tag == "!!timestamp"
 	}
@@ -46,6 +42,8 @@ func typeName(fd protoreflect.FieldDescriptor) string {
 		return "a mapping"
 	case isDuration(fd):
 		return "a duration"
+	case isTimestamp(fd):
+		return "a time"
 	case isSize(fd):
 		return "a size"
 	}

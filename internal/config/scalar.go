@@ -11,11 +11,13 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
-	durationName = protoreflect.FullName("google.protobuf.Duration")
-	structName   = protoreflect.FullName("google.protobuf.Struct")
+	durationName  = protoreflect.FullName("google.protobuf.Duration")
+	timestampName = protoreflect.FullName("google.protobuf.Timestamp")
+	structName    = protoreflect.FullName("google.protobuf.Struct")
 )
 
 // scalarError says in words what a value should look like.
@@ -30,8 +32,15 @@ func isSize(fd protoreflect.FieldDescriptor) bool {
 		(fd.Kind() == protoreflect.Int32Kind || fd.Kind() == protoreflect.Int64Kind)
 }
 
-func isDuration(fd protoreflect.FieldDescriptor) bool {
-	return fd.Kind() == protoreflect.MessageKind && fd.Message().FullName() == durationName
+func isDuration(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, durationName) }
+
+func isTimestamp(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, timestampName) }
+
+// isStruct reports whether a field holds free-form YAML.
+func isStruct(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, structName) }
+
+func isNamed(fd protoreflect.FieldDescriptor, name protoreflect.FullName) bool {
+	return fd.Kind() == protoreflect.MessageKind && fd.Message().FullName() == name
 }
 
 // scalarFromText reads one value of a field (one item, if it is a list). All
@@ -53,10 +62,12 @@ func scalarFromText(fd protoreflect.FieldDescriptor, text string) (protoreflect.
 		return doubleFromText(text)
 	case protoreflect.EnumKind:
 		return enumFromText(fd.Enum(), text)
-	case protoreflect.MessageKind:
-		if isDuration(fd) {
-			return durationFromText(text)
-		}
+	}
+	switch {
+	case isDuration(fd):
+		return durationFromText(text)
+	case isTimestamp(fd):
+		return timestampFromText(text)
 	}
 	return protoreflect.Value{}, scalarError("cannot be written as one value")
 }
@@ -142,6 +153,14 @@ func durationFromText(text string) (protoreflect.Value, error) {
 		return protoreflect.Value{}, scalarError(`must be a duration with its unit, such as "30s" or "1m30s", is ` + quote(text))
 	}
 	return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), nil
+}
+
+func timestampFromText(text string) (protoreflect.Value, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return protoreflect.Value{}, scalarError(`must be a time such as "2026-07-28T00:00:00Z", is ` + quote(text))
+	}
+	return protoreflect.ValueOfMessage(timestamppb.New(at).ProtoReflect()), nil
 }
 
 // quote shows a value in a message: on one line, and not too much of it.

@@ -172,7 +172,7 @@ func (w *walker) mapping(n *yaml.Node, m protoreflect.Message, fd protoreflect.F
 
 // value reads what is not made of further fields.
 func (w *walker) value(n *yaml.Node, fd protoreflect.FieldDescriptor, path string, depth int) (protoreflect.Value, bool) {
-	if fd.Kind() == protoreflect.MessageKind && fd.Message().FullName() == structName {
+	if isStruct(fd) {
 		if !w.isNode(n, yaml.MappingNode, path, depth) {
 			return protoreflect.Value{}, false
 		}

@@ -37,6 +37,8 @@ func TestYAMLValues(t *testing.T) {
 		{"number with a fraction", "limits: {caller_rate: {per_second: 0.5, burst: 3}}", `limits {caller_rate {per_second: 0.5 burst: 3}}`},
 		{"whole number where a fraction may be", "limits: {caller_rate: {per_second: 5}}", `limits {caller_rate {per_second: 5}}`},
 		{"a date is text", "server: {version: 2026-01-02}", `server {version: "2026-01-02"}`},
+		{"time", "tools: [{method: a.B/C, resource: {uri_template: 'a:b', annotations: {last_modified: 2026-07-28T00:00:00Z}}}]",
+			`tools {method: "a.B/C" resource {uri_template: "a:b" annotations {last_modified {seconds: 1785196800}}}}`},
 		{"text block", "server:\n  instructions: |\n    one\n    two\n", `server {instructions: "one\ntwo\n"}`},
 		{"list as a block", "catalog:\n  include:\n    - a.B\n    - c.*\n", `catalog {include: "a.B" include: "c.*"}`},
 		{"overlay", `
@@ -112,6 +114,8 @@ func TestYAMLFaults(t *testing.T) {
 		{"not a number", "limits: {caller_rate: {per_second: .nan}}\n", `sidecar.yaml:1:36: limits.caller_rate.per_second: must be a number, is ".nan"`},
 		{"duration without a unit", "timeout: 30\n", `sidecar.yaml:1:10: timeout: must be a duration with its unit, such as "30s" or "1m30s", is "30"`},
 		{"zero without a unit", "limits: {catalog_wait: 0}\n", `sidecar.yaml:1:24: limits.catalog_wait: must be a duration with its unit, such as "30s" or "1m30s", is "0"`},
+		{"a date for a time", "tools: [{method: a.B/C, resource: {uri_template: 'a:b', annotations: {last_modified: 2026-07-28}}}]",
+			`tools[0].resource.annotations.last_modified: must be a time such as "2026-07-28T00:00:00Z", is "2026-07-28"`},
 		{"negative duration", "timeout: -1s\n", "sidecar.yaml:1:10: timeout: must be above 0s and at most 86400s, is -1s"},
 		{"null in a list", "catalog: {include: [~]}\n", "sidecar.yaml:1:21: catalog.include[0]: must be a string, is null"},
 		{"tag of its own", "trust: !secret x\n", `sidecar.yaml:1:8: trust: must be a string, is of the type "!secret"`},
