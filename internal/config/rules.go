@@ -15,7 +15,13 @@ import (
 // checkRules evaluates the rules of the message, and maps what they say to
 // where the values came from. The error is one of the rules themselves.
 func (d *draft) checkRules() error {
-	err := protovalidate.Validate(d.config)
+	// A validator of its own, because the package's shared one would keep the
+	// compiled rules of a message that is looked at once.
+	validator, err := protovalidate.New()
+	if err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	err = validator.Validate(d.config)
 	if err == nil {
 		return nil
 	}
