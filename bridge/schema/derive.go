@@ -286,11 +286,11 @@ func isAlwaysWritten(fd protoreflect.FieldDescriptor) bool {
 }
 
 func requiredUnderOneName(names []string) *object {
-	var any []any
+	var branches []any
 	for _, n := range names {
-		any = append(any, newObject("required", []string{n}))
+		branches = append(branches, newObject("required", []string{n}))
 	}
-	return newObject("anyOf", any)
+	return newObject("anyOf", branches)
 }
 
 // refuseSecondNames refuses a field that is given under two of its names.

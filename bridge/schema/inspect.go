@@ -419,11 +419,15 @@ func (in *inspector) number() bool {
 }
 
 func (in *inspector) digits() bool {
-	start := in.pos
-	for in.pos < len(in.doc) && '0' <= in.doc[in.pos] && in.doc[in.pos] <= '9' {
-		in.pos++
+	n := 0
+	for _, c := range in.doc[in.pos:] {
+		if c < '0' || c > '9' {
+			break
+		}
+		n++
 	}
-	return in.pos > start
+	in.pos += n
+	return n > 0
 }
 
 // magnitude checks a number without computing with it first. Numbers up to 300 bytes without an exponent always fit.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 )
 
 // BenchmarkMessage is the cost of one document in each direction, small and large.
@@ -42,4 +44,25 @@ func BenchmarkMessage(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCompile is what a message with rules costs when a catalog is built: alone, and with a shared Transcoder.
+func BenchmarkCompile(b *testing.B) {
+	files := shapes(b)
+	md := shape(b, files, "shapes.v1.Choices")
+	b.Run("alone", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := transcode.Compile(md, transcode.Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("shared", func(b *testing.B) {
+		t := transcode.New(transcode.Options{})
+		for b.Loop() {
+			if _, err := t.Compile(md); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -54,7 +54,7 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 		return nil, fmt.Errorf("%w: %s is not in the descriptor set", ErrNoDescriptor, md.FullName())
 	}
 	m := &Message{
-		md: md, opts: t.opts, resolver: t.opts.resolver(md), traits: traitsOf(md), wrapped: schema.IsWrapped(md, schema.Input),
+		md: md, opts: t.opts, resolver: t.opts.resolver(md), traits: traitsOf(md, t.opts.extensions()), wrapped: schema.IsWrapped(md, schema.Input),
 	}
 	m.full = m.validator(schema.Options{})
 	m.structure = m.validator(schema.Options{WithoutRules: true})
@@ -96,7 +96,7 @@ type traits struct {
 }
 
 // traitsOf walks the messages below a root, once each.
-func traitsOf(root protoreflect.MessageDescriptor) traits {
+func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions) traits {
 	t := traits{hidden: map[protoreflect.FullName]schema.Behavior{}}
 	seen := map[protoreflect.FullName]bool{root.FullName(): true}
 	queue := []protoreflect.MessageDescriptor{root}
@@ -107,8 +107,7 @@ func traitsOf(root protoreflect.MessageDescriptor) traits {
 		for i := range md.Oneofs().Len() {
 			t.hasRules = t.hasRules || schema.HasRules(md.Oneofs().Get(i))
 		}
-		for i := range md.Fields().Len() {
-			fd := md.Fields().Get(i)
+		for _, fd := range fieldsOf(md, extensions) {
 			b := schema.BehaviorOf(fd)
 			t.hasRules = t.hasRules || schema.HasRules(fd)
 			t.needsSchema = t.needsSchema || b.Required || b.OutputOnly
@@ -129,4 +128,19 @@ func traitsOf(root protoreflect.MessageDescriptor) traits {
 		}
 	}
 	return t
+}
+
+// fieldsOf lists the declared fields of a message and its known extensions.
+func fieldsOf(md protoreflect.MessageDescriptor, extensions schema.Extensions) []protoreflect.FieldDescriptor {
+	var out []protoreflect.FieldDescriptor
+	for i := range md.Fields().Len() {
+		out = append(out, md.Fields().Get(i))
+	}
+	if extensions != nil && md.ExtensionRanges().Len() > 0 {
+		extensions.RangeExtensionsByMessage(md.FullName(), func(t protoreflect.ExtensionType) bool {
+			out = append(out, t.TypeDescriptor())
+			return true
+		})
+	}
+	return out
 }

@@ -111,6 +111,9 @@ func (m *Message) place(doc []byte, cause error) string {
 		_, size := utf8.DecodeRune(inner[offset:])
 		offset += size
 	}
+	if len(inner) != len(doc) {
+		return "/value" + schema.PointerAt(inner, offset)
+	}
 	return schema.PointerAt(inner, offset)
 }
 

@@ -77,6 +77,8 @@ func TestToWireRefuses(t *testing.T) {
 		{"trailing data", "Leaf", `{} {}`, []string{" syntax"}, false},
 		{"output-only field", "Account", `{"id":"x","displayName":"x","password":"12345678","state":1}`, []string{"/id additionalProperties"}, false},
 		{"required by behavior", "Account", `{"displayName":null,"password":"12345678"}`, []string{"/displayName type", "/state required"}, false},
+		{"in a wrapped root", "Timestamp", `{"value":"yesterday"}`, []string{"/value format"}, false},
+		{"a wrapped root with more", "Timestamp", `{"value":"2024-01-01T00:00:00Z","a":1}`, []string{"/a additionalProperties"}, false},
 		{"rules", "Inner", `{"code":"x","deeper":{"code":"abc"}}`, []string{"/code string.len", "/deeper/code string.len"}, true},
 		{"rules in lists and maps", "Choices", `{"level":1,"agreed":true,"tags":["ab","c"],"inner":{"code":"ab"},"inners":[{"code":"ab"},{"code":""}],"innerMap":{"a/b":{"code":""}},"mail":""}`,
 			[]string{"/innerMap/a~1b/code string.len", "/inners/1/code string.len", "/tags/1 string.min_len"}, true},
@@ -87,7 +89,11 @@ func TestToWireRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			m, err := transcode.Compile(shape(t, files, protoreflect.FullName("shapes.v1."+tt.message)), transcode.Options{Resolver: newListed(files)})
+			name := protoreflect.FullName("shapes.v1." + tt.message)
+			if tt.message == "Timestamp" {
+				name = "google.protobuf.Timestamp"
+			}
+			m, err := transcode.Compile(shape(t, files, name), transcode.Options{Resolver: newListed(files)})
 			if err != nil {
 				t.Fatal(err)
 			}
