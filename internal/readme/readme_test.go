@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package readme
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// block is one fenced block of the page.
+type block struct {
+	kind, text string
+}
+
+// TestCommands runs every sh block of the README in its order, from the
+// repository's root. The one that serves runs in the background until the end.
+// A json block right behind a command is what the command must print.
+//
+// Blocks that need Node are left to `make inspector`.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the sidecar")
+	}
+	blocks := readBlocks(t)
+	ran := 0
+	for i, b := range blocks {
+		if b.kind != "sh" || strings.HasPrefix(b.text, "npx ") {
+			continue
+		}
+		ran++
+		if strings.Contains(b.text, " serve ") {
+			serve(t, b.text)
+			continue
+		}
+		got := run(t, b.text)
+		if i+1 < len(blocks) && blocks[i+1].kind == "json" {
+			compare(t, b.text, blocks[i+1].text, got)
+		}
+	}
+	if ran < 4 {
+		t.Errorf("ran %d commands, the page has more: is a fence misspelt?", ran)
+	}
+}
+
+func readBlocks(t *testing.T) []block {
+	t.Helper()
+	file, err := os.Open(filepath.Join(root(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var out []block
+	var current *block
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Text()
+		fence, isFence := strings.CutPrefix(line, "```")
+		switch {
+		case isFence && current == nil:
+			current = &block{kind: fence}
+		case isFence:
+			current.text = strings.TrimSpace(current.text)
+			out = append(out, *current)
+			current = nil
+		case current != nil:
+			current.text += line + "\n"
+		}
+	}
+	return out
+}
+
+func root() string { return filepath.Join("..", "..") }
+
+// serve starts a command that goes on, and waits until it takes calls.
+func serve(t *testing.T, command string) {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), "bash", "-c", command)
+	cmd.Dir = root()
+	// `go run` does not pass signals on, so the group is ended as one.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	ready := make(chan string, 1)
+	go func() {
+		var seen strings.Builder
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			seen.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), `"ready"`) {
+				ready <- ""
+				_, _ = io.Copy(io.Discard, stderr)
+				return
+			}
+		}
+		ready <- seen.String()
+	}()
+	select {
+	case failed := <-ready:
+		if failed != "" {
+			t.Fatalf("%s ended:\n%s", command, failed)
+		}
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("%s was not ready in time", command)
+	}
+	conn, err := net.DialTimeout("tcp", "127.0.0.1:8080", time.Second)
+	if err != nil {
+		t.Fatalf("nothing listens where the README says: %v", err)
+	}
+	_ = conn.Close()
+}
+
+func run(t *testing.T, command string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", command)
+	cmd.Dir = root()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, stderr.String())
+	}
+	return out
+}
+
+// compare compares two JSON texts as values, with their numbers as written.
+func compare(t *testing.T, command, want string, got []byte) {
+	t.Helper()
+	if diff := cmp.Diff(value(t, []byte(want)), value(t, got)); diff != "" {
+		t.Errorf("%s\nprints something else than the README says (-README +printed):\n%s", command, diff)
+	}
+}
+
+func value(t *testing.T, text []byte) any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return v
+}
