@@ -37,14 +37,12 @@ func newDraft(defaults *configv1.Config) *draft {
 	return &draft{config: defaults, origins: make(map[string]origin), faulty: make(map[string]bool), misspelt: make(map[string]bool)}
 }
 
-// note remembers where a value came from, and forgets what a weaker source said
-// about it and its parts.
-func (d *draft) note(path string, at origin) {
-	if _, known := d.origins[path]; known {
-		for p := range d.origins {
-			if isWithin(p, path) {
-				delete(d.origins, p)
-			}
+// replace remembers that a stronger source set a value, and forgets what the
+// file said about it and its parts.
+func (d *draft) replace(path string, at origin) {
+	for p := range d.origins {
+		if isWithin(p, path) {
+			delete(d.origins, p)
 		}
 	}
 	d.origins[path] = at

@@ -104,7 +104,7 @@ func (d *draft) setText(path string, texts []string, at origin) {
 	// What a weaker source got wrong is reported already, and no reason to keep
 	// silent about this value.
 	delete(d.faulty, path)
-	d.note(path, at)
+	d.replace(path, at)
 
 	m := d.config.ProtoReflect()
 	name := path

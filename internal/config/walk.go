@@ -3,8 +3,7 @@
 package config
 
 import (
-	"maps"
-	"slices"
+	"iter"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -90,13 +89,10 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 }
 
 func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
-	known := make(map[string]bool)
-	for i := range fields.Len() {
-		known[string(fields.Get(i).Name())] = true
+	at, meant := join(path, key.Value), ""
+	if len(w.faults) < maxFaults { // nobody reads further advice, and it takes time
+		meant = nearest(key.Value, fieldNames(fields))
 	}
-	names := slices.Sorted(maps.Keys(known))
-	meant := nearest(key.Value, slices.Values(names))
-	at := join(path, key.Value)
 	if meant == "" {
 		w.fault(key, at, "unknown key")
 		return
@@ -105,11 +101,21 @@ func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, p
 	w.misspelt[join(path, meant)] = true
 }
 
+func fieldNames(fields protoreflect.FieldDescriptors) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range fields.Len() {
+			if !yield(string(fields.Get(i).Name())) {
+				return
+			}
+		}
+	}
+}
+
 func (w *walker) field(key, value *yaml.Node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, depth int) {
 	if isNull(value) {
 		return
 	}
-	w.note(path, w.origin(key))
+	w.origins[path] = w.origin(key)
 	switch {
 	case fd.IsMap():
 		w.mapping(value, m, fd, path, depth)
@@ -132,7 +138,7 @@ func (w *walker) list(n *yaml.Node, m protoreflect.Message, fd protoreflect.Fiel
 	list := m.Mutable(fd).List()
 	for i, item := range n.Content {
 		at := path + "[" + strconv.Itoa(i) + "]"
-		w.note(at, w.origin(item))
+		w.origins[at] = w.origin(item)
 		if isMessage(fd) {
 			// Also a faulty item takes its place, so that later checks count as the reader does.
 			w.message(item, list.AppendMutable().Message(), at, depth+1)
@@ -154,7 +160,7 @@ func (w *walker) mapping(n *yaml.Node, m protoreflect.Message, fd protoreflect.F
 	entries := m.Mutable(fd).Map()
 	for key, value := range w.pairs(n, path) {
 		at := path + "[" + strconv.Quote(key.Value) + "]"
-		w.note(at, w.origin(key))
+		w.origins[at] = w.origin(key)
 		name, err := scalarFromText(fd.MapKey(), key.Value)
 		if err != nil {
 			w.fault(key, at, "key %s", err)
@@ -194,7 +200,7 @@ func (w *walker) value(n *yaml.Node, fd protoreflect.FieldDescriptor, path strin
 		w.fault(n, path, "%s", err)
 		return protoreflect.Value{}, false
 	}
-	w.note(path, w.origin(n))
+	w.origins[path] = w.origin(n) // rather than of its key, which field noted
 	return v, true
 }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+func names(kind config.Kind) map[string]bool {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.RegisterFlags(flags, kind)
+	out := make(map[string]bool)
+	flags.VisitAll(func(f *pflag.Flag) { out[f.Name] = true })
+	return out
+}
+
+// TestEveryBindingHasItsField, and a name, a text and a variable of its own.
+func TestEveryBindingHasItsField(t *testing.T) {
+	t.Parallel()
+	md := (&configv1.Config{}).ProtoReflect().Descriptor()
+	seen := make(map[string]bool)
+	for _, b := range config.Bindings() {
+		if seen[b.Flag] || seen[b.Env] {
+			t.Errorf("--%s is there twice", b.Flag)
+		}
+		seen[b.Flag], seen[b.Env] = true, true
+		if b.Path == "" && b.Flag == "config" {
+			continue
+		}
+		fd, ok := config.FieldAt(md, b.Path)
+		if !ok || config.HasFields(fd) || fd.IsMap() {
+			t.Errorf("--%s: no single value at %q", b.Flag, b.Path)
+			continue
+		}
+		if isSwitch := config.TypeName(fd) == "true or false"; isSwitch != (b.Placeholder == "") {
+			t.Errorf("--%s: placeholder %q", b.Flag, b.Placeholder)
+		}
+		if b.Help == "" || strings.HasSuffix(b.Help, ".") {
+			t.Errorf("--%s: help %q", b.Flag, b.Help)
+		}
+	}
+}
+
+// TestStdioTakesEveryFlagOfServe, plus the dialect.
+func TestStdioTakesEveryFlagOfServe(t *testing.T) {
+	t.Parallel()
+	want := names(config.Serve)
+	want["dialect"] = true
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(names(config.Stdio)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name := range names(config.Once) {
+		if !want[name] {
+			t.Errorf("--%s is a flag of one-time commands only", name)
+		}
+	}
+}
+
+func TestFlagUsages(t *testing.T) {
+	t.Parallel()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.BoolP("json", "j", false, "print JSON")
+	flags.String("secret", "", "not for everyone")
+	if err := flags.MarkHidden("secret"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := config.FlagUsages(flags), "Flags:\n  -j, --json\n      print JSON\n\n"; got != want {
+		t.Errorf("without configuration: %q, want %q", got, want)
+	}
+	config.RegisterFlags(flags, config.Serve)
+	got := config.FlagUsages(flags)
+	for _, want := range []string{
+		"Flags:\n  -j, --json\n", "\nTool service:\n  --backend URL\n", "(default 127.0.0.1:8080)\n", "(default 10MiB)\n", "--record-payloads\n",
+		"(accepted; takes effect in a later", "OUTRIGGER_MAX_DEPTH",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for line := range strings.Lines(got) {
+		if len(line) > 101 {
+			t.Errorf("a line of %d: %s", len(line), line)
+		}
+	}
+	if strings.Contains(got, "secret") || strings.Contains(got, "(default false)") {
+		t.Error("shows what should be hidden")
+	}
+}
+
+func TestNearestFlag(t *testing.T) {
+	t.Parallel()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.RegisterFlags(flags, config.Serve)
+	for wrong, want := range map[string]string{"max-dept": "max-depth", "max_depth": "max-depth", "no-such-thing-at-all": ""} {
+		if got := config.NearestFlag(flags, wrong); got != want {
+			t.Errorf("%s: %q, want %q", wrong, got, want)
+		}
+	}
+}
+
+// BenchmarkLoad is what every start pays: the first load compiles the rules.
+func BenchmarkLoad(b *testing.B) {
+	var yaml strings.Builder
+	yaml.WriteString("demo: true\ntools:\n")
+	for i := range 1000 {
+		yaml.WriteString("  - method: shop.v1.Orders/M" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + strings.Repeat("y", i/50) + "\n    tool: {destructive: true, timeout: 5s}\n")
+	}
+	for name, text := range map[string]string{"empty": "", "1000 tools": yaml.String()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := load(b, config.Serve, text, nil, []string{"--demo"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
