@@ -40,13 +40,19 @@ const (
 	brokeWriting
 )
 
+// Read tells the peer's beginning when the reader comes back for more: by then
+// it has taken in what it read first, such as the SETTINGS.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.have == len(c.begin) {
+		c.tell.Do(func() { close(c.told) })
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && c.have < len(c.begin) {
 		c.have += copy(c.begin[c.have:], p[:n])
-		if g := greetingOf(c.begin[:c.have]); g != greetNothing {
-			c.greeting.Store(uint32(g))
-			c.tell.Do(func() { close(c.told) })
+		g := greetingOf(c.begin[:c.have])
+		c.greeting.Store(uint32(g))
+		if g != greetNothing && g != greetSettings {
+			c.tell.Do(func() { close(c.told) }) // there may be no next time
 		}
 	}
 	if err != nil {

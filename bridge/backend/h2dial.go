@@ -49,7 +49,7 @@ func (d *h2Dialer) establish(ctx context.Context, changed func()) (*h2Conn, erro
 		return nil, err
 	}
 	cc.SetStateHook(func(*http.ClientConn) { changed() })
-	return &h2Conn{http: cc, conn: c}, nil
+	return &h2Conn{http: cc, conn: c, limit: cc.Available()}, nil
 }
 
 // settled waits for the peer's SETTINGS.

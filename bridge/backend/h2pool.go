@@ -38,7 +38,7 @@ type h2Conn struct {
 	http    *http.ClientConn
 	conn    *conn
 	active  int  // calls that hold a stream
-	limit   int  // the peer's limit of streams when last known
+	limit   int  // the peer's limit of streams when the connection was made
 	dropped bool // out of the pool; closed when its last call ends
 }
 
@@ -97,12 +97,9 @@ func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
 	}
 	p.conns = slices.DeleteFunc(p.conns, (*h2Conn).drop)
 	for _, c := range p.conns {
-		if free := c.http.Available(); free > 0 {
-			c.limit = free + c.http.InFlight()
-			if c.active < c.limit {
-				c.active++
-				return c, nil, nil
-			}
+		if c.active < c.limit && c.http.Available() > 0 {
+			c.active++
+			return c, nil, nil
 		}
 	}
 	if mayDial && p.dialing == nil && len(p.conns) < p.most {
@@ -115,10 +112,12 @@ func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
 
 // drop reports whether the connection takes no more requests, and marks it: it
 // is closed, or has no free stream although it is below its limit, which is how
-// a GOAWAY shows.
+// a GOAWAY shows. The numbers are read one after the other, so a busy connection
+// may very rarely look like that; then it serves out its calls, and another one
+// takes its place.
 func (c *h2Conn) drop() bool {
 	c.dropped = c.http.Err() != nil ||
-		c.active < c.limit && c.http.InFlight() < c.limit && c.http.Available() == 0
+		c.active < c.limit && c.http.Available() == 0 && c.http.InFlight() < c.limit && c.http.Available() == 0
 	if c.dropped && c.active == 0 {
 		_ = c.http.Close()
 	}

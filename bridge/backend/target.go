@@ -240,7 +240,7 @@ func hostTarget(s targetScheme, u *url.URL) (Target, error) {
 	}
 	prefix := u.EscapedPath()
 	prefix = strings.TrimSuffix(prefix, "/")
-	if prefix != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
+	if strings.Contains(u.Path, "//") || prefix != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
 		return Target{}, errors.New("the path prefix has empty or dot segments")
 	}
 	return Target{protocol: s.protocol, tls: s.tls, host: net.JoinHostPort(host, port), prefix: prefix}, nil
