@@ -17,9 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Describe returns what is known of the machine, one line.
+// Describe returns what is known of the machine, one line. The load average tells whether others were at work on it.
 func Describe() string {
-	return fmt.Sprintf("%d cores, %s, %s of memory, Linux %s, %s", runtime.NumCPU(), cpuModel(), memory(), kernel(), runtime.Version())
+	return fmt.Sprintf("%d cores, %s, %s of memory, Linux %s, %s, load average %s before",
+		runtime.NumCPU(), cpuModel(), memory(), kernel(), runtime.Version(), loadAverage())
+}
+
+// loadAverage is the one of the last minute.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(text), " ")
+	return minute
 }
 
 // Commit returns the revision in root, with "and changes" where the Go code differs from it, and "unknown" without git.

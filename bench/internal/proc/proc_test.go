@@ -72,7 +72,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m.RSS < 100<<10 || m.RSS > 100<<20 || m.Peak < m.RSS {
+	if m.RSS < 100<<10 || m.RSS > 100<<20 || m.Peak < m.RSS || m.Anon > m.RSS {
 		t.Errorf("implausible for sleep: %+v", m)
 	}
 }

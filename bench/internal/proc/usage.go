@@ -37,9 +37,12 @@ func cpuTime(pid int) (time.Duration, error) {
 type Memory struct {
 	// RSS is what is resident now, Peak the most that ever was.
 	RSS, Peak int64
+	// Anon is the part of RSS that is the process's own: heap, stacks, written data. The rest are pages of files, here
+	// of the executable, which the page cache holds anyway.
+	Anon int64
 }
 
-// Memory reads VmRSS and VmHWM.
+// Memory reads VmRSS, VmHWM and RssAnon.
 func (p *Process) Memory() (Memory, error) {
 	path := fmt.Sprintf("/proc/%d/status", p.PID())
 	text, err := os.ReadFile(path)
@@ -55,6 +58,8 @@ func (p *Process) Memory() (Memory, error) {
 			into = &m.RSS
 		case "VmHWM":
 			into = &m.Peak
+		case "RssAnon":
+			into = &m.Anon
 		default:
 			continue
 		}
@@ -64,8 +69,8 @@ func (p *Process) Memory() (Memory, error) {
 		}
 		*into = kib << 10
 	}
-	if m.RSS == 0 || m.Peak == 0 {
-		return Memory{}, fmt.Errorf("memory: %s lacks VmRSS or VmHWM", path)
+	if m.RSS == 0 || m.Peak == 0 || m.Anon == 0 {
+		return Memory{}, fmt.Errorf("memory: %s lacks VmRSS, VmHWM or RssAnon", path)
 	}
 	return m, nil
 }

@@ -40,8 +40,10 @@ func (f *Footprint) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "| start to the first 200 of `/readyz`, `--demo`, median of %d | %s | %d ms | %s |\n",
 		len(f.Ready), times(f.Ready), MaxStartup.Milliseconds(), verdict("startup"))
 	fmt.Fprintf(b, "| start to the log line `ready`, the same starts | %s | | |\n", times(f.Logged))
-	fmt.Fprintf(b, "| idle memory (VmRSS) after %d calls and %v, `--demo` | %s | %s | %s |\n\n",
+	fmt.Fprintf(b, "| idle memory (VmRSS), `--demo`, after %d calls and %v | %s | %s | %s |\n",
 		f.Calls, f.Idle, megabytes(f.IdleRSS), megabytes(MaxIdleRSS), verdict("idle memory"))
+	fmt.Fprintf(b, "| its own part (RssAnon); the rest are pages of the executable | %s | | |\n", megabytes(f.IdleAnon))
+	fmt.Fprintf(b, "| VmRSS of the same process before its first call | %s | | |\n\n", megabytes(f.FreshRSS))
 }
 
 func (l *Load) markdown(b *strings.Builder) {

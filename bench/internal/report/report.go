@@ -29,10 +29,11 @@ type Footprint struct {
 	Binary int64
 	// Ready and Logged are the times to readiness of each start, by /readyz and by the log.
 	Ready, Logged []time.Duration
-	// IdleRSS is VmRSS after Calls calls and Idle without any.
-	IdleRSS int64
-	Calls   int
-	Idle    time.Duration
+	// IdleRSS is VmRSS after Calls calls and Idle without any, IdleAnon the part of it that is no page of a file.
+	// FreshRSS is VmRSS after Idle without any call yet.
+	IdleRSS, IdleAnon, FreshRSS int64
+	Calls                       int
+	Idle                        time.Duration
 }
 
 // Misses names the limits that were not kept.
