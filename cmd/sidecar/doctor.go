@@ -79,11 +79,17 @@ func (d *doctor) fail(fix, format string, args ...any) {
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration")
 	target := d.app.client.Target()
+	reached := true
 	if err := d.app.client.Probe(ctx); err != nil {
+		reached = false
 		d.fail("start the backend, or correct --backend; a service that answers no probe can be named with its protocol, as in grpc://host:port",
 			"backend %s: %v", target, err)
 	} else {
 		d.ok("backend %s answers over %s", target, d.app.client.Protocol())
+	}
+	if !reached && len(d.app.cfg.GetCatalog().GetDescriptors()) == 0 {
+		d.warn("the tools cannot be looked at before the backend answers, because its reflection is where they come from")
+		return
 	}
 	start := time.Now()
 	cat, err := d.app.load(ctx)
