@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -104,6 +105,20 @@ func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, 
 		return nil, e
 	}
 	return &Answer{Body: *resp.Msg, Header: incoming(resp.Header()), Trailer: incoming(resp.Trailer())}, nil
+}
+
+// Ping tells whether the backend can be reached and answers in its protocol. It
+// makes the standard health check and takes any answer to it, "unimplemented"
+// too; what the answer says about health it leaves aside. The error is an *Error.
+func (c *Client) Ping(ctx context.Context) error {
+	if _, err := c.find(ctx, reflectionProcedures()); err != nil {
+		return err
+	}
+	_, err := c.Call(ctx, healthProcedure, nil, nil)
+	if e := new(Error); errors.As(err, &e) && e.Kind == KindStatus {
+		return nil
+	}
+	return err
 }
 
 // on returns the RPC client for a link, which changes at most when a probe

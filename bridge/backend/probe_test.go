@@ -316,3 +316,29 @@ func TestProbeRefusesBadProcedures(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 }
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	healthy := servePeer(t, healthMux(), clearProtocols(true, true))
+	bare := servePeer(t, echoMux(), clearProtocols(true, true)) // answers 404
+	page := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<html>")
+	}), clearProtocols(true, true))
+	for _, scheme := range allSchemes() {
+		for _, p := range []*peer{healthy, bare} {
+			if err := newClient(t, p.as(scheme), Options{}).Ping(t.Context()); err != nil {
+				t.Errorf("%s: %v", scheme, err)
+			}
+		}
+		if e := failure(t, newClient(t, page.as(scheme), Options{}).Ping(t.Context())); e.Kind != KindGarbage {
+			t.Errorf("%s, web page: got %v", scheme, e)
+		}
+		down := newClient(t, scheme+"://"+closedAddress(t), Options{})
+		if e := failure(t, down.Ping(t.Context())); e.Kind != KindUnreachable {
+			t.Errorf("%s, nothing there: got %v", scheme, e)
+		}
+	}
+	if err := newClient(t, healthy.url, Options{}).Ping(t.Context()); err != nil {
+		t.Errorf("probed: %v", err)
+	}
+}

@@ -196,6 +196,17 @@ func TestTLSRefusals(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("client certificate missing, HTTP/1", func(t *testing.T) {
+		t.Parallel()
+		p := a.serve(t, healthMux(), "localhost", true, false, true)
+		for range 20 { // the alert and the failed write race
+			c := newClient(t, p.as("connect+https"), Options{TLS: TLSOptions{CAFile: a.caFile}})
+			_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+			if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
+				t.Errorf("got %v, sent %v", err, e.Sent)
+			}
+		}
+	})
 	t.Run("plain client, TLS server", func(t *testing.T) {
 		t.Parallel()
 		raw := rawPeer(t, text("\x15\x03\x01\x00\x02\x02\x46")) // alert: protocol version
