@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 )
 
 // Options are the callbacks into the process. The zero value is valid: a process
@@ -99,11 +100,9 @@ func (a *Admin) drain(w http.ResponseWriter, _ *http.Request) {
 // only lets some methods through.
 func only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for _, m := range methods {
-			if r.Method == m {
-				next(w, r)
-				return
-			}
+		if slices.Contains(methods, r.Method) {
+			next(w, r)
+			return
 		}
 		for _, m := range methods {
 			w.Header().Add("Allow", m)

@@ -129,7 +129,7 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s: Allow (-want +got):\n%s", tt.method, tt.target, diff)
 		}
 	}
-	if resp := do(t, h, http.MethodHead, "/livez"); resp.StatusCode != 200 {
+	if resp := do(t, h, http.MethodHead, "/livez"); resp.StatusCode != http.StatusOK {
 		t.Errorf("HEAD /livez: status %d", resp.StatusCode)
 	}
 }
@@ -164,7 +164,7 @@ func TestProfilesAreForOperatorsOnly(t *testing.T) {
 		"/debug/pprof/symbol":            "num_symbols",
 	} {
 		resp := do(t, a.Handler(), http.MethodGet, target)
-		if got := body(t, resp); resp.StatusCode != 200 || !strings.Contains(got, want) {
+		if got := body(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(got, want) {
 			t.Errorf("GET %s: %d, %.80q", target, resp.StatusCode, got)
 		}
 		if resp := do(t, a.HealthHandler(), http.MethodGet, target); resp.StatusCode != http.StatusNotFound {
@@ -177,11 +177,11 @@ func TestUnknownPagesNameTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	a := admin.New(admin.Options{})
 	resp := do(t, a.Handler(), http.MethodGet, "/healthz")
-	if got := body(t, resp); resp.StatusCode != 404 || !strings.Contains(got, "/readyz") || !strings.Contains(got, "/drain") {
+	if got := body(t, resp); resp.StatusCode != http.StatusNotFound || !strings.Contains(got, "/readyz") || !strings.Contains(got, "/drain") {
 		t.Errorf("%d, %q", resp.StatusCode, got)
 	}
 	resp = do(t, a.HealthHandler(), http.MethodGet, "/")
-	if got := body(t, resp); resp.StatusCode != 404 || strings.Contains(got, "/drain") {
+	if got := body(t, resp); resp.StatusCode != http.StatusNotFound || strings.Contains(got, "/drain") {
 		t.Errorf("%d, %q", resp.StatusCode, got)
 	}
 }

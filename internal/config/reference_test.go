@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 	const page = "../../docs/configuration.md"
 	got := reference(t)
 	if *update {
-		if err := os.WriteFile(page, []byte(got), 0o644); err != nil { //nolint:gosec // a page for everyone to read
+		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func readBounded(name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
