@@ -93,7 +93,8 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 		}
 	}
 	if md.Name() != "Any" {
-		d.describe(doc, otherRules(rules))
+		own, _ := doc.get("description").(string)
+		d.describe(doc, own, otherRules(rules))
 	}
 	return doc
 }

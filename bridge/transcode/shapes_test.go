@@ -126,7 +126,7 @@ func subjects(t testing.TB, keep func(name string) bool) []subject {
 		mds = append(mds, shape(t, files, protoreflect.FullName("google.protobuf."+name)))
 	}
 	// Messages that nobody wrote for a test: recursive, proto2 with closed enums, extended by the options above.
-	for _, name := range []protoreflect.FullName{"google.protobuf.DescriptorProto", "google.protobuf.FieldOptions", "buf.validate.FieldRules"} {
+	for _, name := range []protoreflect.FullName{"google.protobuf.DescriptorProto", "google.protobuf.FieldOptions"} {
 		mds = append(mds, shape(t, files, name))
 	}
 	slices.SortFunc(mds, func(a, b protoreflect.MessageDescriptor) int {
