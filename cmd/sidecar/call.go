@@ -60,7 +60,7 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 		}
 	}
 	if fault := jsonrpc.Check(raw, limits); fault != nil {
-		return nil, usageError("arguments: " + fault.Reason)
+		return nil, usageError("arguments" + fault.Path + ": " + fault.Reason)
 	}
 	raw = bytes.TrimSpace(raw)
 	if !jsonrpc.IsObject(raw) {
