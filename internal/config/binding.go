@@ -47,9 +47,9 @@ func bindings() []binding {
 		{flag: "backend-server-name", path: "backend.tls.server_name", kinds: everyKind, group: groupBackend, value: "NAME",
 			help: "the name that the backend's certificate must carry; without it the host of --backend"},
 		{flag: "metadata-in", path: "backend.metadata.inbound", kinds: everyKind, group: groupBackend, value: "NAMES",
-			help: "headers that pass from the caller to the backend; a trailing * stands for any ending. Example: x-tenant,x-b3-*"},
+			help: "headers that pass from the caller to the backend, instead of the default; a trailing * stands for any ending. Example: traceparent,x-tenant,x-b3-*"},
 		{flag: "metadata-out", path: "backend.metadata.outbound", kinds: everyKind, group: groupBackend, value: "NAMES",
-			help: "headers that pass from the backend's answer to the caller. Example: x-cost"},
+			help: "headers that pass from the backend's answer to the caller, instead of the default. Example: x-request-id,x-cost"},
 
 		{flag: "descriptors", path: "catalog.descriptors", kinds: everyKind, group: groupCatalog, value: "FILES",
 			help: "FileDescriptorSet files to make tools from, instead of asking the backend by reflection. Example: api.binpb, made by `buf build -o api.binpb`"},

@@ -32,7 +32,10 @@ func Defaults(kind Kind) *configv1.Config {
 			ProbeTimeout:    durationpb.New(10 * time.Second),
 			MaxSendBytes:    new(int64(4 << 20)),
 			MaxReceiveBytes: new(int64(4 << 20)),
-			Metadata:        &configv1.Metadata{},
+			Metadata: &configv1.Metadata{
+				Inbound:  []string{"traceparent", "tracestate", "baggage", "x-request-id"},
+				Outbound: []string{"x-request-id"},
+			},
 		},
 		Catalog: &configv1.Catalog{
 			Reflection:      new("auto"),

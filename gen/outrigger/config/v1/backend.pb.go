@@ -215,9 +215,10 @@ func (x *BackendTls) GetServerName() string {
 // Whatever is listed, credentials, cookies and the headers of the transport itself never pass, and traces always do.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the caller to the backend. Default: none. At most 256 names. Flag: `--metadata-in`.
+	// From the caller to the backend. Default: traceparent, tracestate, baggage, x-request-id. At most 256 names.
+	// Flag: `--metadata-in`.
 	Inbound []string `protobuf:"bytes,1,rep,name=inbound,proto3" json:"inbound,omitempty"`
-	// From the backend's answer to the caller. Default: none. At most 256 names. Flag: `--metadata-out`.
+	// From the backend's answer to the caller. Default: x-request-id. At most 256 names. Flag: `--metadata-out`.
 	Outbound      []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
