@@ -42,7 +42,8 @@ type Catalogs interface {
 
 // Caller calls one method of the backend with encoded bytes. Its error is
 // already canonical, because only the caller knows whether the backend said it
-// or never heard of the call.
+// or never heard of the call; it is made for this call, and the bridge adds to
+// it. The answer to a call that failed may be nil, and holds metadata at most.
 type Caller interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
 }

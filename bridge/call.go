@@ -105,6 +105,10 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 	defer cancel()
 	var err *errmap.Error
 	c.answer, err = b.caller.Call(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header))
+	if c.answer != nil {
+		c.resp.Header = b.opts.Metadata.outbound(c.answer.Header)
+		c.resp.Trailer = b.opts.Metadata.outbound(c.answer.Trailer)
+	}
 	return err
 }
 
@@ -122,8 +126,6 @@ func (b *Bridge) timeout(c *toolCall) time.Duration {
 
 // result checks the answer and brings it into the caller's encoding.
 func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
-	c.resp.Header = b.opts.Metadata.outbound(c.answer.Header)
-	c.resp.Trailer = b.opts.Metadata.outbound(c.answer.Trailer)
 	c.resp.Result.Encoding = c.req.Arguments.Encoding
 	var err error
 	switch c.req.Arguments.Encoding {
@@ -137,11 +139,21 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		return nil
 	}
 	c.resp.Result = Payload{}
+	return outputError(err)
+}
+
+// outputError tells what is no message at all from a message that breaks its
+// own schema; what is neither is a fault of ours.
+func outputError(err error) *errmap.Error {
 	var broken *transcode.InputError
-	if errors.As(err, &broken) && !broken.Structural {
-		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(broken.Violations)...))
+	if errors.As(err, &broken) {
+		return errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(violations(broken.Violations)...))
 	}
-	return errmap.Wrap(errmap.SerializationError, err)
+	var unreadable *transcode.OutputError
+	if errors.As(err, &unreadable) {
+		return errmap.Wrap(errmap.SerializationError, err)
+	}
+	return errmap.Wrap(errmap.InternalError, err)
 }
 
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,

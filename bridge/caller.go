@@ -30,9 +30,29 @@ func NewBackendCaller(client *backend.Client) *BackendCaller {
 func (c *BackendCaller) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error) {
 	answer, err := c.client.Call(ctx, m.Procedure, in, header)
 	if err != nil {
-		return nil, backendError(ctx, err)
+		return metadataOf(err), backendError(ctx, err)
 	}
 	return &Answer{Body: answer.Body, Header: answer.Header, Trailer: answer.Trailer}, nil
+}
+
+// metadataOf is the answer to a call that failed: what the backend sent beside
+// its status. Protocols mix headers and trailers there.
+func metadataOf(err error) *Answer {
+	var failed *backend.Error
+	if !errors.As(err, &failed) || len(failed.Metadata) == 0 {
+		return nil
+	}
+	return &Answer{Trailer: failed.Metadata}
+}
+
+// failedAnswer is what came with a failure: metadata, which RPC callers get to
+// see where the allow-list admits it. Nil where nothing came.
+func failedAnswer(err error) *Answer {
+	var failed *backend.Error
+	if !errors.As(err, &failed) || failed.Metadata == nil {
+		return nil
+	}
+	return &Answer{Trailer: failed.Metadata}
 }
 
 // deadlineSlack is how much earlier than ours the backend may notice the

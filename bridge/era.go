@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -14,8 +15,9 @@ type era struct {
 	// admit checks what every request of the era must carry, before its method
 	// is looked up.
 	admit func(in *Inbound) *errmap.Error
-	// matchHeaders checks headers against the params that were read.
-	matchHeaders func(in *Inbound, req *Request) *errmap.Error
+	// matchHeaders checks headers against the params, before anything is read
+	// from them.
+	matchHeaders func(in *Inbound, op Op) *errmap.Error
 	// unknownMethod is the error for a method that the era does not have.
 	unknownMethod func(name string) *errmap.Error
 	// fail writes an error.
@@ -62,18 +64,22 @@ func methodNotFound(name string) *errmap.Error {
 func admitAll(*Inbound) *errmap.Error { return nil }
 
 // ignoreHeaders is for eras in which no header repeats a parameter.
-func ignoreHeaders(*Inbound, *Request) *errmap.Error { return nil }
+func ignoreHeaders(*Inbound, Op) *errmap.Error { return nil }
 
 // about says what an error is the answer to.
 func (call *exchange) about() errmap.About {
-	var about errmap.About
+	msg := call.in.Message
+	about := errmap.About{RequestID: msg.ID.Raw()}
 	if call.resp != nil {
-		about = call.resp.About(call.in.Message.ID.Raw())
+		about = call.resp.About(msg.ID.Raw())
 	}
-	about.RequestID = call.in.Message.ID.Raw()
-	about.ToolCall = call.req.Op == OpCall
+	about.ToolCall = call.req.Op == OpCall || (msg.Kind == jsonrpc.KindRequest && msg.Method == methodToolsCall)
 	return about
 }
+
+// methodToolsCall is the method of a call in every dialect. A request that is
+// refused before its method was looked up is told as one by it.
+const methodToolsCall = "tools/call"
 
 // replyFrom carries over what an error says to HTTP.
 func replyFrom(shown errmap.Reply, body []byte) Reply {

@@ -17,7 +17,7 @@ func newCanonical() *era {
 		methods: map[string]method{
 			"tools/list":      {op: OpList, read: readNothing, write: writeCanonicalList},
 			"tools/get":       {op: OpGet, read: readCanonicalGet, write: writeCanonicalTool},
-			"tools/call":      {op: OpCall, read: readCanonicalCall, write: writeCanonicalResult},
+			methodToolsCall:   {op: OpCall, read: readCanonicalCall, write: writeCanonicalResult},
 			"server/describe": {op: OpServer, read: readNothing, write: writeDescription},
 			"ping":            {op: OpPing, read: readNothing, write: writeEmpty},
 		},

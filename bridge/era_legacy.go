@@ -13,10 +13,10 @@ import (
 func newLegacy() *era {
 	return &era{
 		methods: map[string]method{
-			"initialize": {op: OpServer, read: readInitialize, write: writeInitialize},
-			"ping":       {op: OpPing, read: readAnything, write: writeEmpty},
-			"tools/list": {op: OpList, read: readFirstPage, write: writeLegacyList},
-			"tools/call": {op: OpCall, read: readMCPCall, write: writeLegacyResult},
+			"initialize":    {op: OpServer, read: readInitialize, write: writeInitialize},
+			"ping":          {op: OpPing, read: readAnything, write: writeEmpty},
+			"tools/list":    {op: OpList, read: readFirstPage, write: writeLegacyList},
+			methodToolsCall: {op: OpCall, read: readMCPCall, write: writeLegacyResult},
 		},
 		admit:         admitLegacy,
 		matchHeaders:  ignoreHeaders,

@@ -31,7 +31,7 @@ func newModern() *era {
 		methods: map[string]method{
 			"server/discover": {op: OpList, read: readAnything, write: writeDiscover},
 			"tools/list":      {op: OpList, read: readFirstPage, write: writeModernList},
-			"tools/call":      {op: OpCall, read: readMCPCall, write: writeModernResult},
+			methodToolsCall:   {op: OpCall, read: readMCPCall, write: writeModernResult},
 		},
 		admit:         admitModern,
 		matchHeaders:  matchModernName,
@@ -123,9 +123,10 @@ func singleHeader(h http.Header, name string) (string, *errmap.Error) {
 }
 
 // matchModernName checks Mcp-Name against the name in the body. The header may
-// be encoded, so it is decoded before the comparison.
-func matchModernName(in *Inbound, req *Request) *errmap.Error {
-	if in.Header == nil || req.Op != OpCall {
+// be encoded, so it is decoded before the comparison. A name that is no string
+// is left to whoever reads the params.
+func matchModernName(in *Inbound, op Op) *errmap.Error {
+	if in.Header == nil || op != OpCall {
 		return nil
 	}
 	value, err := singleHeader(in.Header, headerName)
@@ -136,8 +137,9 @@ func matchModernName(in *Inbound, req *Request) *errmap.Error {
 	if !ok {
 		return headerMismatch("header %s is no valid =?base64?...?= value", headerName)
 	}
-	if name != req.Tool {
-		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(req.Tool))
+	raw, _ := jsonrpc.Lookup(in.Message.Params, "name")
+	if want, ok := jsonrpc.Text(raw); ok && name != want {
+		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(want))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -25,11 +26,10 @@ func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) 
 	if err == nil {
 		return cat, nil
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 	}
-	e := unavailable("the tool catalog has not been loaded yet; " + err.Error())
-	return nil, e
+	return nil, unavailable("the tool catalog has not been loaded yet; " + err.Error())
 }
 
 // lookup finds the tool that a request names. A hidden tool is the same as an
@@ -47,7 +47,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
-			Path: "/params/version", Keyword: "version", Message: "the version that exists is " + tool.Version,
+			Path: req.member("version"), Keyword: "version", Message: "the version that exists is " + tool.Version,
 		}))
 	}
 	return tool, nil
@@ -69,11 +69,7 @@ func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
 	if len(near) > 0 {
 		message = "the nearest names are " + strings.Join(near, ", ")
 	}
-	member := "name"
-	if req.Names == NamesCanonicalOnly {
-		member = "tool_name"
-	}
-	err.Violations = []errmap.Violation{{Path: "/params/" + member, Keyword: "tool", Message: message}}
+	err.Violations = []errmap.Violation{{Path: req.member(req.nameMember()), Keyword: "tool", Message: message}}
 	return err
 }
 

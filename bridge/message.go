@@ -38,6 +38,9 @@ type Reply struct {
 	RetryAfter int
 	// Challenge, where not empty, is the value of a WWW-Authenticate header.
 	Challenge string
+	// Header is the backend's metadata that the allow-list admits, for edges
+	// whose transport carries metadata beside the body. It may be nil.
+	Header http.Header
 }
 
 // HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
@@ -51,22 +54,42 @@ func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
 // BeginMessage does what has to happen in reading order: it checks the message,
 // registers a request, and carries out a cancellation. The function that it
 // returns does the rest and must be called exactly once, on any goroutine.
-func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() Reply {
+//
+// A panic in reading or writing is answered INTERNAL_ERROR, like one in the
+// pipeline: on a stream it must not end its neighbours.
+func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) (run func() Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
+		}
+	}()
 	msg := in.Message
 	switch {
+	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
+		return ready(b.strayResponse(in))
 	case msg.Fault != nil:
 		return ready(b.refuse(in, FaultError(msg.Fault)))
 	case msg.Kind == jsonrpc.KindRequest:
 		return b.request(ctx, in)
-	case msg.Kind == jsonrpc.KindNotification:
-		return ready(b.notification(in))
 	}
-	return ready(b.refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
-	}))))
+	return ready(b.notification(in))
 }
 
 func ready(r Reply) func() Reply { return func() Reply { return r } }
+
+// strayResponse refuses a response: nothing here waits for one. Its id is not
+// echoed, because it is an id of our own requests: the sender could take the
+// answer for that of a call which it has in flight under the same id.
+func (b *Bridge) strayResponse(in *Inbound) Reply {
+	anonymous := *in
+	anonymous.Message = &jsonrpc.Message{Kind: in.Message.Kind}
+	if in.Message.Fault != nil {
+		return b.refuse(&anonymous, FaultError(in.Message.Fault))
+	}
+	return b.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
+	})))
+}
 
 // request finds the method in the era's table and reads its params; what it
 // returns runs the request and writes the reply.
@@ -81,21 +104,46 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 	}
 	call := &exchange{in: in, req: &Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
-		Transport: in.Transport, Route: in.Route,
+		Transport: in.Transport, Route: in.Route, enveloped: true,
 	}}
-	if err := method.read(call); err != nil {
+	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(b.refuseCall(call, err))
 	}
-	if err := era.matchHeaders(in, call.req); err != nil {
+	if err := method.read(call); err != nil {
 		return ready(b.refuseCall(call, err))
 	}
 	call.req.Header = withTraceContext(in.Header, in.Message.Params)
 	flight := b.Begin(ctx, call.req)
-	return func() Reply { return b.answer(era, method, call, flight.Run()) }
+	return func() Reply {
+		resp := flight.Run()
+		reply := b.answer(era, method, call, resp)
+		reply.Header = mergedHeader(resp.Header, resp.Trailer)
+		return reply
+	}
+}
+
+// mergedHeader is the backend's metadata for a transport that has no trailers.
+func mergedHeader(header, trailer http.Header) http.Header {
+	switch {
+	case len(trailer) == 0:
+		return header
+	case len(header) == 0:
+		return trailer
+	}
+	out := header.Clone()
+	for name, values := range trailer {
+		out[name] = append(out[name], values...)
+	}
+	return out
 }
 
 // answer writes a response in the era's words.
-func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) Reply {
+func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) (reply Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply = era.fail(b, call, b.Panicked(p, zap.String("request_id", call.req.ID.String())))
+		}
+	}()
 	if resp.Silent {
 		return Reply{Status: statusClientClosed}
 	}
@@ -157,7 +205,9 @@ func (b *Bridge) cancelled(in *Inbound) {
 	if err != nil {
 		return
 	}
-	b.flights.Cancel(in.Origin, id, "cancelled by the caller")
+	raw, _ = jsonrpc.Lookup(in.Message.Params, "reason")
+	reason, _ := jsonrpc.Text(raw)
+	b.flights.Cancel(in.Origin, id, reason)
 }
 
 // FaultError is the canonical form of what the parser found.
@@ -170,47 +220,4 @@ func FaultError(f *jsonrpc.Fault) *errmap.Error {
 		code = errmap.PayloadTooLarge
 	}
 	return errmap.New(code, errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
-}
-
-// withTraceContext adds the W3C trace context that a message's _meta carries
-// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
-// then looks at. The message's own word goes before the connection's.
-func withTraceContext(h http.Header, params []byte) http.Header {
-	meta, ok := jsonrpc.Lookup(params, "_meta")
-	if !ok {
-		return h
-	}
-	var out http.Header
-	for _, key := range [...]string{"traceparent", "tracestate", "baggage"} {
-		raw, ok := jsonrpc.Lookup(meta, key)
-		if !ok {
-			continue
-		}
-		value, ok := jsonrpc.Text(raw)
-		if !ok || !isFieldValue(value) {
-			continue
-		}
-		if out == nil {
-			out = h.Clone()
-			if out == nil {
-				out = make(http.Header, 1)
-			}
-		}
-		out.Set(key, value)
-	}
-	if out == nil {
-		return h
-	}
-	return out
-}
-
-// isFieldValue keeps header injection out: visible ASCII, space and tab only
-// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E).
-func isFieldValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
-			return false
-		}
-	}
-	return s != ""
 }

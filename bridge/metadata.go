@@ -5,12 +5,13 @@ package bridge
 import (
 	"fmt"
 	"net/http"
-	"path"
+	"slices"
 	"strings"
 )
 
 // MetadataRules are the allow-lists for headers that cross the sidecar. Names
 // are compared in lower case; a "*" in a pattern matches any run of characters.
+// What looks like a credential crosses only where a pattern names it in full.
 // Make them with [NewMetadataRules]; the zero value lets nothing through.
 type MetadataRules struct {
 	in, out []string
@@ -45,7 +46,7 @@ func metadataPatterns(patterns []string) ([]string, error) {
 	out := make([]string, 0, len(patterns))
 	for _, p := range patterns {
 		p = strings.ToLower(strings.TrimSpace(p))
-		if p == "" || strings.ContainsAny(p, "[]?\\ \t:/") {
+		if !isPattern(p) {
 			return nil, fmt.Errorf("pattern %q: want a header name in which * stands for any characters", p)
 		}
 		if !strings.Contains(p, "*") && neverCrosses(p) {
@@ -56,13 +57,26 @@ func metadataPatterns(patterns []string) ([]string, error) {
 	return out, nil
 }
 
+// isPattern holds for the characters of a header name (RFC 9110, section 5.6.2),
+// of which "*" is one, and which metadata keys of gRPC are a part of.
+func isPattern(p string) bool {
+	for i := range len(p) {
+		c := p[i]
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return p != ""
+}
+
 // neverCrosses holds for headers that no allow-list opens: credentials (a
 // caller's token must not reach the backend, MCP authorization), hop-by-hop
 // headers (RFC 9110, section 7.6.1) and what the two protocols say themselves.
 func neverCrosses(name string) bool {
 	switch name {
 	case "authorization", "cookie", "set-cookie", "www-authenticate", "host", "connection", "keep-alive", "te", "trailer",
-		"transfer-encoding", "upgrade", "origin", "accept", "accept-encoding", "date", "server", "user-agent", "forwarded":
+		"transfer-encoding", "upgrade", "http2-settings", "expect", "origin", "accept", "accept-encoding", "date", "server",
+		"user-agent", "forwarded":
 		return true
 	}
 	for _, prefix := range []string{"proxy-", "content-", "grpc-", "connect-", "mcp-", "sec-", "access-control-", ":"} {
@@ -92,19 +106,54 @@ func admitted(h http.Header, patterns []string) http.Header {
 		if out == nil {
 			out = make(http.Header, len(patterns))
 		}
-		out[name] = values
+		out[name] = slices.Clone(values)
 	}
 	return out
 }
 
 func matchesAny(name string, patterns []string) bool {
-	for _, p := range patterns {
-		if p == name {
-			return true
-		}
-		if ok, err := path.Match(p, name); err == nil && ok {
+	if slices.Contains(patterns, name) {
+		return true
+	}
+	if looksSecret(name) {
+		return false
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+// looksSecret holds for the names that gateways and vendors give to
+// credentials of their own (x-api-key, x-auth-token, x-forwarded-client-cert).
+// A "*" was hardly written with them in mind.
+func looksSecret(name string) bool {
+	for _, part := range [...]string{"auth", "token", "secret", "password", "credential", "api-key", "apikey", "jwt", "session", "cert"} {
+		if strings.Contains(name, part) {
 			return true
 		}
 	}
 	return false
+}
+
+// matches reports whether name fits a pattern in which "*" stands for any run of
+// characters. Each part takes the leftmost place that it finds, which leaves most
+// to the rest, so no step has to be taken back.
+func matches(pattern, name string) bool {
+	head, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, wild := strings.Cut(rest, "*")
+		if !wild {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
 }

@@ -85,6 +85,26 @@ type Request struct {
 	Header http.Header
 	// Transport and Route say where the request came in, for logs.
 	Transport, Route string
+	// enveloped is set where the request was the params of a JSON-RPC message:
+	// then violations point into params, else at a field of outrigger.v1.
+	enveloped bool
+}
+
+// member is the JSON Pointer of a member of the request, as its caller wrote
+// the request.
+func (r *Request) member(name string) string {
+	if r.enveloped {
+		return "/params/" + name
+	}
+	return "/" + name
+}
+
+// nameMember is the member that named the tool.
+func (r *Request) nameMember() string {
+	if r.enveloped && r.Names != NamesCanonicalOnly {
+		return "name"
+	}
+	return "tool_name"
 }
 
 // Response is the outcome of one request.
@@ -108,9 +128,17 @@ type Response struct {
 // About says what the response's error is the answer to, for the words of an
 // edge. id is the request's id as it came, nil where there is none.
 func (r *Response) About(id []byte) errmap.About {
-	about := errmap.About{RequestID: id, ToolCall: r.Tool != nil}
-	if r.Tool != nil && r.Tool.Annotations.Idempotent != nil {
-		about.Idempotent = *r.Tool.Annotations.Idempotent
+	return errmap.About{RequestID: id, ToolCall: r.Tool != nil, Idempotent: isIdempotent(r.Tool)}
+}
+
+// isIdempotent reports whether a second run changes nothing more. A tool that
+// only reads is, unless it says otherwise.
+func isIdempotent(t *catalog.Tool) bool {
+	if t == nil {
+		return false
 	}
-	return about
+	if hint := t.Annotations.Idempotent; hint != nil {
+		return *hint
+	}
+	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
 }

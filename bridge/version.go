@@ -19,7 +19,8 @@ func parseConstraint(s string) (*semver.Constraints, bool) {
 }
 
 // versionSatisfies reports whether a tool's version is one that the caller
-// takes. A tool whose version is not semantic satisfies its own text only.
+// takes: a version in full, build metadata and all, or what satisfies a
+// constraint. Versions of tools are semantic, which the catalog sees to.
 func versionSatisfies(version, want string) bool {
 	if version == want {
 		return true

@@ -42,11 +42,18 @@ func (protoCodec) Unmarshal(data []byte, v any) error {
 // IsBinary says that the encoding is no text.
 func (protoCodec) IsBinary() bool { return true }
 
-// jsonCodec passes JSON through.
-type jsonCodec struct{}
+// jsonCodec passes JSON through. Its value is its name.
+type jsonCodec string
+
+// The names of JSON in content types. Connect takes the one with a parameter,
+// which many HTTP clients add, for a codec of its own.
+const (
+	codecJSON        jsonCodec = "json"
+	codecJSONCharset jsonCodec = "json; charset=utf-8"
+)
 
 // Name is the codec's name in content types.
-func (jsonCodec) Name() string { return "json" }
+func (c jsonCodec) Name() string { return string(c) }
 
 // Marshal returns the bytes as they are.
 func (jsonCodec) Marshal(v any) ([]byte, error) { return marshalMessage(v, bridge.EncodingJSON) }

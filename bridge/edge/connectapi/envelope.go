@@ -4,6 +4,7 @@ package connectapi
 
 import (
 	"encoding/json"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -43,7 +44,7 @@ func request(r *outriggerv1.Request, l jsonrpc.Limits) jsonrpc.Message {
 	msg := jsonrpc.Message{Kind: jsonrpc.KindRequest, Method: r.GetMethod()}
 	id, ok := idFrom(r.GetId(), l)
 	if !ok {
-		msg.Fault = envelopeFault("/id", "Set the id to a string or an integer of at most 1,024 bytes.")
+		msg.Fault = envelopeFault("/id", "Set the id to a string or an integer of at most 1,024 bytes, and to big_integer only beyond 64 bits.")
 		return msg
 	}
 	msg.ID = id
@@ -76,12 +77,19 @@ func idFrom(id *outriggerv1.Id, l jsonrpc.Limits) (jsonrpc.ID, bool) {
 	case *outriggerv1.Id_Integer:
 		return jsonrpc.IntID(k.Integer), true
 	case *outriggerv1.Id_BigInteger:
+		if strings.HasPrefix(k.BigInteger, `"`) {
+			return jsonrpc.ID{}, false
+		}
 		raw = []byte(k.BigInteger)
 	default:
 		return jsonrpc.ID{}, false
 	}
 	out, err := l.ParseID(raw)
 	if err != nil {
+		return jsonrpc.ID{}, false
+	}
+	// Every integer has one form, or equal ids would not be equal messages.
+	if _, small := out.Int64(); small && !out.IsString() {
 		return jsonrpc.ID{}, false
 	}
 	return out, true
@@ -102,9 +110,15 @@ func idMessage(id jsonrpc.ID) *outriggerv1.Id {
 }
 
 // envelopeFrom turns a reply of the canonical dialect into its Protobuf form.
-// The reply is our own, so it parses.
+// The reply is our own, so it parses; one that did not would be answered as
+// what it is, a fault of ours, under the id as far as it was read.
 func envelopeFrom(reply []byte) *outriggerv1.Envelope {
 	msg := jsonrpc.Parse(reply, jsonrpc.ProfileCanonicalAnyID, jsonrpc.Limits{MaxBytes: len(reply), MaxDepth: replyDepth})
+	if msg.Fault != nil {
+		shown := errmap.Wrap(errmap.InternalError, msg.Fault).JSONRPC(errmap.About{RequestID: msg.ID.Raw()})
+		msg.Kind = jsonrpc.KindError
+		msg.Error = &jsonrpc.ErrorObject{Code: int64(shown.Code), Message: shown.Message, Data: shown.Data}
+	}
 	if msg.Kind == jsonrpc.KindSuccess {
 		return &outriggerv1.Envelope{Message: &outriggerv1.Envelope_SuccessResponse{SuccessResponse: &outriggerv1.SuccessResponse{
 			Id: idMessage(msg.ID), ResultForm: &outriggerv1.SuccessResponse_ResultJson{ResultJson: msg.Result},
@@ -156,6 +170,11 @@ func freeForm(text []byte, people *structpb.Struct, l jsonrpc.Limits) (json.RawM
 	out, err := protojson.Marshal(people)
 	if err != nil {
 		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "A Struct holds a number that JSON has no form for."}}
+	}
+	// A Struct keeps the rules of JSON by itself, except for depth.
+	l.MaxBytes = max(len(out), 1)
+	if f := jsonrpc.Check(out, l); f != nil {
+		return nil, &malformed{cause: f}
 	}
 	return out, nil
 }

@@ -5,11 +5,12 @@ package connectapi
 import (
 	"context"
 	"net/http"
-	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -17,19 +18,26 @@ import (
 // client calls the backend through the pipeline that every other caller goes
 // through. Protobuf stays Protobuf; Connect's JSON codec goes the way of JSON
 // arguments. Paths that are no tool are left to the next handler.
+//
+// Which procedures there are is the catalog's to say, per call: one handler
+// serves them all, and nothing is kept of a procedure that has gone.
 type PassThrough struct {
 	service *Service
+	unary   http.Handler
 	next    http.Handler
-	// handlers are made on first use, one for each procedure of a catalog, so
-	// their number is bounded by it. Procedures do not change their meaning:
-	// everything that a catalog decides is looked up per call.
-	handlers sync.Map
 }
 
 // PassThrough returns the handler; next answers what is no tool's path.
 func (s *Service) PassThrough(next http.Handler) *PassThrough {
-	return &PassThrough{service: s, next: next}
+	p := &PassThrough{service: s, next: next}
+	options := append(s.handlerOptions(),
+		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
+	p.unary = connect.NewUnaryHandler("", p.call, options...)
+	return p
 }
+
+// procedureKey is the context key of the procedure that was called.
+type procedureKey struct{}
 
 // ServeHTTP implements http.Handler.
 func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,35 +47,37 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	if _, ok := cat.ByProcedure(procedure); !ok {
+	tool, ok := cat.ByProcedure(procedure)
+	if !ok {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	handler, ok := p.handlers.Load(procedure)
-	if !ok {
-		handler, _ = p.handlers.LoadOrStore(procedure, p.handler(procedure))
+	if writer := connect.NewErrorWriter(); isStreaming(tool) && writer.IsSupported(r) {
+		// Connect's streams have content types of their own, which a unary
+		// handler would refuse without a word about the reason.
+		_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
+			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
+		return
 	}
-	if h, ok := handler.(http.Handler); ok {
-		h.ServeHTTP(w, r)
-	}
+	p.unary.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
 }
 
-func (p *PassThrough) handler(procedure string) http.Handler {
-	options := append(p.service.handlerOptions(), connect.WithCodec(protoCodec{}), connect.WithCodec(jsonCodec{}))
-	return connect.NewUnaryHandler(procedure, p.call, options...)
+func isStreaming(tool *catalog.Tool) bool {
+	return tool.Method.ClientStreaming || tool.Method.ServerStreaming
 }
 
 // call runs one typed call.
 func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
+	procedure, _ := ctx.Value(procedureKey{}).(string)
 	resp := p.service.bridge.Handle(ctx, &bridge.Request{
 		Op:        bridge.OpCall,
 		Origin:    p.service.bridge.Flights().NewOrigin(),
-		Procedure: req.Spec().Procedure,
+		Procedure: procedure,
 		Arguments: bridge.Payload(*req.Msg),
 		Timeout:   timeLeft(ctx),
 		Header:    req.Header(),
 		Transport: req.Peer().Protocol,
-		Route:     req.Spec().Procedure,
+		Route:     procedure,
 	})
 	if resp.Err != nil {
 		return nil, connectError(resp)
@@ -82,16 +92,22 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 // NotFound answers paths that are nothing here, in the words of whoever asks:
 // RPC clients get an RPC error, everybody else a 404 with a sentence.
 func (s *Service) NotFound() http.Handler {
-	errors := connect.NewErrorWriter()
+	// Without its header a Connect request is any request with JSON, or any GET.
+	writer := connect.NewErrorWriter(connect.WithRequireConnectProtocolHeader())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if errors.IsSupported(r) {
-			err := errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service is served at this path"))
-			if s.bridge.Catalogs().Current() == nil {
-				err = errmap.New(errmap.Unavailable, errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
-			}
-			_ = errors.Write(w, r, errmap.ToConnect(err, errmap.About{}))
+		if writer.IsSupported(r) {
+			_ = writer.Write(w, r, errmap.ToConnect(s.notFound(), errmap.About{}))
 			return
 		}
 		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
+}
+
+// notFound does not say that there is no such method before it can be known.
+func (s *Service) notFound() *errmap.Error {
+	if s.bridge.Catalogs().Current() == nil {
+		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
+	}
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service is served at this path"))
 }

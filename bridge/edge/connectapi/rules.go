@@ -5,8 +5,10 @@ package connectapi
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -17,6 +19,8 @@ import (
 // newRuleInterceptor enforces the rules of the contract on every unary request
 // of the tool API and answers a breach with canonical INVALID_PARAMS. Streams
 // check their messages one by one, because a bad one must not end the stream.
+// The validator of the library is shared by the process and compiles the rules
+// of a message when it first sees one, in some milliseconds.
 func newRuleInterceptor() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
@@ -38,10 +42,35 @@ func ruleError(err error) *errmap.Error {
 	}
 	out := errmap.New(errmap.InvalidParams)
 	for _, v := range broken.Violations {
-		path := protovalidate.FieldPathString(v.Proto.GetField())
 		out.Violations = append(out.Violations, errmap.Violation{
-			Path: "/" + strings.ReplaceAll(path, ".", "/"), Keyword: v.Proto.GetRuleId(), Message: v.Proto.GetMessage(),
+			Path: pointer(v.Proto.GetField()), Keyword: v.Proto.GetRuleId(), Message: v.Proto.GetMessage(),
 		})
 	}
 	return out
 }
+
+// pointer is the JSON Pointer (RFC 6901) of a field: its members' JSON names are
+// their Protobuf names in this contract, and a list index or a map key is one
+// token more. A rule about the whole message has the empty pointer.
+func pointer(path *validate.FieldPath) string {
+	var out []byte
+	for _, element := range path.GetElements() {
+		out = append(append(out, '/'), escapeToken.Replace(element.GetFieldName())...)
+		switch key := element.GetSubscript().(type) {
+		case *validate.FieldPathElement_Index:
+			out = strconv.AppendUint(append(out, '/'), key.Index, 10)
+		case *validate.FieldPathElement_StringKey:
+			out = append(append(out, '/'), escapeToken.Replace(key.StringKey)...)
+		case *validate.FieldPathElement_IntKey:
+			out = strconv.AppendInt(append(out, '/'), key.IntKey, 10)
+		case *validate.FieldPathElement_UintKey:
+			out = strconv.AppendUint(append(out, '/'), key.UintKey, 10)
+		case *validate.FieldPathElement_BoolKey:
+			out = strconv.AppendBool(append(out, '/'), key.BoolKey)
+		}
+	}
+	return string(out)
+}
+
+// escapeToken writes the two characters that a pointer has its own use for.
+var escapeToken = strings.NewReplacer("~", "~0", "/", "~1")

@@ -18,8 +18,8 @@ import (
 
 // Options configure the edge. Zero fields take their defaults.
 type Options struct {
-	// Limits bound messages in both directions; MaxBytes is the read limit of
-	// every handler.
+	// Limits bound what comes in; MaxBytes is the read limit of every handler.
+	// Results are bounded where the backend is called.
 	Limits jsonrpc.Limits
 	// MaxConcurrent bounds the calls that run at a time on one Exchange stream.
 	MaxConcurrent int

@@ -12,6 +12,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -34,18 +35,21 @@ func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Er
 		return nil, tooLarge(limit)
 	}
 	body := io.Reader(r.Body)
-	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
+	size := r.ContentLength
+	switch strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")) {
 	case "", "identity":
 	case "gzip":
-		unzip, err := gzip.NewReader(io.LimitReader(r.Body, int64(limit)+1))
+		// The compressed bytes are bounded too: there is a form of gzip that
+		// unpacks to nothing, and goes on for ever.
+		unzip, err := gzip.NewReader(&boundedReader{from: r.Body, left: int64(limit)})
 		if err != nil {
-			return nil, refuse(errmap.ParseError, "encoding", "the body is not gzip, as Content-Encoding says")
+			return nil, readError(err, limit)
 		}
-		body = unzip
+		body, size = unzip, 0
 	default:
 		return nil, refuse(errmap.UnsupportedMediaType, "encoding", "Content-Encoding is not supported; send plain JSON or gzip")
 	}
-	return readAll(body, r.ContentLength, limit)
+	return readAll(body, size, limit)
 }
 
 // readAll reads at most limit bytes.
@@ -67,9 +71,49 @@ func readAll(body io.Reader, size int64, limit int) ([]byte, *errmap.Error) {
 			return buf, nil
 		}
 		if err != nil {
-			return nil, errmap.Wrap(errmap.ParseError, err)
+			return nil, readError(err, limit)
 		}
 	}
+}
+
+// errTooMany is what a boundedReader ends with where there is more.
+var errTooMany = errors.New("the compressed body is over the limit")
+
+// boundedReader reads at most left bytes and then fails, where io.LimitReader
+// would let a body that is too long look like one that was cut short.
+type boundedReader struct {
+	from io.Reader
+	left int64
+}
+
+// Read implements io.Reader. One byte more than the bound is asked for, because
+// only that tells a body of exactly that size from a longer one.
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.from.Read(p)
+	b.left -= int64(n)
+	if b.left < 0 {
+		return n, errTooMany
+	}
+	return n, err
+}
+
+// readError says why a body could not be read to its end.
+func readError(err error, limit int) *errmap.Error {
+	var reason string
+	switch {
+	case errors.Is(err, errTooMany):
+		return tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		reason = "the body did not arrive in time"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		reason = "the body is not gzip, as Content-Encoding says"
+	default:
+		reason = "the body could not be read to its end"
+	}
+	return errmap.Wrap(errmap.ParseError, err, errmap.WithViolations(errmap.Violation{Keyword: "body", Message: reason}))
 }
 
 func checkType(h http.Header) *errmap.Error {
@@ -101,6 +145,9 @@ func refuse(code errmap.Code, keyword, message string) *errmap.Error {
 // Write sends a reply. One without a body is sent as its bare status.
 func Write(w http.ResponseWriter, reply bridge.Reply) {
 	h := w.Header()
+	for name, values := range reply.Header {
+		h[name] = append(h[name], values...)
+	}
 	if reply.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(reply.RetryAfter))
 	}

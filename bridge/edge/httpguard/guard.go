@@ -45,18 +45,17 @@ type Guard struct {
 func New(o Options) (*Guard, error) {
 	g := &Guard{loopback: o.Loopback, hosts: map[string]bool{}, origins: map[string]bool{}}
 	for _, h := range o.AllowedHosts {
-		if h == "" || strings.ContainsAny(h, "/ @*") {
+		if h == "" || strings.ContainsAny(h, "/ @*,") {
 			return nil, fmt.Errorf("allowed host %q: want a host name with or without a port", h)
 		}
-		g.hosts[strings.ToLower(h)] = true
+		g.hosts[unbracketed(strings.ToLower(h))] = true
 	}
 	for _, origin := range o.AllowedOrigins {
 		if origin == "*" {
 			g.anyOrigin = true
 			continue
 		}
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+		if _, ok := parseOrigin(strings.ToLower(origin)); !ok {
 			return nil, fmt.Errorf("allowed origin %q: want scheme://host or scheme://host:port without a path, or *", origin)
 		}
 		g.origins[strings.ToLower(origin)] = true
@@ -83,7 +82,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		allowCORS(w.Header(), origins[0])
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			preflight(w)
+			preflight(w, r.Header)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -95,10 +94,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // forwarding changes it.
 func (g *Guard) hostAllowed(host string) bool {
 	host = strings.ToLower(host)
-	name := hostname(host)
-	if g.hosts[host] || g.hosts[name] {
+	if g.hostListed(host) {
 		return true
 	}
+	name := hostname(host)
 	if name == "localhost" {
 		return true
 	}
@@ -106,23 +105,40 @@ func (g *Guard) hostAllowed(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
+// hostListed holds for the hosts that the operator added, on their port or on
+// any.
+func (g *Guard) hostListed(host string) bool { return g.hosts[host] || g.hosts[hostname(host)] }
+
 // originAllowed holds for origins that the operator added, and for the
 // listener's own one where the Host that says so can be trusted: on a loopback
 // listener Host was checked, elsewhere it must be one of the allowed hosts.
 func (g *Guard) originAllowed(origin, host string) bool {
 	origin = strings.ToLower(origin)
-	if g.anyOrigin && origin != "null" || g.origins[origin] {
+	if g.origins[origin] {
 		return true
 	}
-	u, err := url.Parse(origin)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.User != nil {
+	u, ok := parseOrigin(origin)
+	if !ok {
 		return false
+	}
+	if g.anyOrigin {
+		return true
 	}
 	host = strings.ToLower(host)
-	if u.Host != host {
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host != host {
 		return false
 	}
-	return g.loopback || g.hosts[host] || g.hosts[hostname(host)]
+	return g.loopback || g.hostListed(host)
+}
+
+// parseOrigin reads "scheme://host" or "scheme://host:port" and nothing more.
+// The "null" of pages without an origin is none.
+func parseOrigin(origin string) (*url.URL, bool) {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, false
+	}
+	return u, u.Scheme+"://"+u.Host == origin
 }
 
 // hostname drops the port and the brackets of an IPv6 address.
@@ -130,7 +146,15 @@ func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
 	}
-	return strings.Trim(host, "[]")
+	return unbracketed(host)
+}
+
+// unbracketed drops the brackets around an IPv6 address that has no port.
+func unbracketed(host string) string {
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		return host[1 : len(host)-1]
+	}
+	return host
 }
 
 // forbid answers as the canonical table says. The message has no id, because
@@ -150,14 +174,26 @@ func allowCORS(h http.Header, origin string) {
 	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, Retry-After, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
 }
 
-// preflight answers an OPTIONS request with every header that MCP, Connect and
-// gRPC-Web clients send.
-func preflight(w http.ResponseWriter) {
+// allowedHeaders are the headers that MCP, Connect and gRPC-Web clients send.
+const allowedHeaders = "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, " +
+	"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, " +
+	"Connect-Protocol-Version, Connect-Timeout-Ms, Connect-Accept-Encoding, Connect-Content-Encoding, " +
+	"Grpc-Timeout, Grpc-Accept-Encoding, Grpc-Encoding, X-Grpc-Web, X-User-Agent"
+
+// preflight answers an OPTIONS request. Headers that a tool's schema gives a
+// name (Mcp-Param-*) cannot be listed beforehand, so those that are asked for
+// are repeated.
+func preflight(w http.ResponseWriter, asked http.Header) {
 	h := w.Header()
+	allowed := allowedHeaders
+	for name := range strings.SplitSeq(asked.Get("Access-Control-Request-Headers"), ",") {
+		name = strings.TrimSpace(name)
+		if strings.HasPrefix(strings.ToLower(name), "mcp-param-") {
+			allowed += ", " + name
+		}
+	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "+
-		"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, "+
-		"Connect-Protocol-Version, Connect-Timeout-Ms, Grpc-Timeout, X-Grpc-Web, X-User-Agent")
+	h.Set("Access-Control-Allow-Headers", allowed)
 	h.Set("Access-Control-Max-Age", "7200") // two hours, the most that browsers keep
 	w.WriteHeader(http.StatusNoContent)
 }

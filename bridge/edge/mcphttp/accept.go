@@ -46,6 +46,9 @@ func writeEvent(w http.ResponseWriter, reply bridge.Reply) {
 		return
 	}
 	h := w.Header()
+	for name, values := range reply.Header {
+		h[name] = append(h[name], values...)
+	}
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")

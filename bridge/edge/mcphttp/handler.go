@@ -9,6 +9,7 @@ package mcphttp
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
@@ -90,10 +91,16 @@ func dialect(e *jsonrpc.Envelope, header http.Header) bridge.Dialect {
 // compare as text; without a header a client is older than the header.
 func headerDialect(header http.Header) bridge.Dialect {
 	version := header.Get("Mcp-Protocol-Version")
-	if len(version) == len(bridge.VersionModern) && version >= bridge.VersionModern {
+	if isRevision(version) && version >= bridge.VersionModern {
 		return bridge.DialectModern
 	}
 	return bridge.DialectLegacy
+}
+
+// isRevision holds for the form of MCP's revisions, a date.
+func isRevision(version string) bool {
+	_, err := time.Parse(time.DateOnly, version)
+	return err == nil
 }
 
 // negotiate picks the form of the answer: JSON, which every client must take,

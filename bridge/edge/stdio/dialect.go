@@ -33,9 +33,9 @@ func ParseMode(s string) (Mode, error) {
 	return ModeAuto, fmt.Errorf("dialect %q: want auto, mcp or canonical", s)
 }
 
-// dialect tells a message's dialect and remembers what changes later ones: a
-// message whose _meta names a revision that is not legacy is modern; initialize
-// makes all later messages without such a _meta legacy until the end;
+// dialect tells a message's dialect: a message whose _meta names a revision
+// that is not legacy is modern; initialize is legacy, and makes all later
+// messages without such a _meta legacy until the end (see opensLegacy);
 // everything else is canonical, or, where only MCP may be spoken, an error.
 func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
 	if s.opts.Mode == ModeCanonical {
@@ -44,10 +44,7 @@ func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
 	if bridge.ClaimsModern(e.Params()) {
 		return bridge.DialectModern, nil
 	}
-	if e.Method() == "initialize" {
-		s.legacy = true
-	}
-	if s.legacy {
+	if s.legacy || e.Method() == methodInitialize {
 		return bridge.DialectLegacy, nil
 	}
 	if s.opts.Mode == ModeAuto {
@@ -57,6 +54,15 @@ func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
 		Path: "/params/_meta", Keyword: "required",
 		Message: "open with initialize, or name a protocol version in params._meta",
 	}))
+}
+
+// methodInitialize opens a legacy conversation.
+const methodInitialize = "initialize"
+
+// opensLegacy holds for the request that makes later messages legacy. A message
+// that only looks like it, a notification or a faulty envelope, does not.
+func opensLegacy(d bridge.Dialect, msg *jsonrpc.Message) bool {
+	return d == bridge.DialectLegacy && msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodInitialize
 }
 
 // fallback is the dialect in which a line is answered that cannot be read at

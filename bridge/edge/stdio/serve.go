@@ -5,15 +5,12 @@ package stdio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 // Defaults of Options.
@@ -31,7 +28,8 @@ type Options struct {
 	Limits jsonrpc.Limits
 	// AnyID admits integers as ids in the canonical dialect.
 	AnyID bool
-	// Grace bounds how long calls in flight may go on at the end.
+	// Grace bounds how long calls in flight may go on at the end. What is not
+	// answered by then is answered UNAVAILABLE.
 	Grace time.Duration
 	// MaxConcurrent bounds the requests that run at a time; what comes on top
 	// is answered UNAVAILABLE, because a reader that waits could not see a
@@ -39,153 +37,60 @@ type Options struct {
 	MaxConcurrent int
 }
 
+// flushTime is what the peer has to take the last answers after the grace
+// period: a pipe that nobody reads must not keep the process alive.
+const flushTime = time.Second
+
+// ErrStuck is what Serve returns where the peer did not read its answers.
+var ErrStuck = errors.New("standard output was not read: answers are lost")
+
 // Serve answers lines from in on out until the input ends or ctx does. Then
 // what is in flight is answered within the grace period, and what is not is
-// cancelled. It returns nil at the end of input and at the end of ctx, and the
-// error of a failed read or write otherwise. Where in is an io.Closer, Serve
-// closes it when ctx ends, so that a pending read returns.
+// answered UNAVAILABLE. After ctx has ended lines are still read while calls
+// are in flight: cancellations count, and new requests are refused.
+//
+// It returns nil at the end of input, at the end of ctx and where the peer
+// closed its end; ErrStuck, or the error of a failed read or write otherwise.
+// Where it stops before the end of input and in is an io.Closer, it closes in,
+// so that a pending read returns.
 func Serve(ctx context.Context, b *bridge.Bridge, in io.Reader, out io.Writer, o Options) error {
 	s := newSession(b, out, o)
+	defer s.cancel(nil)
 	lines := make(chan line)
-	stop := make(chan struct{})
-	go readLines(in, s.limits.MaxBytes, lines, stop)
-	defer close(stop)
+	go readLines(in, s.limits.MaxBytes, lines, s.stop)
+	ended := make(chan error, 1)
+	go func() { ended <- s.converse(ctx, lines) }()
 
-	err := s.loop(ctx, lines)
-	if ctx.Err() != nil {
-		if c, ok := in.(io.Closer); ok {
-			_ = c.Close()
-		}
+	err := s.wait(ctx, ended)
+	close(s.stop)
+	if c, ok := in.(io.Closer); ok && !s.inputEnded.Load() {
+		_ = c.Close()
 	}
-	s.finish()
-	return errors.Join(err, s.writeError())
+	return err
 }
 
-// session is the state of one conversation.
-type session struct {
-	bridge *bridge.Bridge
-	opts   Options
-	limits jsonrpc.Limits
-	origin correlate.Origin
-	// run is the context of every request; cancel ends what outlives the
-	// grace period.
-	run    context.Context
-	cancel context.CancelFunc
-	// legacy is set by the first initialize; only the reading loop touches it.
-	legacy  bool
-	slots   chan struct{}
-	running sync.WaitGroup
-
-	mu       sync.Mutex
-	out      io.Writer
-	broken   error
-	brokenCh chan struct{}
-}
-
-func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
-	if o.Grace <= 0 {
-		o.Grace = DefaultGrace
-	}
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
-	}
-	s := &session{
-		bridge: b, opts: o, limits: o.Limits.WithDefaults(), out: out,
-		origin: b.Flights().NewOrigin(), slots: make(chan struct{}, o.MaxConcurrent),
-		brokenCh: make(chan struct{}),
-	}
-	s.run, s.cancel = context.WithCancel(context.Background())
-	return s
-}
-
-// loop takes lines in their order until there is no reason to read on.
-func (s *session) loop(ctx context.Context, lines <-chan line) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.brokenCh:
-			return nil
-		case l := <-lines:
-			if l.err != nil {
-				if errors.Is(l.err, io.EOF) {
-					return nil
-				}
-				return fmt.Errorf("read standard input: %w", l.err)
-			}
-			s.take(l)
-		}
-	}
-}
-
-// take registers one message in reading order and answers it on a goroutine of
-// its own. What needs no run (a fault, a notification) is answered at once.
-func (s *session) take(l line) {
-	in := &bridge.Inbound{Dialect: s.fallback(), Origin: s.origin, Transport: "stdio", Route: "stdio"}
-	if l.tooLong {
-		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
-			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
-		}))))
-		return
-	}
-	if len(l.text) == 0 {
-		return // blank lines are tolerated
-	}
-	envelope := jsonrpc.Read(l.text, s.limits)
-	dialect, err := s.dialect(&envelope)
-	in.Dialect = dialect
-	msg := envelope.As(s.profile(dialect))
-	in.Message = &msg
-	if err != nil && msg.Fault == nil && msg.Kind == jsonrpc.KindRequest {
-		s.write(s.bridge.Refuse(in, err))
-		return
-	}
-	if msg.Kind != jsonrpc.KindRequest || msg.Fault != nil {
-		s.write(s.bridge.HandleMessage(s.run, in))
-		return
-	}
+// wait bounds the end of a conversation: the grace period begins when the input
+// ends or ctx does, whatever the conversation is busy with.
+func (s *session) wait(ctx context.Context, ended <-chan error) error {
 	select {
-	case s.slots <- struct{}{}:
-	default:
-		s.write(s.bridge.Refuse(in, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second))))
-		return
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	case <-s.ending:
 	}
-	run := s.bridge.BeginMessage(s.run, in)
-	s.running.Go(func() {
-		defer func() { <-s.slots }()
-		s.write(run())
-	})
-}
-
-// finish waits for what is in flight, for the grace period at most, and then
-// cancels it.
-func (s *session) finish() {
-	timer := time.AfterFunc(s.opts.Grace, s.cancel)
-	s.running.Wait()
-	timer.Stop()
-	s.cancel()
-}
-
-// write sends one reply as one line. After the first failure nothing more is
-// written: the peer is gone.
-func (s *session) write(reply bridge.Reply) {
-	if reply.Body == nil {
-		return
+	timer := time.NewTimer(s.opts.Grace)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.broken != nil {
-		return
+	s.cancel(correlate.ErrDrainCut)
+	timer.Reset(flushTime)
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return ErrStuck
 	}
-	if _, err := s.out.Write(append(reply.Body, '\n')); err != nil {
-		s.broken = fmt.Errorf("write standard output: %w", err)
-		close(s.brokenCh)
-		s.cancel()
-	}
-}
-
-func (s *session) writeError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.broken
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// Names of the W3C trace context, as headers and as members of _meta.
+const (
+	traceparent = "traceparent"
+	tracestate  = "tracestate"
+	baggage     = "baggage"
+)
+
+// maxTraceValue bounds what a message may put into one header: the most that
+// W3C Baggage asks anybody to pass on, which the other two never come near.
+const maxTraceValue = 8192
+
+// withTraceContext adds the W3C trace context that a message's _meta carries
+// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
+// then looks at. The message's own word goes before the connection's. A value
+// that is no header value is left out, so that nothing can be injected.
+func withTraceContext(h http.Header, params []byte) http.Header {
+	meta, ok := jsonrpc.Lookup(params, "_meta")
+	if !ok {
+		return h
+	}
+	var out http.Header
+	for _, key := range [...]string{traceparent, tracestate, baggage} {
+		raw, ok := jsonrpc.Lookup(meta, key)
+		if !ok {
+			continue
+		}
+		value, ok := jsonrpc.Text(raw)
+		if !ok || !isFieldValue(value) {
+			continue
+		}
+		if out == nil {
+			out = h.Clone()
+			if out == nil {
+				out = make(http.Header, 1)
+			}
+		}
+		out.Set(key, value)
+		if key == traceparent {
+			// The connection's state belongs to the connection's parent.
+			out.Del(tracestate)
+		}
+	}
+	if out == nil {
+		return h
+	}
+	return out
+}
+
+// isFieldValue keeps header injection out: visible ASCII, space and tab only
+// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E), and no more
+// of it than a header should have.
+func isFieldValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxTraceValue
+}
