@@ -19,7 +19,7 @@ func TestKindsOfBackends(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) []string{
 		"gRPC": func(t *testing.T) []string { t.Helper(); return []string{"--backend", peer.GRPC(t).URL} },
-		"gRPC, probed": func(t *testing.T) []string {
+		"probed gRPC": func(t *testing.T) []string {
 			t.Helper()
 			return []string{"--backend", "http" + peer.GRPC(t).URL[len("grpc"):]}
 		},
@@ -33,7 +33,7 @@ func TestKindsOfBackends(t *testing.T) {
 			t.Helper()
 			return []string{"--backend", peer.ConnectOnly(t).URL, "--descriptors", labDescriptors(t)}
 		},
-		"Connect only, probed": func(t *testing.T) []string {
+		"probed Connect": func(t *testing.T) []string {
 			t.Helper()
 			return []string{"--backend", peer.ConnectOnly(t).URL[len("connect+"):], "--descriptors", labDescriptors(t)}
 		},
@@ -41,8 +41,12 @@ func TestKindsOfBackends(t *testing.T) {
 			t.Helper()
 			return []string{"--backend", peer.GRPCWebOnly(t).URL, "--descriptors", labDescriptors(t)}
 		},
-		"the demo, outside":  func(t *testing.T) []string { t.Helper(); return []string{"--backend", peer.Demo(t).URL} },
-		"the demo, embedded": func(t *testing.T) []string { t.Helper(); return []string{"--demo"} },
+		"probed gRPC-Web": func(t *testing.T) []string {
+			t.Helper()
+			return []string{"--backend", peer.GRPCWebOnly(t).URL[len("grpcweb+"):], "--descriptors", labDescriptors(t)}
+		},
+		"the demo outside":  func(t *testing.T) []string { t.Helper(); return []string{"--backend", peer.Demo(t).URL} },
+		"the demo embedded": func(t *testing.T) []string { t.Helper(); return []string{"--demo"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,8 +78,10 @@ func TestLargeBodiesAreRefused(t *testing.T) {
 			got := caller.One(t.Context(), agent, caller.Call{
 				Tool: toolEcho, Procedure: procEcho, Args: `{"payload":"` + strings.Repeat("AAAA", smallLimit/3) + `"}`,
 			})
-			if got.Fault == nil || got.Fault.Code != "PAYLOAD_TOO_LARGE" || got.Fault.RPC != "resource_exhausted" {
-				t.Errorf("%s: %v %+v", name, got.Err, got.Fault)
+			// The frame is refused before there is a message, so the RPC
+			// library's own error is all that the caller gets.
+			if code := caller.RPCCode(got); code != "resource_exhausted" {
+				t.Errorf("%s: %s: %v; %v", name, code, got.Err, got.Fault)
 			}
 			agent.Close()
 		}
@@ -261,7 +263,7 @@ func TestDeadline(t *testing.T) {
 			start := time.Now()
 			got := caller.One(t.Context(), agent, sleepCall("slow", time.Minute))
 			if got.Fault == nil || got.Fault.Code != "TIMEOUT" {
-				t.Errorf("%s: %v %+v, want TIMEOUT", edge.Name, got.Err, got.Fault)
+				t.Errorf("%s: %v; %v, want TIMEOUT", edge.Name, got.Err, got.Fault)
 				return
 			}
 			if got.Fault.RPC != "" && got.Fault.RPC != "deadline_exceeded" {

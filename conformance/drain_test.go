@@ -18,7 +18,7 @@ import (
 func sleepCall(id string, d time.Duration) caller.Call {
 	return caller.Call{
 		ID: strconv.Quote(id), Tool: toolSleep, Procedure: procSleep,
-		Args: fmt.Sprintf(`{"duration":"%dms" }`, d.Milliseconds()),
+		Args: fmt.Sprintf(`{"duration":"%.3fs"}`, d.Seconds()),
 	}
 }
 
@@ -46,7 +46,7 @@ func TestSIGTERMDuringLoad(t *testing.T) {
 	// Everybody is connected before it starts.
 	for i, agent := range late {
 		if a := caller.One(t.Context(), agent, sleepCall("warm", time.Millisecond)); a.Err != nil || a.Fault != nil {
-			t.Fatalf("%s: %v %+v", edges[i].Name, a.Err, a.Fault)
+			t.Fatalf("%s: %v; %v", edges[i].Name, a.Err, a.Fault)
 		}
 	}
 	before := lab.Calls()
@@ -71,7 +71,7 @@ func TestSIGTERMDuringLoad(t *testing.T) {
 		refusing.Go(func() {
 			got := caller.One(t.Context(), agent, sleepCall("late", time.Millisecond))
 			if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
-				t.Errorf("%s: a call during the drain gets %v %+v, want UNAVAILABLE", edges[i].Name, got.Err, got.Fault)
+				t.Errorf("%s: a call during the drain gets %v; %v, want UNAVAILABLE", edges[i].Name, got.Err, got.Fault)
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestSIGTERMDuringLoad(t *testing.T) {
 	for i, edge := range edges {
 		for j, got := range answers[i] {
 			if got.Err != nil || got.Fault != nil || len(got.Data) == 0 {
-				t.Errorf("%s: call %d in flight gets %v %+v", edge.Name, j, got.Err, got.Fault)
+				t.Errorf("%s: call %d in flight gets %v; %v", edge.Name, j, got.Err, got.Fault)
 			}
 		}
 		early[i].Close()
@@ -114,7 +114,7 @@ func TestGraceEndsLongCalls(t *testing.T) {
 	server.Signal(t, syscall.SIGTERM)
 	got := <-done
 	if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
-		t.Errorf("got %v %+v, want UNAVAILABLE", got.Err, got.Fault)
+		t.Errorf("got %v; %v, want UNAVAILABLE", got.Err, got.Fault)
 	}
 	if code := server.Wait(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -140,7 +140,7 @@ func TestStdioEnds(t *testing.T) {
 			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			end(t, agent)
 			if got := <-done; got.Err != nil || got.Fault != nil {
-				t.Errorf("the call in flight gets %v %+v", got.Err, got.Fault)
+				t.Errorf("the call in flight gets %v; %v", got.Err, got.Fault)
 			}
 			if code := agent.Process().Wait(t); code != 0 {
 				t.Errorf("exit code %d, want 0", code)

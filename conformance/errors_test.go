@@ -135,7 +135,7 @@ func TestMetadataCrossesOnlyWhereAllowed(t *testing.T) {
 			defer agent.Close()
 			got := caller.One(t.Context(), agent, caller.Call{Tool: toolInspect, Procedure: procInspect, Args: ask})
 			if got.Err != nil || got.Fault != nil {
-				t.Fatalf("%v %+v", got.Err, got.Fault)
+				t.Fatalf("%v; %v", got.Err, got.Fault)
 			}
 			if got.Header.Get("x-open-head") != "1" || got.Trailer.Get("x-open-tail") != "3" {
 				t.Errorf("allowed metadata is missing: header %v, trailer %v", got.Header, got.Trailer)

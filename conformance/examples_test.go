@@ -60,7 +60,7 @@ func TestRouteGuide(t *testing.T) {
 		got := caller.One(t.Context(), agent, call)
 		var feature struct{ Name string }
 		if got.Err != nil || got.Fault != nil || json.Unmarshal(got.Data, &feature) != nil || feature.Name != placeName {
-			t.Errorf("%s: %v %+v %s", name, got.Err, got.Fault, got.Data)
+			t.Errorf("%s: %v; %v %s", name, got.Err, got.Fault, got.Data)
 		}
 		agent.Close()
 	}
@@ -100,7 +100,7 @@ func TestStreamsAreListedAndRefused(t *testing.T) {
 		agent := caller.Find(t, name).Dial(t, target(server))
 		answer := caller.One(t.Context(), agent, caller.Call{ID: `"s"`, Tool: "route_guide.list_features", Args: "{}"})
 		if answer.Fault == nil || answer.Fault.Code != "METHOD_NOT_FOUND" || !strings.Contains(answer.Fault.Message, "stream") {
-			t.Errorf("%s: %v %+v", name, answer.Err, answer.Fault)
+			t.Errorf("%s: %v; %v", name, answer.Err, answer.Fault)
 		}
 		agent.Close()
 	}
@@ -127,7 +127,7 @@ func TestHelloWorld(t *testing.T) {
 			ID: `"h"`, Tool: "greeter.say_hello", Procedure: "/helloworld.Greeter/SayHello", Args: `{"name":"outrigger"}`,
 		})
 		if got.Err != nil || got.Fault != nil || !jsonEqual(got.Data, `{"message":"Hello outrigger"}`) {
-			t.Errorf("%s: %v %+v %s", name, got.Err, got.Fault, got.Data)
+			t.Errorf("%s: %v; %v %s", name, got.Err, got.Fault, got.Data)
 		}
 		agent.Close()
 	}
@@ -153,11 +153,11 @@ func TestErrorDetailsExample(t *testing.T) {
 				ID: `"e"`, Tool: "greeter.say_hello", Procedure: "/helloworld.Greeter/SayHello", Args: `{"name":"` + edge.Name + `"}`,
 			}
 			if got := caller.One(t.Context(), agent, call); got.Err != nil || got.Fault != nil {
-				t.Fatalf("the first time: %v %+v", got.Err, got.Fault)
+				t.Fatalf("the first time: %v; %v", got.Err, got.Fault)
 			}
 			got := caller.One(t.Context(), agent, call)
 			if got.Fault == nil || got.Fault.Code != "TOOL_EXECUTION_FAILED" || !strings.Contains(got.Fault.Message, "Request limit exceeded.") {
-				t.Fatalf("the second time: %v %+v", got.Err, got.Fault)
+				t.Fatalf("the second time: %v; %v", got.Err, got.Fault)
 			}
 			if got.Fault.RPC != "" {
 				quota := &errdetails.QuotaFailure{}
@@ -189,7 +189,7 @@ func TestReflectionExample(t *testing.T) {
 	defer agent.Close()
 	got := caller.One(t.Context(), agent, caller.Call{Tool: "echo.unary_echo", Args: `{"message":"hi"}`})
 	if got.Err != nil || got.Fault != nil || !jsonEqual(got.Data, `{"message":"hi"}`) {
-		t.Errorf("%v %+v %s", got.Err, got.Fault, got.Data)
+		t.Errorf("%v; %v %s", got.Err, got.Fault, got.Data)
 	}
 
 	conn := caller.DialGRPC(t, server.Addr())

@@ -22,6 +22,8 @@ const (
 	// callsPerAgent and agents are the numbers that the product promises.
 	callsPerAgent = 50
 	agents        = 50
+	// variantAgents is how many there are where another edge goes the same way.
+	variantAgents = 10
 	// processAgents is how many of them are processes: each has a table of
 	// requests to itself, so more of them cannot meet more often.
 	processAgents = 6
@@ -68,8 +70,11 @@ func TestEachAnswerReachesItsCaller(t *testing.T) {
 	server := serve(t, "--backend", demo.URL)
 	for _, edge := range caller.Edges() {
 		many := agents
-		if edge.Process {
+		switch {
+		case edge.Process:
 			many = processAgents
+		case edge.Variant:
+			many = variantAgents
 		}
 		t.Run(edge.Name, func(t *testing.T) {
 			to := target(server, "--backend", demo.URL)

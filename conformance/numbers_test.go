@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
@@ -50,7 +51,7 @@ func TestLargeIDsAreEchoed(t *testing.T) {
 // keeps the value of a string, not its escapes.
 func wireID(edge caller.Edge, id string) string {
 	var text string
-	if edge.Name[:4] != "exch" || json.Unmarshal([]byte(id), &text) != nil {
+	if !strings.HasPrefix(edge.Name, "exchange") || json.Unmarshal([]byte(id), &text) != nil {
 		return id
 	}
 	plain, _ := json.Marshal(text)
@@ -77,7 +78,7 @@ func TestUint64Survives(t *testing.T) {
 				var got echoed
 				switch {
 				case answer.Err != nil || answer.Fault != nil:
-					t.Errorf("as %s: %v %+v", form, answer.Err, answer.Fault)
+					t.Errorf("as %s: %v; %v", form, answer.Err, answer.Fault)
 				case json.Unmarshal(answer.Data, &got) != nil:
 					t.Errorf("as %s: %s", form, answer.Data)
 				case got.Unsigned != "18446744073709551615" || got.Signed != "-9223372036854775808":

@@ -44,7 +44,7 @@ func TestStartupBeforeTheBackend(t *testing.T) {
 		asking.Go(func() {
 			got := caller.One(t.Context(), agent, call)
 			if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
-				t.Errorf("%s: before the backend: %v %+v, want UNAVAILABLE", edges[i].Name, got.Err, got.Fault)
+				t.Errorf("%s: before the backend: %v; %v, want UNAVAILABLE", edges[i].Name, got.Err, got.Fault)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestBackendGoesAndComes(t *testing.T) {
 	defer agent.Close()
 	call := caller.Call{ID: `"x"`, Tool: toolEcho, Args: `{"nonce":"n"}`}
 	if got := caller.One(t.Context(), agent, call); got.Err != nil || got.Fault != nil {
-		t.Fatalf("at first: %v %+v", got.Err, got.Fault)
+		t.Fatalf("at first: %v; %v", got.Err, got.Fault)
 	}
 	lab.Stop()
 	eventually(t, "calls are UNAVAILABLE", func() bool {

@@ -5,7 +5,9 @@ package caller
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -65,6 +67,14 @@ type Fault struct {
 	Details []*anypb.Any
 }
 
+// String is what a failed test prints.
+func (f *Fault) String() string {
+	if f == nil {
+		return "no fault"
+	}
+	return fmt.Sprintf("%s (JSON-RPC %d, RPC %q, HTTP %d) %.200q %.300s", f.Code, f.Number, f.RPC, f.Status, f.Message, f.Data)
+}
+
 // Agent is one caller. Close is called once, after all calls.
 type Agent interface {
 	// CallAll makes all calls at once and returns the answers in their order.
@@ -77,6 +87,9 @@ type Edge struct {
 	Name string
 	// IDs says which request ids a caller can choose.
 	IDs IDs
+	// Variant says that another edge of the list goes the same way through the
+	// sidecar and differs in the client or the HTTP version only.
+	Variant bool
 	// Process says that each agent is a process of its own.
 	Process bool
 	// Dial makes an agent.
@@ -101,7 +114,19 @@ func Edges() []Edge {
 	edges = append(edges, sdkEdges()...)
 	edges = append(edges, connectEdges()...)
 	edges = append(edges, typedEdges()...)
-	return append(edges, exchangeEdges()...)
+	edges = append(edges, exchangeEdges()...)
+	for i, e := range edges {
+		edges[i].Variant = slices.Contains(variants(), e.Name)
+	}
+	return edges
+}
+
+// variants names the edges that are variants of another one.
+func variants() []string {
+	return []string{
+		"mcp-modern", "rpc", "sdk-modern-http", "sdk-legacy-http", "tool-connect-json", "tool-grpc", "typed-grpc",
+		"exchange-connect", "exchange-grpcweb",
+	}
 }
 
 // Find returns the edge of that name and fails the test where there is none.

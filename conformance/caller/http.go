@@ -27,6 +27,7 @@ func httpEdges() []Edge {
 		edge("mcp-modern-h2c", "/mcp", Modern, true, false),
 		edge("mcp-legacy", "/mcp", Legacy, true, false),
 		edge("rpc", "/rpc", Canonical, false, false),
+		edge("rpc-h2c", "/rpc", Canonical, true, false),
 		edge("rpc-message-form", "/rpc", MessageForm, true, false),
 		edge("rpc-batch", "/rpc", Canonical, true, true),
 	}

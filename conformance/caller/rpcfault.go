@@ -73,3 +73,19 @@ func snake(c codes.Code) string {
 	}
 	return strings.ToLower(out.String())
 }
+
+// RPCCode is the code of a failed RPC, whether it names a canonical code or not;
+// "" where the call did not fail.
+func RPCCode(a Answer) string {
+	if a.Fault != nil {
+		return a.Fault.RPC
+	}
+	var failure *connect.Error
+	if errors.As(a.Err, &failure) {
+		return failure.Code().String()
+	}
+	if st, ok := status.FromError(a.Err); ok && a.Err != nil {
+		return snake(st.Code())
+	}
+	return ""
+}

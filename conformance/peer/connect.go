@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,20 +44,18 @@ func Demo(tb testing.TB) *Service {
 // so has no reflection.
 func ConnectOnly(tb testing.TB) *Service {
 	tb.Helper()
-	return serveConnect(tb, "connect+http", func(kind string) bool {
-		return kind == "application/proto" || kind == "application/json"
-	})
+	return serveConnect(tb, "connect+http", "application/proto", "application/json")
 }
 
 // GRPCWebOnly serves a Lab that speaks gRPC-Web and refuses everything else.
 func GRPCWebOnly(tb testing.TB) *Service {
 	tb.Helper()
-	return serveConnect(tb, "grpcweb+http", func(kind string) bool {
-		return strings.HasPrefix(kind, "application/grpc-web")
-	})
+	return serveConnect(tb, "grpcweb+http", "application/grpc-web", "application/grpc-web+proto")
 }
 
-func serveConnect(tb testing.TB, scheme string, speaks func(contentType string) bool) *Service {
+// serveConnect serves connect-go's handler for some content types only. Others
+// get the answer that connect-go has for types that it does not know.
+func serveConnect(tb testing.TB, scheme string, types ...string) *Service {
 	tb.Helper()
 	lab := &Lab{}
 	mux := http.NewServeMux()
@@ -66,7 +65,8 @@ func serveConnect(tb testing.TB, scheme string, speaks func(contentType string) 
 		tb.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !speaks(r.Header.Get("Content-Type")) {
+		if !slices.Contains(types, r.Header.Get("Content-Type")) {
+			w.Header().Set("Accept-Post", strings.Join(types, ", "))
 			w.WriteHeader(http.StatusUnsupportedMediaType)
 			return
 		}
