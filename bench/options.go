@@ -47,7 +47,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.BoolVar(&o.check, "check", false, "exit with 1 where a limit of the footprint is missed")
 	flags.StringVar(&o.binary, "sidecar", "", "measure this `binary` instead of building one")
 	flags.IntVar(&o.starts, "starts", 11, "how often to start the sidecar for the time to readiness")
-	flags.DurationVar(&o.idle, "idle", 5*time.Second, "how long the sidecar idles each time before its memory is read")
+	flags.DurationVar(&o.idle, "idle", 22*time.Second, "how long the sidecar idles each time before its memory is read")
 	flags.IntVar(&o.rounds, "rounds", 5, "how many rounds; 0 measures the footprint only")
 	flags.DurationVar(&o.warmup, "warmup", 200*time.Millisecond, "time between every caller's first answer and the window")
 	flags.DurationVar(&o.window, "window", 1100*time.Millisecond, "time in which calls count, for each path, number of callers and round")
@@ -84,7 +84,6 @@ func (o *options) shorten(given map[string]bool) {
 		}
 	}
 	set("starts", func() { o.starts = 5 })
-	set("idle", func() { o.idle = 2 * time.Second })
 	set("rounds", func() { o.rounds = 3 })
 	set("warmup", func() { o.warmup = 50 * time.Millisecond })
 	set("window", func() { o.window = 200 * time.Millisecond })

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -71,10 +72,9 @@ type Options struct {
 	Gate *policy.Gate
 	// Metadata says which headers cross the sidecar, and which way.
 	Metadata MetadataRules
-	// Limits bound the JSON that is parsed.
-	Limits jsonrpc.Limits
-	// CanonicalAnyID admits integers as ids in the canonical dialect.
-	CanonicalAnyID bool
+	// MaxResult bounds the bytes of one result; zero leaves it to what the
+	// caller of the backend admits.
+	MaxResult int
 	// Log receives one line a call; nil discards.
 	Log *zap.Logger
 }
@@ -87,6 +87,7 @@ type Bridge struct {
 	flights  *correlate.Table
 	lists    listCache
 	log      *zap.Logger
+	begun    atomic.Uint64
 
 	canonical, modern, legacy *era
 	// serverInfo is how every MCP era names this server; modernTail closes
@@ -127,6 +128,9 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 // origins and cancellation.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
 
+// Begun returns how many requests there have been.
+func (b *Bridge) Begun() uint64 { return b.begun.Load() }
+
 // Catalogs returns where tools come from.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
 
@@ -151,6 +155,7 @@ type Flight struct {
 // that of two equal ids the second is the one refused, and a cancellation finds
 // what came before it. Every Flight must be run, exactly once.
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
+	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
 	var err error
 	if f.call, err = b.flights.Register(ctx, req.Origin, req.ID); err != nil {

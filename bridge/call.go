@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -136,7 +137,7 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes, err = c.resultJSON()
 	}
 	if err == nil {
-		return nil
+		return b.bounded(c)
 	}
 	c.resp.Result = Payload{}
 	return outputError(err)
@@ -154,6 +155,16 @@ func outputError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.SerializationError, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// bounded refuses a result that no caller should have to take.
+func (b *Bridge) bounded(c *toolCall) *errmap.Error {
+	size := len(c.resp.Result.Bytes)
+	if b.opts.MaxResult <= 0 || size <= b.opts.MaxResult {
+		return nil
+	}
+	c.resp.Result = Payload{}
+	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
 
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,

@@ -55,6 +55,14 @@ func failedAnswer(err error) *Answer {
 	return &Answer{Trailer: failed.Metadata}
 }
 
+// NoBackend is a Caller for a sidecar that only shows tools.
+type NoBackend struct{}
+
+// Call implements [Caller]: it is always UNAVAILABLE.
+func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; name it with --backend")
+}
+
 // deadlineSlack is how much earlier than ours the backend may notice the
 // deadline that it was sent: clocks start at different moments and protocols
 // round to milliseconds.

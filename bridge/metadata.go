@@ -17,15 +17,6 @@ type MetadataRules struct {
 	in, out []string
 }
 
-// DefaultInbound is what reaches the backend where nothing else is configured:
-// W3C trace context and the request id that gateways add.
-func DefaultInbound() []string {
-	return []string{"traceparent", "tracestate", "baggage", "x-request-id"}
-}
-
-// DefaultOutbound is what reaches the caller where nothing else is configured.
-func DefaultOutbound() []string { return []string{"x-request-id"} }
-
 // NewMetadataRules checks and prepares the two allow-lists: inbound from the
 // caller to the backend, outbound from the backend to the caller. A pattern that
 // names something which may never cross is an error: credentials of a caller are

@@ -66,6 +66,9 @@ func (a *app) openBackend(ctx context.Context) error {
 		// The demo speaks gRPC for certain, so nothing has to be probed.
 		url = "grpc" + service.URL()[len("http"):]
 	}
+	if url == "" {
+		return nil // tools can be shown from descriptors alone
+	}
 	target, err := backend.ParseTarget(url)
 	if err != nil {
 		return fmt.Errorf("--backend: %w", err)
@@ -77,10 +80,10 @@ func (a *app) openBackend(ctx context.Context) error {
 			KeyFile: options.GetTls().GetKeyFile(), ServerName: options.GetTls().GetServerName(),
 		},
 		MaxRequestBytes:  int(options.GetMaxSendBytes()),
-		MaxResponseBytes: int(a.cfg.GetLimits().GetMaxResultBytes()),
+		MaxResponseBytes: int(options.GetMaxReceiveBytes()),
 		DialTimeout:      options.GetConnectTimeout().AsDuration(),
 		ProbeTimeout:     options.GetProbeTimeout().AsDuration(),
-		UserAgent:        "outrigger/" + version,
+		UserAgent:        "outrigger/" + currentBuild().Version,
 	})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
@@ -101,7 +104,7 @@ func (a *app) openCatalog() error {
 	}
 	// Descriptor files say which services there are; reflection is asked where
 	// nothing else does, or where it is asked for by name.
-	if c.GetReflection() == "on" || (c.GetReflection() != "off" && len(sources) == 0) {
+	if a.client != nil && (c.GetReflection() == "on" || (c.GetReflection() != "off" && len(sources) == 0)) {
 		sources = append(sources, bridge.NewReflectionSource(a.client, catalog.ReflectionOptions{Selection: selection}))
 	}
 	if len(sources) == 0 {
@@ -129,36 +132,29 @@ func (a *app) openBridge() error {
 	if err != nil {
 		return err
 	}
-	rules, err := metadataRules(a.cfg)
+	metadata := a.cfg.GetBackend().GetMetadata()
+	rules, err := bridge.NewMetadataRules(metadata.GetInbound(), metadata.GetOutbound())
 	if err != nil {
 		return err
 	}
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
-	a.bridge = bridge.New(a.live, bridge.NewBackendCaller(a.client), flights, bridge.Options{
+	var caller bridge.Caller = bridge.NoBackend{}
+	if a.client != nil {
+		caller = bridge.NewBackendCaller(a.client)
+	}
+	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
-			Version: orElse(a.cfg.GetServer().GetVersion(), version), Instructions: a.cfg.GetServer().GetInstructions(),
+			Version: orElse(a.cfg.GetServer().GetVersion(), currentBuild().Version), Instructions: a.cfg.GetServer().GetInstructions(),
 		},
 		Timeout:     a.cfg.GetTimeout().AsDuration(),
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
+		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        policy.NewGate(trust),
 		Metadata:    rules,
 		Log:         a.log,
 	})
 	return nil
-}
-
-// metadataRules reads the allow-lists; where one is not configured, its default
-// holds.
-func metadataRules(cfg *configv1.Config) (bridge.MetadataRules, error) {
-	in, out := cfg.GetBackend().GetMetadata().GetInbound(), cfg.GetBackend().GetMetadata().GetOutbound()
-	if in == nil {
-		in = bridge.DefaultInbound()
-	}
-	if out == nil {
-		out = bridge.DefaultOutbound()
-	}
-	return bridge.NewMetadataRules(in, out)
 }
 
 func orElse(s, fallback string) string {

@@ -78,9 +78,13 @@ func (d *doctor) fail(fix, format string, args ...any) {
 
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration")
+	if d.app.client == nil {
+		d.fail("name it with --backend", "there is no backend, only descriptors")
+		return
+	}
 	target := d.app.client.Target()
 	reached := true
-	if err := d.app.client.Probe(ctx); err != nil {
+	if err := d.app.client.Ping(ctx); err != nil {
 		reached = false
 		d.fail("start the backend, or correct --backend; a service that answers no probe can be named with its protocol, as in grpc://host:port",
 			"backend %s: %v", target, err)

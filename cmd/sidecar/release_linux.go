@@ -14,12 +14,13 @@ import (
 	"unsafe"
 )
 
-// releaseStartup gives back what only the start needed: free heap, and pages of
-// the executable that were read once (package tables, descriptors, the compiler
-// of rules). In a pod they count towards the container's memory until the
-// kernel is short of it. Pages that are needed again come from the page cache.
-// It returns how many bytes of the executable were unmapped.
-func releaseStartup() (int, error) {
+// releaseMemory gives back what is not needed at rest: free heap, and pages of
+// the executable. Most of those were read once, at the start (package tables,
+// descriptors, the compiler of rules), and in a pod they count towards the
+// container's memory until the kernel is short of it. Pages that are needed
+// again come from the page cache. It returns how many bytes of the executable
+// were unmapped.
+func releaseMemory() (int, error) {
 	debug.FreeOSMemory()
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {

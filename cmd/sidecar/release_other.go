@@ -6,8 +6,8 @@ package main
 
 import "runtime/debug"
 
-// releaseStartup gives back the heap that only the start needed.
-func releaseStartup() (int, error) {
+// releaseMemory gives back the heap that is free.
+func releaseMemory() (int, error) {
 	debug.FreeOSMemory()
 	return 0, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,6 +93,10 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) { a.announce(old, now, start) })
 	defer forget()
 	go func() { loaded <- a.live.Run(loading) }()
+	var housekeeping sync.WaitGroup
+	housekeeping.Go(func() { a.keepSmall(loading) })
+	defer housekeeping.Wait()
+	defer stop()
 	var err error
 	finished := false
 	select {
@@ -123,8 +128,8 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 	a.log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", now.Fingerprint()),
 		zap.Duration("after", time.Since(start)))
 	if old == nil {
-		if _, err := releaseStartup(); err != nil {
-			a.log.Debug("memory of the start was not given back", zap.Error(err))
+		if _, err := releaseMemory(); err != nil {
+			a.log.Debug("memory was not given back", zap.Error(err))
 		}
 	}
 }

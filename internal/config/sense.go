@@ -14,9 +14,11 @@ import (
 // work together, for the command at hand, and are safe.
 func (d *draft) checkSense(kind Kind) {
 	c := d.config
-	if !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && len(c.GetCatalog().GetDescriptors()) == 0 {
+	// Descriptors alone are enough to look at tools, not to call them.
+	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0
+	if !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
 		d.judge("backend.url", "no tool service: give its URL with --backend (such as --backend http://127.0.0.1:50051), "+
-			"or descriptor files with --descriptors, or try the example service with --demo")
+			"or try the example service with --demo")
 	}
 	if kind&longLived != 0 {
 		d.checkListeners(c.GetListeners())

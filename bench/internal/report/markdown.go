@@ -43,7 +43,8 @@ func (f *Footprint) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "| idle memory (VmRSS), `--demo`, after %d calls and %v | %s | %s | %s |\n",
 		f.Calls, f.Idle, megabytes(f.IdleRSS), megabytes(MaxIdleRSS), verdict("idle memory"))
 	fmt.Fprintf(b, "| its own part (RssAnon); the rest are pages of the executable | %s | | |\n", megabytes(f.IdleAnon))
-	fmt.Fprintf(b, "| VmRSS of the same process before its first call | %s | | |\n\n", megabytes(f.FreshRSS))
+	fmt.Fprintf(b, "| VmRSS of the same process before its first call | %s | | |\n", megabytes(f.FreshRSS))
+	fmt.Fprintf(b, "| VmRSS of the same process two seconds after the calls | %s | | |\n\n", megabytes(f.WarmRSS))
 }
 
 func (l *Load) markdown(b *strings.Builder) {

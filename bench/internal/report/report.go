@@ -30,8 +30,8 @@ type Footprint struct {
 	// Ready and Logged are the times to readiness of each start, by /readyz and by the log.
 	Ready, Logged []time.Duration
 	// IdleRSS is VmRSS after Calls calls and Idle without any, IdleAnon the part of it that is no page of a file.
-	// FreshRSS is VmRSS after Idle without any call yet.
-	IdleRSS, IdleAnon, FreshRSS int64
+	// FreshRSS is VmRSS without any call yet, WarmRSS two seconds after the calls.
+	IdleRSS, IdleAnon, FreshRSS, WarmRSS int64
 	Calls                       int
 	Idle                        time.Duration
 }

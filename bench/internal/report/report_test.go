@@ -36,7 +36,7 @@ func example() *report.Report {
 		Took: 171234 * time.Millisecond,
 		Footprint: report.Footprint{
 			Binary: 20_400_000, Ready: []time.Duration{90 * time.Millisecond, 310 * time.Millisecond, 101500 * time.Microsecond},
-			Logged: []time.Duration{88 * time.Millisecond}, IdleRSS: 31_000_000, IdleAnon: 20_000_000, FreshRSS: 22_000_000, Calls: 10, Idle: 5 * time.Second,
+			Logged: []time.Duration{88 * time.Millisecond}, IdleRSS: 31_000_000, IdleAnon: 20_000_000, FreshRSS: 22_000_000, WarmRSS: 33_000_000, Calls: 10, Idle: 5 * time.Second,
 		},
 		Load: &report.Load{
 			Paths:   []report.Path{{Name: "direct", Title: "nothing between"}, {Name: "proxy", Title: "empty"}, {Name: "mcp", Title: "an edge"}},

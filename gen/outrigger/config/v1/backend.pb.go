@@ -212,7 +212,7 @@ func (x *BackendTls) GetServerName() string {
 }
 
 // Metadata says which headers pass through the sidecar. Names are lower case; a trailing `*` stands for any ending.
-// Whatever is listed, credentials, cookies and the headers of the transport itself never pass, and traces always do.
+// Whatever is listed, credentials, cookies and the headers of the transport itself never pass.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the caller to the backend. Default: traceparent, tracestate, baggage, x-request-id. At most 256 names.
