@@ -186,9 +186,20 @@ func settle(flight *correlate.Call, resp *Response) *Response {
 		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled)}
 	}
 	if resp.Err != nil && resp.Err.Code == errmap.Cancelled && errors.Is(cause, correlate.ErrDrainCut) {
-		return &Response{Tool: resp.Tool, Err: unavailable("the sidecar shut down before this call could finish; its outcome is unknown")}
+		return &Response{Tool: resp.Tool, Err: cutOff(resp.Tool)}
 	}
 	return resp
+}
+
+// cutOff is what a call is told that the end of a drain left unfinished. It may
+// have run, so it may be sent again only where a second run does no harm.
+func cutOff(tool *catalog.Tool) *errmap.Error {
+	err := unavailable("the sidecar shut down before this call could finish; its outcome is unknown")
+	if tool != nil && !isIdempotent(tool) {
+		again := false
+		err.Retryable, err.RetryAfter = &again, 0
+	}
+	return err
 }
 
 // run is the one place that recovers from panics: around one request.

@@ -2,8 +2,9 @@
 
 // Package mcptest assembles a sidecar in the test's own process, in front of the
 // real demo service on loopback, for tests of the bridge and its edges. Nothing
-// in it is a mock: only the listener in front is left to the test. It is
-// imported by tests alone.
+// in a Rig is a mock: only the listener in front is left to the test. For tests
+// of time, which need a clock of their own and so no sockets, there is a catalog
+// from memory and a Caller that is a function. It is imported by tests alone.
 package mcptest
 
 import (
@@ -34,6 +35,8 @@ type Options struct {
 	MaxInFlight int
 	// Wrap, where set, stands between the bridge and the backend.
 	Wrap func(bridge.Caller) bridge.Caller
+	// Live configures the catalog.
+	Live catalog.LiveOptions
 	Log  *zap.Logger
 }
 
@@ -65,7 +68,7 @@ func Start(t testing.TB, o Options) *Rig {
 			t.Errorf("close the backend client: %v", err)
 		}
 	})
-	live := catalog.NewLive([]catalog.Source{bridge.NewReflectionSource(client, catalog.ReflectionOptions{})}, catalog.LiveOptions{})
+	live := catalog.NewLive([]catalog.Source{bridge.NewReflectionSource(client, catalog.ReflectionOptions{})}, o.Live)
 	if err := live.Refresh(ctx); err != nil {
 		t.Fatalf("load the catalog: %v", err)
 	}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// growing offers one service at first, and a second one from when it is told.
+type growing struct{ grown atomic.Bool }
+
+func (*growing) Name() string { return "growing" }
+
+func (g *growing) Load(ctx context.Context) (*catalog.Loaded, error) {
+	loaded, err := mcptest.Source().Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded.Services = []string{"outrigger.demo.v1.Lab"}
+	if g.grown.Load() {
+		loaded.Services = append(loaded.Services, "outrigger.demo.v1.Fleet")
+	}
+	return loaded, nil
+}
+
+func TestTheListingFollowsTheCatalog(t *testing.T) {
+	t.Parallel()
+	source := &growing{}
+	live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
+	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	check := func(want int) {
+		t.Helper()
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+			for range 2 { // the second comes from the cache
+				got := answer(t, b, d, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`+modernMeta+`}}`)
+				if n := len(got.Result.Tools); n != want {
+					t.Errorf("%v lists %d tools, want %d", d, n, want)
+				}
+			}
+		}
+	}
+	check(5)
+	source.grown.Store(true)
+	check(5 + 13)
+	source.grown.Store(false)
+	check(5)
+}
+
+// A reply is one line on stdio, so nothing that a catalog holds may break one.
+func TestEveryReplyIsOneLine(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Server: bridge.ServerInfo{
+		Name: "a\nname", Title: "a\r\ntitle", Version: "1\u2028", Instructions: "line one\nline two",
+	}}})
+	b := rig.Bridge
+	lines := map[bridge.Dialect][]string{
+		bridge.DialectCanonical: {
+			`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"server/describe","params":{}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"a\nb\r"}}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"lab.echo","arguments":{"nonce":"a\nb\r"}}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"a\nb"}}`,
+			"{\"jsonrpc\":\"2.0\",\n\"id\":\"1\"\n,\"method\":\"tools/call\",\"params\":{\"name\":\"lab.echo\",\"arguments\":\n{\n}\n}}",
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.fail","arguments":{"code":"FAIL_CODE_INTERNAL","message":"a\nb\r\n","details":["FAIL_DETAIL_HELP","FAIL_DETAIL_BAD_REQUEST"]}}}`,
+			"\r\n", "[", `"a\nb"`,
+		},
+		bridge.DialectModern: {
+			`{"jsonrpc":"2.0","id":"1","method":"server/discover","params":{` + modernMeta + `}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{` + modernMeta + `}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"a\nb","params":{` + modernMeta + `}}`,
+		},
+		bridge.DialectLegacy: {
+			`{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/list"}`,
+		},
+	}
+	for _, tool := range rig.Live.Current().All() {
+		lines[bridge.DialectCanonical] = append(lines[bridge.DialectCanonical],
+			`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"`+tool.Name+`"}}`)
+	}
+	for d, raws := range lines {
+		for _, raw := range raws {
+			reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), d, raw))
+			if reply.Body == nil || bytes.ContainsAny(reply.Body, "\r\n") {
+				t.Errorf("%v %s: %q", d, strings.TrimSpace(raw), reply.Body)
+			}
+		}
+	}
+}

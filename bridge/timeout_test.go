@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+func TestTheShortestTimeoutWins(t *testing.T) {
+	t.Parallel()
+	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+		Overlay: []catalog.Override{{Match: "*/Sleep", Options: &outriggerv1.ToolOptions{Timeout: durationpb.New(5 * time.Second)}}},
+	}})
+	if err := live.Refresh(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name           string
+		tool           string
+		option, caller time.Duration
+		parent         time.Duration
+		want           time.Duration
+	}{
+		{name: "the default", tool: "lab.echo", want: 30 * time.Second},
+		{name: "the option", tool: "lab.echo", option: 7 * time.Second, want: 7 * time.Second},
+		{name: "the tool's", tool: "lab.sleep", want: 5 * time.Second},
+		{name: "the tool's is longer than the option", tool: "lab.sleep", option: 3 * time.Second, want: 3 * time.Second},
+		{name: "the caller's", tool: "lab.sleep", caller: time.Second, want: time.Second},
+		{name: "the caller's is longer than the tool's", tool: "lab.sleep", caller: time.Minute, want: 5 * time.Second},
+		{name: "the caller's is longer than the option", tool: "lab.echo", option: 2 * time.Second, caller: time.Minute, want: 2 * time.Second},
+		{name: "the connection's", tool: "lab.sleep", parent: 500 * time.Millisecond, want: 500 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.option})
+				ctx := context.Background()
+				if tc.parent > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.parent)
+					defer cancel()
+				}
+				req := toolCall(b, tc.tool, `{"duration":"1s"}`)
+				if tc.tool == "lab.echo" {
+					req.Arguments = bridge.Payload{}
+				}
+				req.Timeout = tc.caller
+				start := time.Now()
+				resp := b.Handle(ctx, req)
+				if codeOf(resp) != errmap.Timeout || time.Since(start) != tc.want {
+					t.Errorf("got %v after %v, want TIMEOUT after %v", resp.Err, time.Since(start), tc.want)
+				}
+			})
+		})
+	}
+}
+
+// loading is a catalog that is never there.
+func loading() *catalog.Live {
+	return catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+}
+
+func TestRequestsWaitForTheFirstCatalog(t *testing.T) {
+	t.Parallel()
+	meta := `{` + modernMeta + `}`
+	for _, tc := range []struct {
+		name    string
+		dialect bridge.Dialect
+		method  string
+		params  string
+		waits   bool
+	}{
+		{"canonical list", bridge.DialectCanonical, "tools/list", `{}`, true},
+		{"canonical get", bridge.DialectCanonical, "tools/get", `{"name":"lab.echo"}`, true},
+		{"canonical call", bridge.DialectCanonical, "tools/call", `{"name":"lab.echo"}`, true},
+		{"message form", bridge.DialectCanonical, "tools/call", `{"tool_name":"lab.echo","arguments":{}}`, true},
+		{"canonical ping", bridge.DialectCanonical, "ping", `{}`, false},
+		{"canonical describe", bridge.DialectCanonical, "server/describe", `{}`, false},
+		{"modern list", bridge.DialectModern, "tools/list", meta, true},
+		{"modern call", bridge.DialectModern, "tools/call", `{"name":"lab_echo",` + modernMeta + `}`, true},
+		{"modern discover", bridge.DialectModern, "server/discover", meta, true},
+		{"legacy initialize", bridge.DialectLegacy, "initialize", `{"protocolVersion":"2025-11-25"}`, false},
+		{"legacy ping", bridge.DialectLegacy, "ping", `{}`, false},
+		{"legacy list", bridge.DialectLegacy, "tools/list", `{}`, true},
+		{"legacy call", bridge.DialectLegacy, "tools/call", `{"name":"lab_echo"}`, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+				start := time.Now()
+				got := answer(t, b, tc.dialect, `{"jsonrpc":"2.0","id":"1","method":"`+tc.method+`","params":`+tc.params+`}`)
+				if !tc.waits {
+					if got.code() != "" || time.Since(start) != 0 {
+						t.Errorf("got %+v after %v, want an answer at once", got, time.Since(start))
+					}
+					return
+				}
+				if got.code() != errmap.Unavailable || time.Since(start) != bridge.DefaultCatalogWait {
+					t.Errorf("got %+v after %v, want UNAVAILABLE after %v", got, time.Since(start), bridge.DefaultCatalogWait)
+				}
+				if !got.data().Retryable || got.data().RetryAfterMS <= 0 {
+					t.Errorf("no retry hint: %+v", got.data())
+				}
+			})
+		})
+	}
+}
+
+func TestACatalogThatComesInTimeIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		live := loading()
+		b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+		responses := make(chan *bridge.Response, 1)
+		go func() { responses <- b.Handle(t.Context(), toolCall(b, "lab.echo", `{"nonce":"n"}`)) }()
+		time.Sleep(3 * time.Second) // the bubble's clock
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if resp := <-responses; resp.Err != nil {
+			t.Errorf("got %v", resp.Err)
+		}
+	})
+}
+
+func TestACallerWhoseTimeEndsFirstHearsWhatWasWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if resp := b.Handle(ctx, toolCall(b, "lab.echo", `{}`)); codeOf(resp) != errmap.Unavailable {
+			t.Errorf("got %v, want UNAVAILABLE: the tool did not run", resp.Err)
+		}
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		if resp := b.Handle(gone, toolCall(b, "lab.echo", `{}`)); codeOf(resp) != errmap.Cancelled {
+			t.Errorf("got %v, want CANCELLED", resp.Err)
+		}
+	})
+}
+
+// The cause of a failed load is what an operator needs to see.
+func TestTheWaitSaysWhyThereIsNoCatalog(t *testing.T) {
+	t.Parallel()
+	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptorFile("does/not/exist.binpb", catalog.Limits{})}, catalog.LiveOptions{})
+	if err := live.Refresh(context.Background()); err == nil {
+		t.Fatal("the file exists")
+	}
+	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond})
+	req := toolCall(b, "lab.echo", `{}`)
+	req.ID = jsonrpc.ID{}
+	resp := b.Handle(context.Background(), req)
+	if codeOf(resp) != errmap.Unavailable || !containsAll(resp.Err.Message, "catalog has not been loaded yet", "does/not/exist.binpb") {
+		t.Errorf("got %v, want UNAVAILABLE with the cause", resp.Err)
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcptest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+)
+
+// Caller is a [bridge.Caller] that is a function.
+type Caller func(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error)
+
+// Call implements [bridge.Caller].
+func (c Caller) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
+	return c(ctx, m, in, header)
+}
+
+// Echo is a Caller that answers with the bytes it was sent, which the response
+// of lab.echo reads like its request.
+func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
+	return &bridge.Answer{Body: in}, nil
+}
+
+// Source brings the demo service's descriptors without a demo service.
+func Source() catalog.Source {
+	set := &descriptorpb.FileDescriptorSet{}
+	seen := map[string]bool{}
+	var add func(protoreflect.FileDescriptor)
+	add = func(file protoreflect.FileDescriptor) {
+		if seen[file.Path()] {
+			return
+		}
+		seen[file.Path()] = true
+		for i := range file.Imports().Len() {
+			add(file.Imports().Get(i).FileDescriptor)
+		}
+		set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
+	}
+	add(demov1.File_outrigger_demo_v1_fleet_proto)
+	add(demov1.File_outrigger_demo_v1_lab_proto)
+	return catalog.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
+}
+
+// Memory returns a loaded catalog of the demo service's tools that needs no
+// demo service. Nothing runs behind it.
+func Memory(t testing.TB) *catalog.Live {
+	t.Helper()
+	live := catalog.NewLive([]catalog.Source{Source()}, catalog.LiveOptions{})
+	if err := live.Refresh(context.Background()); err != nil {
+		t.Fatalf("load the catalog: %v", err)
+	}
+	return live
+}
