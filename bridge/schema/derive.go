@@ -273,12 +273,16 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 	switch len(oneofs) {
 	case 0:
 	case 1:
-		doc.set("if", oneofs[0]).set("else", false)
+		doc.set("if", oneofs[0]).set("else", never())
 	default:
-		doc.set("if", newObject("allOf", oneofs)).set("else", false)
+		doc.set("if", newObject("allOf", oneofs)).set("else", never())
 	}
 	return doc
 }
+
+// never is the schema that nothing satisfies, in the form of an object: tools that port schemas to model APIs do not take
+// the bare false outside of additionalProperties.
+func never() *object { return newObject("not", &object{}) }
 
 // isAlwaysWritten holds for the fields that the transcoder writes even where they hold their default.
 func isAlwaysWritten(fd protoreflect.FieldDescriptor) bool {
