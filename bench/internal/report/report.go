@@ -32,8 +32,8 @@ type Footprint struct {
 	// IdleRSS is VmRSS after Calls calls and Idle without any, IdleAnon the part of it that is no page of a file.
 	// FreshRSS is VmRSS without any call yet, WarmRSS two seconds after the calls.
 	IdleRSS, IdleAnon, FreshRSS, WarmRSS int64
-	Calls                       int
-	Idle                        time.Duration
+	Calls                                int
+	Idle                                 time.Duration
 }
 
 // Misses names the limits that were not kept.
