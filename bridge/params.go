@@ -5,6 +5,7 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -63,20 +64,11 @@ func argumentsParam(params []byte) (Payload, *errmap.Error) {
 // dialect does not define would otherwise be dropped in silence.
 func onlyMembers(params []byte, known ...string) *errmap.Error {
 	for name := range jsonrpc.Members(params) {
-		if !contains(known, name) {
+		if !slices.Contains(known, name) {
 			return invalidParams(jsonPointerToken(name), "additionalProperties", "unknown member %s", quoteBounded(name))
 		}
 	}
 	return nil
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // jsonPointerToken escapes a member name for a JSON Pointer (RFC 6901).

@@ -45,9 +45,10 @@ func (e *Error) ModelText(about About) string {
 	row := e.row()
 	var b strings.Builder
 	message := e.message()
-	if e.Code == ToolNotFound {
-		b.WriteString(message)
-	} else if row.Fixed || e.Message == "" {
+	switch {
+	case e.Code == ToolNotFound:
+		b.WriteString(message) // names the tool already
+	case row.Fixed || e.Message == "":
 		b.WriteString(row.Message)
 		if e.Tool != "" {
 			b.WriteString(" (" + clip(e.Tool, maxNameBytes) + ")")
@@ -55,7 +56,7 @@ func (e *Error) ModelText(about About) string {
 		if message != row.Message {
 			b.WriteString(": " + message)
 		}
-	} else {
+	default:
 		if e.Tool != "" {
 			b.WriteString(clip(e.Tool, maxNameBytes) + ": ")
 		}

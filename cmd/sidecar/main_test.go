@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a program and checks its exit code: exits 2 sidecar serve --oops
+// exits runs a program and checks its exit code, as in "exits 2 sidecar serve --oops".
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")

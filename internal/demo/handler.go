@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
@@ -40,7 +41,7 @@ func newHandler(opts Options, stopping <-chan struct{}) (http.Handler, error) {
 		connect.WithCompressMinBytes(compressFrom),
 		connect.WithRecover(recoverer(opts.Logger)),
 	}
-	checked := append(plain[:len(plain):len(plain)], connect.WithInterceptors(validate.NewInterceptor()))
+	checked := slices.Concat(plain, []connect.HandlerOption{connect.WithInterceptors(validate.NewInterceptor())})
 	reflector := grpcreflect.NewReflector(
 		grpcreflect.NamerFunc(func() []string { return services }),
 		grpcreflect.WithDescriptorResolver(files),
