@@ -48,6 +48,7 @@ const secretNames = `passw(?:or)?d|passphrase|\bpwd|secret|token|api[_\- ]?key|a
 	`signing[_\-]?key|encryption[_\-]?key|account[_\-]?key|credentials?\b|authorization|session[_\-]?id|signature`
 
 // secretValue is a quoted string (also one inside of a quoted string), or everything up to a separator.
+//
 //nolint:gosec // a pattern for secrets, not one
 const secretValue = `("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|\\+"[^"\\\n]*\\*"?|[^\s,;&"']+)`
 

@@ -71,8 +71,6 @@ type plan struct {
 	bytes int // a tighter bound than Options.MaxBytes, or 0
 }
 
-var errTooLarge = errors.New("too large")
-
 func newDeriver(md protoreflect.MessageDescriptor, dir Direction, opts Options, all bool) *deriver {
 	d := &deriver{dir: dir, opts: opts, all: all, root: md}
 	d.graph = d.newGraph(md)

@@ -60,15 +60,6 @@ func (d *deriver) fieldsOf(md protoreflect.MessageDescriptor) []protoreflect.Fie
 	return append(fields, more...)
 }
 
-// oneofOf is the real oneof of a field; the one that the compiler makes for a proto3 optional field does not count.
-func oneofOf(fd protoreflect.FieldDescriptor) protoreflect.OneofDescriptor {
-	od := fd.ContainingOneof()
-	if od == nil || od.IsSynthetic() {
-		return nil
-	}
-	return od
-}
-
 // takesNull holds for the two types for which a JSON null is a value and not the absence of one.
 func takesNull(fd protoreflect.FieldDescriptor) bool {
 	if md := fd.Message(); md != nil {

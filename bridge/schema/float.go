@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -35,7 +36,7 @@ func (d *deriver) float(kind protoreflect.Kind, v value) *object {
 	}
 	refused := r.refused
 	if v.nonZero {
-		refused = append(refused[:len(refused):len(refused)], new(big.Rat))
+		refused = append(slices.Clip(refused), new(big.Rat))
 	}
 	if len(refused) > 0 && r.allowed == nil {
 		limits.set("not", newObject("enum", d.floatForms(refused, bits, false)))

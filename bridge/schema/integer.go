@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -102,7 +103,7 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 	}
 	refused := r.refused
 	if v.nonZero && lo.Sign() <= 0 {
-		refused = append(refused[:len(refused):len(refused)], new(big.Rat))
+		refused = append(slices.Clip(refused), new(big.Rat))
 	}
 	if len(refused) > 0 && r.allowed == nil {
 		limits.set("not", newObject("enum", d.integerForms(refused, asNumber, asString, false)))
