@@ -93,11 +93,24 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 	if err == nil {
 		return nil
 	}
+	return inputError(c.tool, err)
+}
+
+// inputError tells arguments that break the schema or its rules from bytes that
+// are no message at all, which only a typed pass-through can send, and both from
+// a fault of ours.
+func inputError(tool *catalog.Tool, err error) *errmap.Error {
 	var input *transcode.InputError
-	if !errors.As(err, &input) {
-		return errmap.Wrap(errmap.InternalError, err)
+	if errors.As(err, &input) {
+		return errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
 	}
-	return errmap.InvalidInput(c.tool.Name, input.Structural, violations(input.Violations)...)
+	var unreadable *transcode.OutputError
+	if errors.As(err, &unreadable) {
+		return errmap.InvalidInput(tool.Name, true, errmap.Violation{
+			Keyword: "encoding", Message: "the bytes are not an encoding of " + string(tool.Method.Descriptor.Input().FullName()),
+		})
+	}
+	return errmap.Wrap(errmap.InternalError, err)
 }
 
 // invoke calls the backend under the shortest of the three deadlines.

@@ -84,6 +84,8 @@ func (r MetadataRules) inbound(h http.Header) http.Header { return admitted(h, r
 // outbound returns what of the backend's metadata goes back to the caller.
 func (r MetadataRules) outbound(h http.Header) http.Header { return admitted(h, r.out) }
 
+// admitted returns the headers that a pattern lets through, without values that
+// not every protocol could send on.
 func admitted(h http.Header, patterns []string) http.Header {
 	if len(h) == 0 || len(patterns) == 0 {
 		return nil
@@ -97,7 +99,7 @@ func admitted(h http.Header, patterns []string) http.Header {
 		if out == nil {
 			out = make(http.Header, len(patterns))
 		}
-		out[name] = slices.Clone(values)
+		out[name] = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !isFieldValue(v) })
 	}
 	return out
 }

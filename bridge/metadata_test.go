@@ -87,6 +87,24 @@ func hostile() http.Header {
 	return h
 }
 
+func TestValuesThatNotEveryProtocolCanSendAreLeftOut(t *testing.T) {
+	t.Parallel()
+	rules, err := bridge.NewMetadataRules([]string{"x-*"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &recorder{}
+	b := fake(t, backend.call, bridge.Options{Metadata: rules})
+	req := toolCall(b, "lab.echo", `{}`)
+	req.Header = http.Header{"X-A": {"fine", "b\xffd", "a\r\nb: c", "", "last"}}
+	if resp := b.Handle(t.Context(), req); resp.Err != nil {
+		t.Fatal(resp.Err)
+	}
+	if diff := cmp.Diff(http.Header{"X-A": {"fine", "", "last"}}, backend.seen); diff != "" {
+		t.Errorf("the backend saw (-want +got):\n%s", diff)
+	}
+}
+
 func TestOnlyAllowedMetadataCrosses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

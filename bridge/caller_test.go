@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
+	t.Parallel()
+	expired, cancel := context.WithDeadline(context.Background(), time.Now())
+	defer cancel()
+	distant, cancelDistant := context.WithTimeout(context.Background(), time.Hour)
+	defer cancelDistant()
+	const secret = "dial tcp 10.0.0.7:443"
+	for _, tc := range []struct {
+		name    string
+		ctx     context.Context
+		err     error
+		want    errmap.Code
+		backend string
+		message string
+		retry   bool
+	}{
+		{name: "unreachable", err: &backend.Error{Kind: backend.KindUnreachable, Message: "nobody listens"},
+			want: errmap.Unavailable, message: "nobody listens", retry: true},
+		{name: "timeout", err: &backend.Error{Kind: backend.KindTimeout}, want: errmap.Timeout},
+		{name: "cancelled", err: &backend.Error{Kind: backend.KindCancelled}, want: errmap.Cancelled},
+		{name: "transport", err: &backend.Error{Kind: backend.KindTransport}, want: errmap.TransportError},
+		{name: "answer too large", err: &backend.Error{Kind: backend.KindTooLarge, Message: "5 MB"}, want: errmap.ResourceExhausted, message: "5 MB"},
+		{name: "request too large", err: &backend.Error{Kind: backend.KindRequestTooLarge, Message: "5 MB"}, want: errmap.PayloadTooLarge, message: "5 MB"},
+		{name: "garbage", err: &backend.Error{Kind: backend.KindGarbage}, want: errmap.SerializationError},
+		{name: "rejected", err: &backend.Error{Kind: backend.KindRejected}, want: errmap.InternalError},
+		{name: "a kind to come", err: &backend.Error{Kind: 200}, want: errmap.InternalError},
+		{name: "no backend error", err: errors.New(secret), want: errmap.InternalError},
+		{name: "the backend says not found", err: &backend.Error{Kind: backend.KindStatus, Code: connect.CodeNotFound, Message: "no such vehicle"},
+			want: errmap.ToolExecutionFailed, backend: "not_found", message: "no such vehicle"},
+		{name: "the backend says unavailable", err: &backend.Error{Kind: backend.KindStatus, Code: connect.CodeUnavailable},
+			want: errmap.ToolExecutionFailed, backend: "unavailable", retry: true},
+		{name: "the backend says deadline exceeded at our deadline", ctx: expired,
+			err: &backend.Error{Kind: backend.KindStatus, Code: connect.CodeDeadlineExceeded}, want: errmap.Timeout},
+		{name: "the backend says deadline exceeded of its own", ctx: distant,
+			err:  &backend.Error{Kind: backend.KindStatus, Code: connect.CodeDeadlineExceeded},
+			want: errmap.ToolExecutionFailed, backend: "deadline_exceeded"},
+		{name: "the backend says deadline exceeded without any",
+			err:  &backend.Error{Kind: backend.KindStatus, Code: connect.CodeDeadlineExceeded},
+			want: errmap.ToolExecutionFailed, backend: "deadline_exceeded"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			got := backendError(ctx, tc.err)
+			if got.Code != tc.want || got.BackendCode != tc.backend || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("got %v (backend %q), want %s (backend %q)", got, got.BackendCode, tc.want, tc.backend)
+			}
+			if got.CanRetry(false) != tc.retry {
+				t.Errorf("retryable %v, want %v", got.CanRetry(false), tc.retry)
+			}
+			if strings.Contains(string(got.Data(errmap.About{})), secret) {
+				t.Errorf("the cause is shown: %s", got.Data(errmap.About{}))
+			}
+		})
+	}
+}
+
+func TestMetadataOfAFailedCall(t *testing.T) {
+	t.Parallel()
+	md := http.Header{"X-Request-Id": {"7"}}
+	if got := metadataOf(&backend.Error{Metadata: md}); got == nil || cmp.Diff(md, got.Trailer) != "" {
+		t.Errorf("got %+v, want the metadata as trailers", got)
+	}
+	for _, err := range []error{&backend.Error{}, errors.New("other")} {
+		if got := metadataOf(err); got != nil {
+			t.Errorf("%v: got %+v, want nothing", err, got)
+		}
+	}
+}
+
+func TestNoBackendIsUnavailable(t *testing.T) {
+	t.Parallel()
+	if _, err := (NoBackend{}).Call(context.Background(), nil, nil, nil); err.Code != errmap.Unavailable || !strings.Contains(err.Message, "--backend") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzMetadataPattern(f *testing.F) {
+	for _, seed := range [][2]string{{"*", "x"}, {"x-*-id", "x-a-id"}, {"a**b", "ab"}, {"*a*b*", "xaybz"}, {"ab*ba", "aba"}, {"", ""}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern) > 12 || len(name) > 24 {
+			return
+		}
+		if got, want := matches(pattern, name), naive(pattern, name); got != want {
+			t.Errorf("matches(%q, %q) = %v, want %v", pattern, name, got, want)
+		}
+	})
+}
+
+// naive tries every length for every wildcard.
+func naive(pattern, name string) bool {
+	if pattern == "" {
+		return name == ""
+	}
+	if pattern[0] == '*' {
+		return naive(pattern[1:], name) || (name != "" && naive(pattern, name[1:]))
+	}
+	return name != "" && name[0] == pattern[0] && naive(pattern[1:], name[1:])
+}
