@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
 // sleepCall is a call of lab.sleep.
@@ -147,4 +148,19 @@ func TestStdioEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClosedStdout has a peer that no longer reads: the process ends cleanly,
+// and what it had asked of the backend ends with it.
+func TestClosedStdout(t *testing.T) {
+	t.Parallel()
+	lab := peer.GRPC(t)
+	pipe := sidecar.Deaf(t, built.binary, "--backend", lab.URL)
+	pipe.MustSend(t, caller.Canonical.Request(sleepCall("long", time.Minute)))
+	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	pipe.MustSend(t, `{"jsonrpc":"2.0","id":"p","method":"ping","params":{}}`)
+	if code := pipe.Wait(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 }

@@ -4,9 +4,11 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
@@ -91,4 +93,30 @@ func TestBackendGoesAndComes(t *testing.T) {
 		got := caller.One(t.Context(), agent, call)
 		return got.Err == nil && got.Fault == nil
 	})
+}
+
+// TestBackendKilledInMidCall cuts the backend off while it works: nobody knows
+// what it did, and every caller is told so.
+func TestBackendKilledInMidCall(t *testing.T) {
+	t.Parallel()
+	lab := peer.GRPC(t)
+	server := serve(t, "--backend", lab.URL)
+	edges := slices.DeleteFunc(caller.Edges(), func(e caller.Edge) bool { return e.Process })
+	agents := make([]caller.Agent, len(edges))
+	for i, edge := range edges {
+		agents[i] = edge.Dial(t, target(server))
+	}
+	var running sync.WaitGroup
+	for i, agent := range agents {
+		running.Go(func() {
+			defer agent.Close()
+			got := caller.One(t.Context(), agent, sleepCall("cut", time.Minute))
+			if got.Fault == nil || got.Fault.Code != "TRANSPORT_ERROR" {
+				t.Errorf("%s: %v; %v, want TRANSPORT_ERROR", edges[i].Name, got.Err, got.Fault)
+			}
+		})
+	}
+	eventually(t, "all calls reach the backend", func() bool { return lab.Calls() == int64(len(edges)) })
+	lab.Stop()
+	running.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ type Stdio struct {
 // Pipe starts `sidecar stdio`. The process must end with 0 when the test does.
 func Pipe(tb testing.TB, binary string, args ...string) *Stdio {
 	tb.Helper()
-	cmd := command(tb, binary, append([]string{"stdio", "--log-format", "json"}, args...))
+	cmd := StdioCommand(tb, binary, args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -116,6 +117,27 @@ func (s *Stdio) NextWithin(d time.Duration) (string, error) {
 	case <-timer.C:
 		return "", ErrSilent
 	}
+}
+
+// Deaf starts `sidecar stdio` for a peer that has closed its end of standard
+// output already.
+func Deaf(tb testing.TB, binary string, args ...string) *Stdio {
+	tb.Helper()
+	cmd := StdioCommand(tb, binary, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = read.Close()
+	cmd.Stdout = write
+	s := &Stdio{process: launch(tb, cmd), in: in, lines: make(chan []byte)}
+	_ = write.Close() // the process has its own
+	tb.Cleanup(s.CloseInput)
+	return s
 }
 
 // CloseInput ends the input. Closing twice is harmless.
