@@ -103,25 +103,13 @@ func TestBomb(t *testing.T) {
 		}
 	}
 	_ = zw.Close()
-	d := &boundedGzip{limit: 1000}
-	if err := d.Reset(bytes.NewReader(bomb.Bytes())); err != nil {
-		t.Fatal(err)
-	}
-	n, err := io.Copy(io.Discard, d)
-	if n != 1001 || err == nil {
-		t.Errorf("inflated %d bytes, %v", n, err)
-	}
-	if err := d.Reset(strings.NewReader("not gzip")); err == nil {
-		t.Error("not gzip is accepted")
-	}
-
 	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/proto")
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(bomb.Bytes())
 	}), clearProtocols(true, true))
 	c := newClient(t, p.as("connect+http"), Options{MaxResponseBytes: 1 << 20})
-	_, err = c.Call(t.Context(), echoProcedure, nil, nil)
+	_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 	if e := failure(t, err); e.Kind != KindTooLarge {
 		t.Errorf("got %v", err)
 	}

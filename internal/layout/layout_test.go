@@ -24,7 +24,7 @@ func allowed() map[string][]string {
 		"bridge/schema":    {},
 		"bridge/transcode": {"bridge/schema"},
 		"bridge/catalog":   {"bridge/schema", "bridge/transcode", "gen"},
-		"bridge/backend":   {"bridge/catalog"},
+		"bridge/backend":   {"bridge/catalog", "internal/boundedgzip"},
 		"bridge/policy":    {"bridge/catalog", "errmap"},
 		"correlate":        {"bridge/jsonrpc"},
 		"errmap":           {"gen"},

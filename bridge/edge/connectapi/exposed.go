@@ -19,13 +19,12 @@ import (
 // Mount adds the tool API, health and reflection to a mux.
 func (s *Service) Mount(mux *http.ServeMux) {
 	mux.Handle(s.Handler())
-	limit := connect.WithReadMaxBytes(s.opts.Limits.MaxBytes)
-	mux.Handle(grpchealth.NewHandler(health{s.bridge}, limit))
+	mux.Handle(grpchealth.NewHandler(health{s.bridge}, s.bounds()))
 	reflector := grpcreflect.NewReflector(names{s.bridge},
 		grpcreflect.WithDescriptorResolver(descriptors{s.bridge}),
 		grpcreflect.WithExtensionResolver(protoregistry.GlobalTypes))
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, limit))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, limit))
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, s.bounds()))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, s.bounds()))
 }
 
 // health answers for the sidecar as a whole ("") and for every service that it
@@ -36,7 +35,7 @@ type health struct{ bridge *bridge.Bridge }
 // unknown; everything is down while there is no catalog or a drain goes on.
 func (h health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	known := req.Service == ""
-	for _, name := range (names{h.bridge}).Names() {
+	for _, name := range names(h).Names() {
 		known = known || name == req.Service
 	}
 	if !known {

@@ -3,7 +3,9 @@
 package connectapi
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
 )
 
 // Options configure the edge. Zero fields take their defaults.
@@ -54,12 +57,23 @@ func (s *Service) Handler() (string, http.Handler) {
 
 func (s *Service) handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		connect.WithReadMaxBytes(s.opts.Limits.MaxBytes),
+		s.bounds(),
 		connect.WithInterceptors(newRuleInterceptor()),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),
 	}
+}
+
+// bounds limits what a handler reads, before and after decompression.
+func (s *Service) bounds() connect.HandlerOption {
+	limit := s.opts.Limits.MaxBytes
+	return connect.WithHandlerOptions(
+		connect.WithReadMaxBytes(limit),
+		connect.WithCompression("gzip",
+			func() connect.Decompressor { return boundedgzip.New(limit) },
+			func() connect.Compressor { return gzip.NewWriter(io.Discard) }),
+	)
 }
 
 // CallTool runs one tool. The deadline of the RPC is the caller's timeout.
