@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+const (
+	// DefaultMaxCallers is how many callers a Limiter remembers: as many as
+	// there may be sessions. A bucket takes about 300 bytes, so this is 3 MB at
+	// most, whatever number of addresses calls come from.
+	DefaultMaxCallers = 10_000
+	// DefaultMaxTools is the same for tools; no catalog in sight has as many.
+	DefaultMaxTools = 10_000
+)
+
+// Rate says how often something may happen: PerSecond times a second on
+// average, and Burst times at once after a pause. The zero value is no limit.
+type Rate struct {
+	PerSecond float64
+	// Burst zero stands for PerSecond, at least 1.
+	Burst int
+}
+
+// limits reports whether the rate is one at all.
+func (r Rate) limits() bool { return r.PerSecond > 0 }
+
+// burst is the size of the bucket.
+func (r Rate) burst() int {
+	if r.Burst > 0 {
+		return r.Burst
+	}
+	return max(1, int(r.PerSecond))
+}
+
+// String is the rate in words for the caller who exceeded it.
+func (r Rate) String() string {
+	return fmt.Sprintf("%s a second, %d at once", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
+}
+
+// LimitOptions configure a Limiter. Zero fields take the defaults of this
+// package; a zero rate is none.
+type LimitOptions struct {
+	// Caller is the rate of each caller's requests, Tool that of the calls of
+	// each tool by all callers together.
+	Caller, Tool Rate
+	// MaxCallers and MaxTools bound the buckets that are remembered. The one
+	// that was not used for the longest time goes first: to be forgotten is to
+	// be let in, never the other way round.
+	MaxCallers, MaxTools int
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Limiter holds back callers and tools over their rate. It is safe for
+// concurrent use. A nil Limiter limits nothing.
+type Limiter struct {
+	callers, tools *buckets
+}
+
+// NewLimiter returns a Limiter whose buckets are all full.
+func NewLimiter(o LimitOptions) *Limiter {
+	if o.MaxCallers <= 0 {
+		o.MaxCallers = DefaultMaxCallers
+	}
+	if o.MaxTools <= 0 {
+		o.MaxTools = DefaultMaxTools
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Limiter{
+		callers: newBuckets(o.Caller, o.MaxCallers, o.Now),
+		tools:   newBuckets(o.Tool, o.MaxTools, o.Now),
+	}
+}
+
+// Check counts one request of a caller; tool is the canonical name of the tool
+// that it calls, and empty where it calls none. It returns nil where the request
+// is within both rates, else RATE_LIMITED with the time after which the bucket
+// holds a token again.
+//
+// The caller's bucket comes first, so that one caller over its own rate takes
+// nothing from a tool that others use. A call that the tool's bucket refuses has
+// still cost its caller a token: an attempt counts.
+func (l *Limiter) Check(caller, tool string) *errmap.Error {
+	if l == nil {
+		return nil
+	}
+	if wait, ok := l.callers.take(caller); !ok {
+		return limited("this caller may send "+l.callers.rate.String(), wait)
+	}
+	if tool == "" {
+		return nil
+	}
+	if wait, ok := l.tools.take(tool); !ok {
+		return limited(tool+" may be called "+l.tools.rate.String()+", by all callers together", wait)
+	}
+	return nil
+}
+
+// limited is RATE_LIMITED with its reason.
+func limited(reason string, wait time.Duration) *errmap.Error {
+	return errmap.New(errmap.RateLimited, errmap.RetryAfter(wait), errmap.Message("Rate limit exceeded: "+reason))
+}
