@@ -24,13 +24,17 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 // AppendError appends an error response. A zero id is written as null or, with
 // omitNullID, left out, as MCP wants it. Nil data is left out.
 func AppendError(dst []byte, id ID, omitNullID bool, code int, message string, data []byte) []byte {
+	return appendError(dst, id, omitNullID, int64(code), message, data)
+}
+
+func appendError(dst []byte, id ID, omitNullID bool, code int64, message string, data []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	if !id.IsZero() || !omitNullID {
 		dst = append(dst, `,"id":`...)
 		dst = appendID(dst, id)
 	}
 	dst = append(dst, `,"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = strconv.AppendInt(dst, code, 10)
 	dst = append(dst, `,"message":`...)
 	dst = AppendString(dst, message)
 	if data != nil {

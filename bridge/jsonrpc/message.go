@@ -45,6 +45,9 @@ const (
 	// ProfileMCP admits string and integer ids, never a null one. Params are
 	// optional, and an object where present; a result is an object.
 	ProfileMCP
+	// ProfileCanonicalUUID is ProfileCanonical that admits no other id than a
+	// UUID in its usual form, for runs with deterministic ids.
+	ProfileCanonicalUUID
 )
 
 // Message is one envelope. Params, Result and Error.Data alias the bytes given

@@ -123,10 +123,21 @@ func (e *Envelope) readID(p Profile) (id ID, reason string) {
 		return ID{}, ""
 	}
 	id, reason = readID(raw, e.limits.MaxIDBytes)
-	if reason == "" && p == ProfileCanonical && !id.IsString() {
-		reason = "Make the id a string."
+	if reason == "" {
+		reason = p.refuseID(id)
 	}
 	return id, reason
+}
+
+// refuseID returns why p does not admit a readable id, or "".
+func (p Profile) refuseID(id ID) string {
+	switch {
+	case p == ProfileCanonical && !id.IsString():
+		return "Make the id a string."
+	case p == ProfileCanonicalUUID && !isUUID(id):
+		return "Make the id a string that is a UUID."
+	}
+	return ""
 }
 
 // checkCall checks what requests and notifications add.
@@ -152,7 +163,7 @@ func readError(raw []byte) (*ErrorObject, *Fault) {
 		return nil, envelopeFault("/error", "Make the error an object, not "+typeName(raw)+".")
 	}
 	code, _ := Lookup(raw, "code")
-	number, ok := Int64(code)
+	number, ok := wholeNumber(code)
 	if !ok {
 		return nil, envelopeFault("/error/code", "Give the error an integer code.")
 	}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import "encoding/json"
+
+// The factories of this file make messages that every reader of this package
+// accepts: what they return was read back by Parse, within the default limits.
+// Payloads (params, result, data) are one JSON value each, are checked like
+// everything that comes from outside, and are copied. Every error is a *Fault,
+// whose path points into the message that was to be made.
+
+// NewRequest returns a request. Params are an object; nil stands for {}. The id
+// is the caller's choice, for instance Generator.NewID of some type; it is
+// refused where it is zero.
+func NewRequest(id ID, method string, params json.RawMessage) (Message, error) {
+	if id.IsZero() {
+		return Message{}, envelopeFault("/id", "Give the request an id.")
+	}
+	if f := checkPayload(params, "params"); f != nil {
+		return Message{}, f
+	}
+	return readBack(AppendRequest(nil, id, method, params))
+}
+
+// NewNotification returns a notification, which never has an id. Params are an
+// object; nil leaves them out.
+func NewNotification(method string, params json.RawMessage) (Message, error) {
+	if f := checkPayload(params, "params"); f != nil {
+		return Message{}, f
+	}
+	return readBack(AppendNotification(nil, method, params))
+}
+
+// NewSuccess returns the response to a request, under the id of the request as
+// it came. The result is any JSON value; nil stands for null. Nothing but a
+// request without a fault can be answered so.
+func NewSuccess(request Message, result json.RawMessage) (Message, error) {
+	if request.Kind != KindRequest || request.Fault != nil || request.ID.IsZero() {
+		return Message{}, envelopeFault("", "Only a request without a fault can be answered with a result.")
+	}
+	if f := checkPayload(result, "result"); f != nil {
+		return Message{}, f
+	}
+	return readBack(AppendResult(nil, request.ID, result))
+}
+
+// NewError returns the error response to a request, under the id of the request
+// as it came. Data is any JSON value; nil leaves it out. A code of zero is
+// refused: it is what a code that was never set looks like.
+//
+// A message with a fault can be answered too, with a null id where none could
+// be read, and so can the zero Message, which stands for bytes that were no
+// message. A good notification and a good response cannot: nobody waits. The id
+// of a faulty response is not repeated, because it is an id of our own requests.
+func NewError(request Message, code int64, message string, data json.RawMessage) (Message, error) {
+	id := request.ID
+	switch {
+	case code == 0:
+		return Message{}, envelopeFault("/error/code", "Give the error a code that is not zero.")
+	case request.Kind == KindRequest || request.Kind == KindInvalid:
+	case request.Fault == nil:
+		return Message{}, envelopeFault("", "A "+request.Kind.String()+" is never answered.")
+	case request.Kind == KindSuccess || request.Kind == KindError:
+		id = ID{}
+	}
+	if f := checkPayload(data, "error", "data"); f != nil {
+		return Message{}, f
+	}
+	return readBack(appendError(nil, id, false, code, message, data))
+}
+
+// checkPayload checks one value, nil for absent, that will stand at path.
+func checkPayload(raw []byte, path ...string) *Fault {
+	if raw == nil {
+		return nil
+	}
+	f := Check(raw, Limits{})
+	for i := len(path) - 1; i >= 0; i-- {
+		f = f.within(path[i])
+	}
+	return f.done()
+}
+
+// readBack is the proof of what a factory made. Integer ids are admitted,
+// because an answer has the id of its request.
+func readBack(raw []byte) (Message, error) {
+	m := Parse(raw, ProfileCanonicalAnyID, Limits{})
+	if m.Fault != nil {
+		return Message{}, m.Fault
+	}
+	return m, nil
+}
+
+// AppendTo appends the message as one compact envelope, with its id as it came.
+// Payloads are trusted, as in the other functions that append. A request
+// without params gets {}, an error response without an id a null one. The error
+// is a *Fault, and dst is returned as it was: the message's own, or one that
+// says what the message lacks.
+func (m Message) AppendTo(dst []byte) ([]byte, error) {
+	if f := m.lacks(); f != nil {
+		return dst, f
+	}
+	switch m.Kind {
+	case KindRequest:
+		return AppendRequest(dst, m.ID, m.Method, m.Params), nil
+	case KindNotification:
+		return AppendNotification(dst, m.Method, m.Params), nil
+	case KindSuccess:
+		return AppendResult(dst, m.ID, m.Result), nil
+	default:
+		return appendError(dst, m.ID, false, m.Error.Code, m.Error.Message, m.Error.Data), nil
+	}
+}
+
+// lacks returns what keeps the message from being written.
+func (m Message) lacks() *Fault {
+	switch {
+	case m.Fault != nil:
+		return m.Fault
+	case m.Kind == KindInvalid || m.Kind > KindError:
+		return envelopeFault("", "The message has no kind.")
+	case m.Kind <= KindNotification && m.Method == "":
+		return envelopeFault("/method", "Give the message a method.")
+	case m.ID.IsZero() && (m.Kind == KindRequest || m.Kind == KindSuccess):
+		return envelopeFault("/id", "Give the "+m.Kind.String()+" an id.")
+	case m.Kind == KindError && m.Error == nil:
+		return envelopeFault("/error", "Give the error response an error.")
+	}
+	return nil
+}
+
+// MarshalJSON is AppendTo for encoding/json, which escapes <, > and & in what it
+// is given; ids keep their value then, not their bytes.
+func (m Message) MarshalJSON() ([]byte, error) {
+	return m.AppendTo(nil)
+}
