@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+)
+
+// Arrival is what is known of an envelope when it comes in. Nothing of it is
+// kept: its bytes may be used again when Begin has returned.
+type Arrival struct {
+	// RequestID is the JSON-RPC id as it came; empty, or no id, is null.
+	RequestID json.RawMessage
+	// TraceID is 32 hex digits in lower case (see [TraceID]); anything else
+	// means that the caller sent none, and one is generated.
+	TraceID string
+	// Transport is http or stdio, Route where on it, Method the envelope's;
+	// empty is null.
+	Transport, Route, Method string
+	// Params is looked at only where payloads are recorded.
+	Params []byte
+}
+
+// Outcome is what became of an envelope.
+type Outcome struct {
+	OK bool
+	// Error is the canonical data object, HTTPStatus and Code the numbers that
+	// went with it. They are recorded where OK is false.
+	Error            json.RawMessage
+	HTTPStatus, Code int
+	// Result is looked at only where payloads are recorded.
+	Result []byte
+	// Redact are further names whose values are secret in this envelope, both
+	// ways: the fields that the tool's own messages mark with debug_redact.
+	Redact []string
+}
+
+// place is where an entry stands.
+type place uint8
+
+const (
+	placeOpen place = iota // in the window, not ended
+	placeLate              // not ended, and no longer waited for
+	placeHeld              // ended, behind an open one
+	placeGone              // handed to the writer, or dropped
+)
+
+// Entry is one envelope between its arrival and its outcome. A nil Entry is one
+// that is not recorded.
+type Entry struct {
+	run   *Run
+	seq   uint64
+	start time.Time
+	ended atomic.Bool
+
+	// All below is guarded by run.mu, save that the tail belongs to End and the
+	// line to the writer once the entry is placeGone.
+	prev, next *Entry
+	place      place
+	unfinished bool
+	buf        *buffer
+}
+
+// buffer holds the bytes of one entry: what was known first, what became of it,
+// and the params until it is known how to redact them.
+type buffer struct {
+	line, tail []byte
+	params     []byte
+	paramsSize int
+}
+
+// maxPooled is the capacity of a buffer above which it is left to the garbage
+// collector, so that a few large payloads do not stay for good.
+const maxPooled = 16 << 10
+
+func (b *buffer) reset() {
+	b.line, b.tail, b.params, b.paramsSize = b.line[:0], b.tail[:0], b.params[:0], 0
+}
+
+func (b *buffer) isLarge() bool {
+	return cap(b.line) > maxPooled || cap(b.tail) > maxPooled || cap(b.params) > maxPooled
+}
+
+func (e *Entry) size() int {
+	if e.unfinished {
+		return len(e.buf.line) + len(e.run.unfinishedTail)
+	}
+	return len(e.buf.line) + len(e.buf.tail)
+}
+
+// End completes the entry's line. Only the first call counts; one that comes
+// after the run was closed is too late. It does not wait for the disk, save in
+// a deterministic run. The outcome's bytes are not kept.
+func (e *Entry) End(o Outcome) {
+	if e == nil || e.ended.Swap(true) {
+		return
+	}
+	r := e.run
+	var took time.Duration
+	if !r.opts.Deterministic {
+		took = r.opts.Now().Sub(e.start)
+	}
+	tail := appendTail(e.buf.tail, &o, took)
+	if r.opts.Payloads {
+		tail = r.appendPayloads(tail, e.buf, &o)
+	}
+	e.buf.tail = append(tail, r.metadata...)
+	r.finish(e)
+}
+
+func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {
+	red := redactor{base: r.names}
+	if len(o.Redact) > 0 {
+		red.extra = newNames(o.Redact)
+	}
+	limit := r.opts.MaxPayloadBytes
+	dst = append(dst, `,"params":`...)
+	dst = red.appendPayload(dst, b.params, b.paramsSize, limit)
+	dst = append(dst, `,"result":`...)
+	return red.appendPayload(dst, o.Result, len(o.Result), limit)
+}

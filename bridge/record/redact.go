@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// redacted stands where a secret was.
+	redacted = `"[redacted]"`
+	// maxInnerTexts bounds JSON inside of JSON strings inside of JSON strings.
+	// Escapes double with every layer, so nothing within a payload's bound
+	// comes near it.
+	maxInnerTexts = 16
+)
+
+// redactor copies JSON without the values of members that have secret names.
+type redactor struct {
+	base, extra names
+}
+
+func (r redactor) secret(name []byte) bool {
+	return r.base.has(name) || len(r.extra) > 0 && r.extra.has(name)
+}
+
+// appendPayload appends raw, compact and redacted, or what says why it is left
+// out. Nothing is null.
+func (r redactor) appendPayload(dst, raw []byte, size, limit int) []byte {
+	switch {
+	case size == 0:
+		return append(dst, "null"...)
+	case size > limit:
+		return appendOmitted(dst, size, "too large")
+	case !jsontext.Value(raw).IsValid():
+		return appendOmitted(dst, size, "not JSON")
+	}
+	start := len(dst)
+	dst, _ = r.append(dst, raw, 0)
+	// Every secret of one byte becomes one of twelve; that stays within a
+	// small multiple. This keeps it a promise.
+	if len(dst)-start > 4*limit {
+		return appendOmitted(dst[:start], size, "too large")
+	}
+	return dst
+}
+
+// appendOmitted appends the note that stands for a payload that is left out.
+// Its one member has a name that no payload of a peer's own has by chance.
+func appendOmitted(dst []byte, size int, why string) []byte {
+	dst = append(dst, `{"dev.outrigger/omitted":{"bytes":`...)
+	dst = strconv.AppendInt(dst, int64(size), 10)
+	dst = append(dst, `,"reason":"`...)
+	dst = append(dst, why...)
+	return append(dst, `"}}`...)
+}
+
+// append copies one valid JSON text. In valid JSON a string is a name exactly
+// where a colon follows, so no stack is needed. It reports whether it took
+// anything away.
+func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) {
+	for pos := 0; pos < len(raw); {
+		switch raw[pos] {
+		case ' ', '\t', '\n', '\r':
+			pos++
+			continue
+		case '"':
+		default:
+			dst = append(dst, raw[pos])
+			pos++
+			continue
+		}
+		end := skipString(raw, pos)
+		text := raw[pos:end]
+		pos = skipSpace(raw, end)
+		if pos == len(raw) || raw[pos] != ':' {
+			var took bool
+			dst, took = r.appendString(dst, text, layer)
+			changed = changed || took
+			continue
+		}
+		dst = append(append(dst, text...), ':')
+		pos = skipSpace(raw, pos+1)
+		if r.secret(decoded(text)) {
+			dst = append(dst, redacted...)
+			pos, changed = skipValue(raw, pos), true
+		}
+	}
+	return dst, changed
+}
+
+// appendString copies a string value. Tools answer in JSON inside of text, and
+// models send it so: what is JSON is redacted as such. A text that is not, but
+// has a quoted secret name before a colon (a piece of JSON, several lines of it,
+// a printed map), is not worth the risk.
+func (r redactor) appendString(dst, text []byte, layer int) (out []byte, changed bool) {
+	inner := decoded(text)
+	switch start := skipSpace(inner, 0); {
+	case start == len(inner):
+		return append(dst, text...), false
+	case (inner[start] == '{' || inner[start] == '[' || inner[start] == '"') && jsontext.Value(inner).IsValid():
+		if layer == maxInnerTexts {
+			return append(dst, redacted...), true
+		}
+		clean, took := r.append(nil, inner, layer+1)
+		if took {
+			return appendQuoted(dst, clean), true
+		}
+	case r.namesSecret(inner):
+		return append(dst, redacted...), true
+	}
+	return append(dst, text...), false
+}
+
+const (
+	// maxInnerName bounds the names that are looked for in a text.
+	maxInnerName = 256
+	// maxInnerEscapes bounds the layers of escapes in such a name.
+	maxInnerEscapes = 4
+)
+
+// namesSecret reports whether a colon in the text follows a secret name in
+// quotes, single ones and escaped ones too.
+func (r redactor) namesSecret(text []byte) bool {
+	for from := 0; ; {
+		colon := bytes.IndexByte(text[from:], ':')
+		if colon < 0 {
+			return false
+		}
+		colon += from
+		from = colon + 1
+		before := bytes.TrimRight(text[max(0, colon-maxInnerName):colon], " \t\r\n")
+		if len(before) == 0 {
+			continue
+		}
+		quote := before[len(before)-1]
+		if quote != '"' && quote != '\'' {
+			continue
+		}
+		before = bytes.TrimRight(before[:len(before)-1], `\`)
+		name := before[bytes.LastIndexByte(before, quote)+1:]
+		for range maxInnerEscapes {
+			if bytes.IndexByte(name, '\\') < 0 {
+				break
+			}
+			plain, err := jsontext.AppendUnquote(nil, `"`+string(name)+`"`)
+			if err != nil {
+				break
+			}
+			name = plain
+		}
+		if r.secret(name) {
+			return true
+		}
+	}
+}
+
+// decoded returns what a valid JSON string stands for.
+func decoded(text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text[1 : len(text)-1]
+	}
+	out, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), text)
+	_ = err // the text was checked
+	return out
+}
+
+// skipSpace, skipString and skipValue walk valid JSON. On other bytes they stay
+// within them.
+
+func skipSpace(raw []byte, pos int) int {
+	for pos < len(raw) && (raw[pos] == ' ' || raw[pos] == '\t' || raw[pos] == '\n' || raw[pos] == '\r') {
+		pos++
+	}
+	return pos
+}
+
+func skipString(raw []byte, pos int) int {
+	for pos++; pos < len(raw); pos++ {
+		switch raw[pos] {
+		case '\\':
+			pos++
+		case '"':
+			return pos + 1
+		}
+	}
+	return len(raw)
+}
+
+func skipValue(raw []byte, pos int) int {
+	for depth := 0; pos < len(raw); {
+		switch raw[pos] {
+		case '"':
+			pos = skipString(raw, pos)
+			if depth == 0 {
+				return pos
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return pos + max(depth+1, 0)
+			}
+		case ',':
+			if depth == 0 {
+				return pos
+			}
+		}
+		pos++
+	}
+	return len(raw)
+}

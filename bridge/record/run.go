@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import "sync"
+
+// Run is the record of one run of the process. Make one with [Open]; a nil Run
+// records nothing.
+type Run struct {
+	opts  Options
+	names names
+	// metadata ends every line; unfinishedTail is the tail of a line whose
+	// outcome is not known.
+	metadata, unfinishedTail []byte
+	buffers                  sync.Pool // of *buffer
+
+	mu      sync.Mutex
+	space   sync.Cond // signalled where a deterministic End may go on
+	clock   clock
+	lastSeq uint64
+	window  window
+	stats   Stats
+	closed  bool
+
+	// wake tells the writer that there is something to write, full that it
+	// should not wait for more, stop that it should end. done is closed when it
+	// has, and closeErr is what it leaves behind.
+	wake, full, stop, done chan struct{}
+	closeErr               error
+	folder                 *folder
+}
+
+// Stats are counts since Open, for metrics.
+type Stats struct {
+	// Written lines are in the file, as far as the operating system knows.
+	Written uint64
+	// Dropped lines are lost: the queue was full, or the disk to the end.
+	Dropped uint64
+	// Late lines stand behind lines of envelopes that arrived after theirs.
+	Late uint64
+	// Unfinished lines were written at Close without an outcome.
+	Unfinished uint64
+	// Errors counts failed operations on files and folders.
+	Errors uint64
+	// Rotations counts files that were begun because one was full.
+	Rotations uint64
+	// Open entries have no outcome yet, Held lines wait for an earlier one's,
+	// Queued ones for the disk.
+	Open, Held, Queued int
+	// Failing is true from a failed write until the next one that succeeds.
+	Failing bool
+}
+
+// Open begins a run: it makes the run's folder and its file, points .latest at
+// it, removes the oldest files above the bound, and starts the goroutine that
+// writes, for which Close waits. An error means that the folder cannot be
+// written; the caller goes on without records.
+func Open(o Options) (*Run, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		opts: opts, names: newNames(opts.Redact),
+		metadata: appendMetadata(nil, opts.Deterministic),
+		wake:     make(chan struct{}, 1), full: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	r.space.L = &r.mu
+	r.unfinishedTail = append(r.unfinishedTail, `,"status":null,"durationMs":null,"error":null`...)
+	if opts.Payloads {
+		r.unfinishedTail = append(r.unfinishedTail, `,"params":null,"result":null`...)
+	}
+	r.unfinishedTail = append(r.unfinishedTail, r.metadata...)
+
+	if r.folder, err = newFolder(&opts); err != nil {
+		return nil, err
+	}
+	w := &writer{run: r, log: &logFile{folder: r.folder, open: opts.open}}
+	if err := w.log.ensure(); err != nil {
+		return nil, err
+	}
+	w.report("link to the newest run", r.folder.link())
+	w.report("remove old files", r.folder.prune(opts.MaxFiles))
+	go w.loop()
+	return r, nil
+}
+
+// Folder returns the run's folder, "" for nil.
+func (r *Run) Folder() string {
+	if r == nil {
+		return ""
+	}
+	return r.folder.path()
+}
+
+// Begin takes note of an envelope. The order of calls is the order of lines. It
+// returns nil where nothing is recorded, which End accepts. Every entry must be
+// ended, on any goroutine.
+func (r *Run) Begin(a Arrival) *Entry {
+	if r == nil {
+		return nil
+	}
+	buf, _ := r.buffers.Get().(*buffer)
+	if buf == nil {
+		buf = &buffer{line: make([]byte, 0, 256), tail: make([]byte, 0, 192)}
+	}
+	var traceAt int
+	buf.line, traceAt = appendHead(buf.line, &a)
+	if r.opts.Payloads {
+		buf.paramsSize = len(a.Params)
+		if len(a.Params) <= r.opts.MaxPayloadBytes {
+			buf.params = append(buf.params, a.Params...)
+		}
+	}
+	if traceAt > 0 && !r.opts.Deterministic {
+		putTraceID(buf.line[traceAt:], 0)
+	}
+	e := &Entry{run: r, buf: buf}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.window.open >= r.opts.MaxOpen {
+		r.stats.Dropped++
+		r.recycle(buf)
+		return nil
+	}
+	// The clock is read here, so that times stand in the order of lines.
+	e.start = r.opts.Now()
+	r.clock.put(buf.line[len(timestampOpen):len(timestampOpen)+timestampBytes], e.start)
+	r.lastSeq++
+	e.seq = r.lastSeq
+	if traceAt > 0 && r.opts.Deterministic {
+		putTraceID(buf.line[traceAt:], e.seq)
+	}
+	r.window.join(e)
+	return e
+}
+
+// wakeBytes is how much may gather before the writer does not wait for more: it
+// writes that much at once.
+const wakeBytes = chunkBytes
+
+// finish puts an ended entry in its place.
+func (r *Run) finish(e *Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.window
+	if r.opts.Deterministic {
+		for r.isFull(e) && w.queued > 0 && !r.stats.Failing && !r.closed {
+			signal(r.wake)
+			signal(r.full)
+			r.space.Wait()
+		}
+	}
+	if e.place == placeGone { // Close was faster
+		return
+	}
+	idle := w.ready == nil
+	if e.place == placeLate {
+		r.stats.Late++
+	}
+	if r.isFull(e) {
+		r.stats.Dropped++
+		w.end(e, false)
+		r.recycle(e.buf)
+	} else {
+		w.end(e, true)
+	}
+	for w.held > r.opts.MaxPending || w.heldBytes > r.opts.MaxPendingBytes/2 {
+		w.skip()
+	}
+	if w.ready == nil {
+		return
+	}
+	if idle {
+		signal(r.wake)
+	}
+	if w.queuedBytes >= wakeBytes {
+		signal(r.full)
+	}
+}
+
+// isFull reports whether one more line is too much. One line alone never is.
+func (r *Run) isFull(e *Entry) bool {
+	w := &r.window
+	lines := w.held + w.queued
+	return lines >= 2*r.opts.MaxPending || lines > 0 && w.heldBytes+w.queuedBytes+e.size() > r.opts.MaxPendingBytes
+}
+
+func (r *Run) recycle(b *buffer) {
+	if !b.isLarge() {
+		b.reset()
+		r.buffers.Put(b)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Stats returns the counts of now. Those of nil are zero.
+func (r *Run) Stats() Stats {
+	if r == nil {
+		return Stats{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	s.Open, s.Held, s.Queued = r.window.open, r.window.held, r.window.queued
+	return s
+}
+
+// Close ends the run: it writes what is left, entries without an outcome too,
+// syncs the file and waits for the writer. Its error says that lines are
+// missing or may not have reached the disk. Later calls return the same.
+func (r *Run) Close() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		unfinished, late := r.window.closeAll()
+		r.stats.Unfinished += uint64(unfinished) //nolint:gosec // a count
+		r.stats.Late += uint64(late)             //nolint:gosec // a count
+		close(r.stop)
+		r.space.Broadcast()
+	}
+	r.mu.Unlock()
+	<-r.done
+	return r.closeErr
+}
