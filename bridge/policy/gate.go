@@ -38,15 +38,50 @@ func (t Trust) String() string {
 	return "untrusted"
 }
 
-// Gate holds back destructive tools while callers are not trusted. The zero
-// value is an untrusting gate.
-type Gate struct {
-	trust atomic.Uint32
+// Scope says which tools a gate takes for destructive.
+type Scope uint8
+
+// The scopes. Marked is the zero value: only tools that an option or the overlay
+// marks. Unproven also covers every tool about which nobody says otherwise: it
+// is neither read-only nor declared not destructive.
+const (
+	Marked Scope = iota
+	Unproven
+)
+
+// ParseScope reads "marked" or "unproven".
+func ParseScope(s string) (Scope, error) {
+	switch s {
+	case "marked":
+		return Marked, nil
+	case "unproven":
+		return Unproven, nil
+	}
+	return Unproven, fmt.Errorf("gate %q: want marked or unproven", s)
 }
 
-// NewGate returns a gate in the given state.
-func NewGate(t Trust) *Gate {
-	g := &Gate{}
+// String returns the scope's name.
+func (s Scope) String() string {
+	if s == Unproven {
+		return "unproven"
+	}
+	return "marked"
+}
+
+// Gate holds back destructive tools while callers are not trusted. The zero
+// value is an untrusting gate for marked tools.
+type Gate struct {
+	scope   Scope
+	trust   atomic.Uint32
+	changes atomic.Uint64
+}
+
+// NewGate returns a gate for marked tools in the given state.
+func NewGate(t Trust) *Gate { return NewScopedGate(t, Marked) }
+
+// NewScopedGate returns a gate for the tools of a scope in the given state.
+func NewScopedGate(t Trust, s Scope) *Gate {
+	g := &Gate{scope: s}
 	g.trust.Store(uint32(t))
 	return g
 }
@@ -54,13 +89,55 @@ func NewGate(t Trust) *Gate {
 // Trust returns the present state.
 func (g *Gate) Trust() Trust { return Trust(g.trust.Load()) }
 
-// Check returns nil where tool may run, else DESTRUCTIVE_BLOCKED. Only tools
-// that are marked destructive are gated: a tool that says nothing runs.
+// Set changes the state and returns the one before. Calls that passed the gate
+// already are not called back.
+func (g *Gate) Set(t Trust) (before Trust) {
+	before = Trust(g.trust.Swap(uint32(t)))
+	if before != t {
+		g.changes.Add(1)
+	}
+	return before
+}
+
+// Changes returns how often Set has changed the state.
+func (g *Gate) Changes() uint64 { return g.changes.Load() }
+
+// Check returns nil where tool may run, else DESTRUCTIVE_BLOCKED, which names
+// the tool and what would allow it.
 func (g *Gate) Check(tool *catalog.Tool) *errmap.Error {
-	if !tool.Metadata.Destructive || g.Trust() == Trusted {
+	if !g.holds(tool) || g.Trust() == Trusted {
 		return nil
 	}
-	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name),
-		errmap.Messagef("Destructive tool blocked: %s runs only for callers that are trusted; "+
-			"an operator can start the sidecar with --trust trusted", tool.Name))
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(reason(tool)))
 }
+
+// holds reports whether the gate takes the tool for destructive.
+func (g *Gate) holds(tool *catalog.Tool) bool {
+	if tool.Metadata.Destructive {
+		return true
+	}
+	return g.scope == Unproven && !isHarmless(tool.Annotations)
+}
+
+// isHarmless holds for tools that say so: that they only read, or that they are
+// not destructive. That a second call changes nothing more proves nothing,
+// because deleting is such a call.
+func isHarmless(a catalog.Annotations) bool {
+	if a.Destructive != nil {
+		return !*a.Destructive
+	}
+	return a.ReadOnly != nil && *a.ReadOnly
+}
+
+// reason says what is held back, and what would let it through.
+func reason(tool *catalog.Tool) string {
+	if tool.Metadata.Destructive {
+		return "Destructive tool blocked: " + tool.Name + " runs only for callers that are trusted; " + howToTrust
+	}
+	return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only or not destructive, and --gate unproven " +
+		"lets such tools run only for callers that are trusted; " + howToTrust
+}
+
+// howToTrust is for whoever runs the sidecar; it is no recipe, because agents
+// read it too.
+const howToTrust = "an operator can allow it with --trust trusted, or at run time on the admin listener (/trust)"

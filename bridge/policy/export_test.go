@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// BucketCounts says how many buckets a limiter remembers.
+func BucketCounts(l *Limiter) (callers, tools int) {
+	return len(l.callers.byName), len(l.tools.byName)
+}
