@@ -47,6 +47,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	for _, path := range adminPaths() {
 		urls["admin "+path] = server.AdminURL(path)
 	}
+	wrong := 0
 	for _, row := range rows {
 		for where, url := range urls {
 			for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions, http.MethodDelete} {
@@ -59,11 +60,14 @@ func TestForeignPagesAreRefused(t *testing.T) {
 				}
 				req.Header["Origin"] = row.origins
 				got := send(t, req)
-				if got.status != http.StatusForbidden {
-					t.Errorf("%s, %s %s: %d, want 403: %.100s", row.name, method, where, got.status, got.body)
+				allowed := got.header.Get("Access-Control-Allow-Origin")
+				if got.status == http.StatusForbidden && allowed == "" {
+					continue
 				}
-				if allowed := got.header.Get("Access-Control-Allow-Origin"); allowed != "" {
-					t.Errorf("%s, %s %s: CORS allows %s", row.name, method, where, allowed)
+				// Where one path lets a page in, most do: the first few tell.
+				t.Errorf("%s, %s %s: %d, want 403, CORS %q: %.100s", row.name, method, where, got.status, allowed, got.body)
+				if wrong++; wrong == 10 {
+					t.FailNow()
 				}
 			}
 		}

@@ -27,6 +27,8 @@ const (
 	// processAgents is how many of them are processes: each has a table of
 	// requests to itself, so more of them cannot meet more often.
 	processAgents = 6
+	// slowEvery is how many calls there are to each that takes its time.
+	slowEvery = 5
 	// manyTimeout bounds 2,500 calls under the race detector.
 	manyTimeout = 90 * time.Second
 )
@@ -47,6 +49,13 @@ func echoCall(edge caller.Edge, numeric bool, agent, i int) (caller.Call, echoed
 	id := strconv.Itoa(i)
 	if !numeric {
 		id = strconv.Quote("call-" + id)
+	}
+	if agent > 0 && i%slowEvery == 0 {
+		// Sleeping calls of all agents are in flight together, whatever else is
+		// going on, so equal ids do meet.
+		return caller.Call{
+			ID: id, Tool: toolSleep, Procedure: procSleep, Args: fmt.Sprintf(`{"duration":"0.3s","nonce":%q}`, want.Nonce),
+		}, echoed{Nonce: want.Nonce}
 	}
 	args, _ := json.Marshal(want) // strings only
 	return caller.Call{ID: id, Tool: toolEcho, Procedure: procEcho, Args: lower(args)}, want
