@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxPatterns is the most patterns of one filter: what EventFilter.methods of
+// the contract outrigger.v1 admits. Every publisher pays for them.
+const MaxPatterns = 256
+
+// Filter chooses events. The zero value lets all through.
+type Filter struct {
+	// Methods are names of which * stands for any run of characters, the empty
+	// one included; every other character stands for itself, and case counts. An
+	// event passes if one of them fits its whole method.
+	Methods []string
+}
+
+// FilterError says what is wrong with a filter.
+type FilterError struct {
+	// Index is the pattern's, or -1 where there are too many.
+	Index  int
+	Reason string
+}
+
+// Error implements error.
+func (e *FilterError) Error() string {
+	if e.Index < 0 {
+		return "event: filter: " + e.Reason
+	}
+	return fmt.Sprintf("event: filter: pattern %d: %s", e.Index, e.Reason)
+}
+
+// matcher is a compiled filter. Immutable.
+type matcher struct {
+	all   bool
+	exact map[string]struct{}
+	globs []glob
+}
+
+// glob is a pattern with at least one star.
+type glob struct {
+	prefix, suffix string
+	// middle are the runs between the stars, none empty.
+	middle []string
+}
+
+func compile(f Filter) (*matcher, error) {
+	if len(f.Methods) == 0 {
+		return &matcher{all: true}, nil
+	}
+	if len(f.Methods) > MaxPatterns {
+		return nil, &FilterError{Index: -1, Reason: fmt.Sprintf("%d patterns, over the limit of %d", len(f.Methods), MaxPatterns)}
+	}
+	m := &matcher{exact: map[string]struct{}{}}
+	for i, pattern := range f.Methods {
+		switch {
+		case pattern == "":
+			return nil, &FilterError{Index: i, Reason: "it is empty and would fit nothing"}
+		case len(pattern) > MaxMethodBytes:
+			return nil, &FilterError{Index: i, Reason: fmt.Sprintf("%d bytes, over the limit of %d", len(pattern), MaxMethodBytes)}
+		}
+		parts := strings.Split(strings.Clone(pattern), "*")
+		last := len(parts) - 1
+		if last == 0 {
+			m.exact[parts[0]] = struct{}{}
+			continue
+		}
+		g := glob{prefix: parts[0], suffix: parts[last]}
+		for _, part := range parts[1:last] {
+			if part != "" {
+				g.middle = append(g.middle, part)
+			}
+		}
+		m.all = m.all || g.prefix == "" && g.suffix == "" && len(g.middle) == 0
+		m.globs = append(m.globs, g)
+	}
+	return m, nil
+}
+
+func (m *matcher) fits(method string) bool {
+	if m.all {
+		return true
+	}
+	if _, ok := m.exact[method]; ok {
+		return true
+	}
+	for i := range m.globs {
+		if m.globs[i].fits(method) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits takes each run at its first place, which is never wrong where stars
+// admit anything, and needs no going back: a hostile pattern costs no more than
+// a long one.
+func (g *glob) fits(method string) bool {
+	rest, ok := strings.CutPrefix(method, g.prefix)
+	if !ok {
+		return false
+	}
+	if rest, ok = strings.CutSuffix(rest, g.suffix); !ok {
+		return false
+	}
+	for _, part := range g.middle {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return true
+}
