@@ -2,7 +2,10 @@
 
 package jsonrpc
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // The factories of this file make messages that every reader of this package
 // accepts: what they return was read back by Parse, within the default limits.
@@ -76,8 +79,8 @@ func checkPayload(raw []byte, path ...string) *Fault {
 		return nil
 	}
 	f := Check(raw, Limits{})
-	for i := len(path) - 1; i >= 0; i-- {
-		f = f.within(path[i])
+	for _, name := range slices.Backward(path) {
+		f = f.within(name)
 	}
 	return f.done()
 }

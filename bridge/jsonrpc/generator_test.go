@@ -3,6 +3,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
@@ -192,7 +193,7 @@ func draw(g *Generator, goroutines, each int) [][16]byte {
 // repetitions sorts ids and counts those that stand beside their equal. An id
 // that could not be read is zero, and counts from the second on.
 func repetitions(ids [][16]byte) int {
-	slices.SortFunc(ids, func(a, b [16]byte) int { return strings.Compare(string(a[:]), string(b[:])) })
+	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 	n := 0
 	for i := 1; i < len(ids); i++ {
 		if ids[i] == ids[i-1] {
