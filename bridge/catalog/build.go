@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
@@ -151,7 +150,7 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		}
 		return nil, nil
 	}
-	declared := b.overlaid(md, options.tool)
+	declared, schemas := b.overlaid(md, options.tool)
 	name := cmp.Or(declared.GetName(), derived)
 	if !b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived), name, MCPName(name)) {
 		b.unselected++
@@ -174,6 +173,9 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		Hidden: declared.GetHidden(),
 	}
 	if err := b.bind.bind(t); err != nil {
+		return nil, err
+	}
+	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
 		return nil, err
 	}
 	b.describe(t, options, declared)
@@ -240,44 +242,6 @@ func (b *builder) empty() error {
 
 func (b *builder) warn(subject, text string) {
 	b.warnings = append(b.warnings, Warning{subject, text})
-}
-
-// overlayEntry is an override with its glob compiled.
-type overlayEntry struct {
-	Override
-	glob    glob
-	wasUsed bool
-}
-
-// compileOverlay compiles the globs; a malformed one is a problem.
-func compileOverlay(overlay []Override) (out []overlayEntry, problems []Problem) {
-	for _, o := range overlay {
-		globs, err := compileGlobs("overlay", []string{o.Match})
-		if err != nil {
-			problems = append(problems, Problem{"overlay entry " + o.Match, oneLine(err)})
-			continue
-		}
-		out = append(out, overlayEntry{Override: o, glob: globs[0]})
-	}
-	return out, problems
-}
-
-// overlaid is what the method declares, as the overlay leaves it. Entries match the derived name, so that an entry may
-// change the name without losing its method.
-func (b *builder) overlaid(md protoreflect.MethodDescriptor, declared *outriggerv1.ToolOptions) *outriggerv1.ToolOptions {
-	derived := CanonicalName(md)
-	names := []string{derived, MCPName(derived)}
-	if n := declared.GetName(); n != "" {
-		names = append(names, n, MCPName(n))
-	}
-	for i := range b.overlay {
-		e := &b.overlay[i]
-		if e.glob.matches(string(md.Parent().FullName()), methodName(md), names...) {
-			e.wasUsed = true
-			declared = overrideOptions(declared, e.Options)
-		}
-	}
-	return declared
 }
 
 // methodName is "pkg.Service/Method".

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -16,6 +17,7 @@ type Catalog struct {
 	all         []*Tool // hidden ones too, by name, then procedure
 	byName      map[string]*Tool
 	byProcedure map[string]*Tool
+	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
 	services    []Service
 	files       protodesc.Resolver
 	paths       []string
@@ -72,10 +74,10 @@ func (c *Catalog) Warnings() []Warning { return c.warnings }
 // which descriptors arrived.
 func (c *Catalog) Fingerprint() string { return c.fingerprint }
 
-// newCatalog freezes tools. They collide with none of each other, except that hidden ones may.
+// newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may.
 func newCatalog(tools []*Tool, linked *linker, types *Types, warnings []Warning) (*Catalog, error) {
 	c := &Catalog{
-		all: tools, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{},
+		all: tools, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
 		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
 	}
 	slices.SortFunc(c.all, byName)
@@ -88,8 +90,12 @@ func newCatalog(tools []*Tool, linked *linker, types *Types, warnings []Warning)
 			services[s.Name] = s
 		}
 		s.Tools = append(s.Tools, t)
+		c.derived[t.Method.Procedure] = t
 		if t.Hidden {
 			continue
+		}
+		if err := t.seal(); err != nil {
+			return nil, err
 		}
 		c.tools = append(c.tools, t)
 		c.byName[t.Name], c.byName[t.MCPName] = t, t
@@ -99,7 +105,43 @@ func newCatalog(tools []*Tool, linked *linker, types *Types, warnings []Warning)
 		c.services = append(c.services, *services[name])
 	}
 	slices.SortStableFunc(c.warnings, bySubject)
-	var err error
-	c.fingerprint, err = catalogFingerprint(c.tools)
-	return c, err
+	c.fingerprint = catalogFingerprint(c.tools)
+	return c, nil
+}
+
+// with is the catalog with registered tools added, which collide with none that is there or with each other, and
+// warnings. It costs some microseconds for a thousand tools: nothing is derived or compiled again.
+func (c *Catalog) with(tools []*Tool, warnings []Warning) *Catalog {
+	out := *c
+	out.all = insertTools(c.all, tools)
+	out.tools = insertTools(c.tools, tools)
+	out.byName = maps.Clone(c.byName)
+	out.services = slices.Clone(c.services)
+	for _, t := range tools {
+		out.byName[t.Name], out.byName[t.MCPName] = t, t
+		for i := range out.services {
+			if s := &out.services[i]; s.Name == t.Method.Service {
+				s.Tools = insertTools(s.Tools, []*Tool{t})
+			}
+		}
+	}
+	if len(warnings) > 0 {
+		out.warnings = slices.Concat(c.warnings, warnings)
+		slices.SortStableFunc(out.warnings, bySubject)
+	}
+	out.fingerprint = catalogFingerprint(out.tools)
+	return &out
+}
+
+// insertTools is a copy of a sorted list with tools added.
+func insertTools(sorted, tools []*Tool) []*Tool {
+	out := make([]*Tool, len(sorted), len(sorted)+len(tools))
+	copy(out, sorted)
+	if len(tools) == 1 {
+		at, _ := slices.BinarySearchFunc(out, tools[0], byName)
+		return slices.Insert(out, at, tools[0])
+	}
+	out = append(out, tools...)
+	slices.SortFunc(out, byName)
+	return out
 }

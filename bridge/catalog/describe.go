@@ -118,7 +118,7 @@ func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Examp
 			Name: cleanText(e.GetName()), Description: cleanText(e.GetDescription()),
 			Arguments: json.RawMessage(e.GetArgumentsJson()),
 		}
-		if _, err := t.In.ToWire(nil, example.Arguments); err != nil {
+		if err := t.checkExample(example.Arguments); err != nil {
 			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, clip(example.Name), err))
 			continue
 		}

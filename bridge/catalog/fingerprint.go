@@ -39,19 +39,26 @@ func toolFingerprint(input, output []byte) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// catalogFingerprint is the SHA-256 over everything that callers can see of the tools, which are sorted by name.
-func catalogFingerprint(tools []*Tool) (string, error) {
-	hash := sha256.New()
-	encoder := json.NewEncoder(hash)
-	for _, t := range tools {
-		err := encoder.Encode([]any{
-			t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Method.ClientStreaming,
-			t.Method.ServerStreaming, t.Annotations, t.Version, t.Fingerprint, string(t.Input.Advertised),
-			string(t.Output.Advertised), t.Metadata, t.Timeout, t.Examples, t.Tags, t.TaskSupport, t.TaskAfter,
-		})
-		if err != nil {
-			return "", fmt.Errorf("fingerprint %s: %w", t.Name, err)
-		}
+// seal keeps the SHA-256 over everything that callers can see of a tool. After that the tool must not change.
+func (t *Tool) seal() error {
+	text, err := json.Marshal([]any{
+		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Method.ClientStreaming,
+		t.Method.ServerStreaming, t.Annotations, t.Version, t.Fingerprint, string(t.Input.Advertised),
+		string(t.Output.Advertised), t.Metadata, t.Timeout, t.Examples, t.Tags, t.TaskSupport, t.TaskAfter,
+	})
+	if err != nil {
+		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	t.digest = sha256.Sum256(text)
+	return nil
+}
+
+// catalogFingerprint is the SHA-256 over everything that callers can see of the tools, which are sealed and sorted by
+// name. It reads 32 bytes of each, so that it costs little to add one.
+func catalogFingerprint(tools []*Tool) string {
+	hash := sha256.New()
+	for _, t := range tools {
+		hash.Write(t.digest[:])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -25,6 +25,12 @@ type Limits struct {
 	// MaxDescriptionBytes is the longest description. Default 8,192, which is more than any model reads with profit;
 	// longer ones are cut with a warning.
 	MaxDescriptionBytes int
+	// MaxRegistrations is the most tools that can be registered. Default 1,000, the size of catalog for which
+	// registration is measured.
+	MaxRegistrations int
+	// MaxRegisteredBytes is the most that all registrations together may hold. Default 16 MiB, which is 16 KiB each: a
+	// larger schema costs a model more context than the tool is worth.
+	MaxRegisteredBytes int
 	// LoadTimeout bounds one load of one source that talks to a peer. Default 10 s, the time for which an edge lets its
 	// callers wait for the first catalog.
 	LoadTimeout time.Duration
@@ -39,6 +45,8 @@ func (l Limits) withDefaults() Limits {
 	positive(&l.MaxNameBytes, 128)
 	positive(&l.MaxTitleRunes, 120)
 	positive(&l.MaxDescriptionBytes, 8_192)
+	positive(&l.MaxRegistrations, 1_000)
+	positive(&l.MaxRegisteredBytes, 16<<20)
 	positive(&l.LoadTimeout, 10*time.Second)
 	return l
 }

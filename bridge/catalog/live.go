@@ -26,11 +26,12 @@ type LiveOptions struct {
 // Live keeps the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
 // fails. All methods are safe for concurrent use.
 type Live struct {
-	sources []Source
-	build   BuildOptions
-	every   time.Duration
-	pause   backoff // used by Run only
-	current atomic.Pointer[Catalog]
+	sources    []Source
+	build      BuildOptions
+	every      time.Duration
+	pause      backoff // used by Run only
+	current    atomic.Pointer[Catalog]
+	registered registrations
 	// loading holds a token while a load is under way: there is one at a time.
 	loading chan struct{}
 
@@ -135,17 +136,40 @@ func (l *Live) Refresh(ctx context.Context) error {
 		l.failed(ctx, err, statuses)
 		return err
 	}
-	old := l.current.Swap(fresh)
-	for _, w := range l.succeeded(statuses) {
-		if old == nil || old.Fingerprint() != fresh.Fingerprint() {
-			w.fn(old, fresh)
-		}
+	return l.use(ctx, fresh, statuses)
+}
+
+// tell calls those who watch where a change shows. The caller holds the lock of the registrations.
+func (l *Live) tell(old, now *Catalog) {
+	if old != nil && old.Fingerprint() == now.Fingerprint() {
+		return
 	}
+	l.mu.Lock()
+	watch := l.watch
+	l.mu.Unlock()
+	for _, w := range watch {
+		w.fn(old, now)
+	}
+}
+
+// use puts a freshly built catalog into use, with the registered tools added.
+func (l *Live) use(ctx context.Context, fresh *Catalog, statuses []SourceStatus) error {
+	l.registered.mu.Lock()
+	defer l.registered.mu.Unlock()
+	fresh, err := fresh.rebind(l.registered.all, l.build.Limits.withDefaults())
+	if err != nil {
+		l.failed(ctx, err, statuses)
+		return err
+	}
+	old := l.current.Swap(fresh)
+	l.succeeded(statuses)
+	l.tell(old, fresh)
 	return nil
 }
 
 // OnChange has fn called after every change that callers can see, the first catalog included (old is then nil), with
-// one call at a time, until stop is called. fn runs within the load: it must be quick and must not call Refresh.
+// one call at a time, until stop is called. fn runs within the load or the registration: it must be quick and must not
+// call Refresh or Register.
 func (l *Live) OnChange(fn func(old, now *Catalog)) (stop func()) {
 	w := &watcher{fn}
 	l.mu.Lock()

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -23,6 +25,9 @@ type Override struct {
 	Match string
 	// Options win over the method's own, member by member; a list replaces a list.
 	Options *outriggerv1.ToolOptions
+	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones, which arguments and results
+	// must satisfy as well; nil leaves the derived ones. A schema is for one tool, so Match should name one method.
+	InputSchema, OutputSchema json.RawMessage
 }
 
 // httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
@@ -122,25 +127,12 @@ type optionRules struct{ message *transcode.Message }
 
 // check finds everything that is wrong with the options; the text is on one line.
 func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
-	raw, err := proto.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("encode options: %w", err)
-	}
-	if len(raw) == 0 {
-		return nil
-	}
-	if r.message == nil {
-		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
-			return fmt.Errorf("compile rules: %w", err)
-		}
-	}
-	err = r.message.CheckWire(raw)
-	var broken *transcode.InputError
-	if !errors.As(err, &broken) {
+	broken, err := r.violations(o)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
 	var faults []string
-	for _, v := range broken.Violations {
+	for _, v := range broken {
 		text := clip(v.Message)
 		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
 			text = path + ": " + text
@@ -148,4 +140,26 @@ func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
 		faults = append(faults, text)
 	}
 	return errors.New(strings.Join(faults, "; "))
+}
+
+// violations are the rules that the options break, with the paths of their fields.
+func (r *optionRules) violations(o *outriggerv1.ToolOptions) ([]schema.Violation, error) {
+	raw, err := proto.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode options: %w", err)
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if r.message == nil {
+		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
+			return nil, fmt.Errorf("compile rules: %w", err)
+		}
+	}
+	err = r.message.CheckWire(raw)
+	var broken *transcode.InputError
+	if errors.As(err, &broken) {
+		return broken.Violations, nil
+	}
+	return nil, err
 }

@@ -121,8 +121,8 @@ func (l *Live) failed(ctx context.Context, err error, sources []SourceStatus) {
 	l.state.err, l.state.sources = err, sources
 }
 
-// succeeded notes a load that replaced the catalog, and returns who wants to know.
-func (l *Live) succeeded(sources []SourceStatus) []*watcher {
+// succeeded notes a load that replaced the catalog.
+func (l *Live) succeeded(sources []SourceStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isLoading, l.state.isHopeless = false, false
@@ -130,7 +130,6 @@ func (l *Live) succeeded(sources []SourceStatus) []*watcher {
 	l.state.err, l.state.sources = nil, sources
 	l.state.loaded = time.Now()
 	l.settle()
-	return l.watch
 }
 
 // giveUp notes that there will be no catalog.

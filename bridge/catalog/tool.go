@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"time"
 
@@ -37,7 +38,12 @@ type Tool struct {
 	// ListValue), which callers that admit only objects must get wrapped as {"value": ...}. Where the request is such a
 	// message, Input and In already take the wrapped form.
 	OutputNotObject bool
-	Annotations     Annotations
+	// Declared holds the validators of schemas that an overlay entry or a registration declared, which Input and Output
+	// then are; nil where all is derived.
+	Declared *Declared
+	// Registered tells that the tool comes from a registration: a second name for an RPC that has a tool already.
+	Registered  bool
+	Annotations Annotations
 	// Version is a semantic version.
 	Version string
 	// Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas.
@@ -54,6 +60,10 @@ type Tool struct {
 	// TaskSupport is "forbidden", "optional" or "required"; TaskAfter is when a call becomes a task.
 	TaskSupport string
 	TaskAfter   time.Duration
+
+	// digest is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
+	// those of all others.
+	digest [sha256.Size]byte
 }
 
 // Method is the RPC behind a tool. Immutable.
