@@ -82,11 +82,16 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:
 		c.wire = c.req.Arguments.Bytes
-		err = c.tool.In.CheckWire(c.wire)
+		if err = c.tool.In.CheckWire(c.wire); err == nil {
+			return declaredMessage(c.tool, c.wire)
+		}
 	default:
 		arguments := c.req.Arguments.Bytes
 		if arguments == nil {
 			arguments = emptyObject
+		}
+		if failed := declaredInput(c.tool, arguments); failed != nil {
+			return failed
 		}
 		c.wire, err = c.tool.In.ToWire(nil, arguments)
 	}
@@ -150,10 +155,23 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes, err = c.resultJSON()
 	}
 	if err == nil {
-		return b.bounded(c)
+		return b.checked(c)
 	}
 	c.resp.Result = Payload{}
 	return outputError(err)
+}
+
+// checked lets a result through that is not too large and, where an output
+// schema was declared, keeps to it.
+func (b *Bridge) checked(c *toolCall) *errmap.Error {
+	failed := b.bounded(c)
+	if failed == nil {
+		failed = declaredOutput(c)
+	}
+	if failed != nil {
+		c.resp.Result = Payload{}
+	}
+	return failed
 }
 
 // outputError tells what is no message at all from a message that breaks its
@@ -176,7 +194,6 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 	if b.opts.MaxResult <= 0 || size <= b.opts.MaxResult {
 		return nil
 	}
-	c.resp.Result = Payload{}
 	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
 
