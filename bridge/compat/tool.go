@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compat
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+)
+
+// Tool is what is compared of a tool: one entry of `sidecar tools --json`.
+type Tool struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	// InputSchema and OutputSchema are what clients see. They are compared where a side lacks the canonical ones.
+	InputSchema           json.RawMessage `json:"inputSchema"`
+	OutputSchema          json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations           Annotations     `json:"annotations"`
+	Version               string          `json:"version,omitempty"`
+	Fingerprint           string          `json:"fingerprint,omitempty"`
+	Metadata              Metadata        `json:"metadata"`
+	CanonicalInputSchema  json.RawMessage `json:"canonicalInputSchema,omitempty"`
+	CanonicalOutputSchema json.RawMessage `json:"canonicalOutputSchema,omitempty"`
+}
+
+// Annotations are MCP's hints; nil was not said.
+type Annotations struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// Metadata is the part of a tool's metadata that is compared.
+type Metadata struct {
+	Module      string `json:"module"`
+	Destructive bool   `json:"destructive"`
+	// DeprecatedIn is nil where the tool is not deprecated.
+	DeprecatedIn *string `json:"deprecated_in"`
+	// CacheTTL is in seconds.
+	CacheTTL int64 `json:"cache_ttl"`
+}
+
+// FromCatalog returns the tools that callers see, sorted by name.
+func FromCatalog(c *catalog.Catalog) []Tool {
+	out := make([]Tool, 0, len(c.Tools()))
+	for _, t := range c.Tools() {
+		tool := Tool{
+			Name: t.Name, Title: t.Title, Description: t.Description,
+			InputSchema: t.Input.Advertised, OutputSchema: t.Output.Advertised,
+			CanonicalInputSchema: t.Input.Canonical, CanonicalOutputSchema: t.Output.Canonical,
+			Annotations: Annotations(t.Annotations),
+			Version:     t.Version, Fingerprint: t.Fingerprint,
+			Metadata: Metadata{
+				Module: t.Metadata.Module, Destructive: t.Metadata.Destructive,
+				CacheTTL: int64(t.Metadata.CacheTTL.Seconds()),
+			},
+		}
+		if since := t.Metadata.DeprecatedIn; since != "" {
+			tool.Metadata.DeprecatedIn = &since
+		}
+		out = append(out, tool)
+	}
+	sortTools(out)
+	return out
+}
+
+func sortTools(tools []Tool) {
+	slices.SortFunc(tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compat
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Finding is a tool whose schema breaks callers although its major version says that nothing did.
+type Finding struct {
+	Tool string `json:"tool"`
+	// OldVersion and NewVersion are what the tool was and is called; Wanted is the next version that would say so.
+	OldVersion string `json:"old_version"`
+	NewVersion string `json:"new_version"`
+	Wanted     string `json:"wanted"`
+	// Breaking are the changes that break, at least one.
+	Breaking []Change `json:"breaking"`
+}
+
+// String is one line for a log: the tool, the versions, and the first of what breaks.
+func (f Finding) String() string {
+	first := f.Breaking[0]
+	text := fmt.Sprintf("tool %s breaks its callers under the same major version (%s, was %s; want %s): ",
+		readable(f.Tool), orNone(f.NewVersion), orNone(f.OldVersion), f.Wanted)
+	if where := first.Where(); where != "" {
+		text += where + ": "
+	}
+	text += first.Message
+	if more := len(f.Breaking) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// CheckVersions finds the tools with a breaking change under an unchanged major version, by name. A tool that is gone
+// has no version to change. It is to the letter: 0.x versions have the major version 0, a lower one than before has not
+// been raised, and a tool without a version has 1.0.0, as the contract says.
+func CheckVersions(before, after []Tool, l Limits) []Finding {
+	return checkVersions(Diff(before, after, l), before, after)
+}
+
+func checkVersions(changes []Change, before, after []Tool) []Finding {
+	breaking := map[string][]Change{}
+	for _, c := range changes {
+		if c.Breaking && c.Kind != RemovedTool {
+			breaking[c.Tool] = append(breaking[c.Tool], c)
+		}
+	}
+	was := make(map[string]string, len(before))
+	for _, t := range before {
+		was[t.Name] = t.Version
+	}
+	findings := []Finding{}
+	for _, t := range after {
+		if list := breaking[t.Name]; len(list) > 0 && major(t.Version) <= major(was[t.Name]) {
+			findings = append(findings, Finding{
+				Tool: t.Name, OldVersion: was[t.Name], NewVersion: t.Version, Breaking: list,
+				Wanted: strconv.FormatUint(major(was[t.Name])+1, 10) + ".0.0",
+			})
+		}
+	}
+	return findings
+}
+
+// major is the first number of a semantic version; what is none counts as 1.0.0.
+func major(version string) uint64 {
+	number, _, _ := strings.Cut(version, ".")
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// Watch is CheckVersions for a server that has loaded a catalog: it costs nothing where no fingerprint changed.
+func Watch(before, after []Tool, l Limits) []Finding {
+	changed := make([]Tool, 0)
+	was := make(map[string]Tool, len(before))
+	for _, t := range before {
+		was[t.Name] = t
+	}
+	for _, t := range after {
+		old, ok := was[t.Name]
+		isSame := t.Fingerprint != "" && old.Fingerprint == t.Fingerprint && old.Metadata.Destructive == t.Metadata.Destructive
+		if ok && !isSame {
+			changed = append(changed, t)
+		}
+	}
+	if len(changed) == 0 {
+		return []Finding{}
+	}
+	olds := make([]Tool, 0, len(changed))
+	for _, t := range changed {
+		olds = append(olds, was[t.Name])
+	}
+	return CheckVersions(olds, changed, l)
+}
