@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/examples/helloworld/helloworld"
 	"google.golang.org/grpc/examples/route_guide/routeguide"
@@ -244,17 +245,26 @@ func TestReflectionExample(t *testing.T) {
 	}
 	_ = stream.CloseSend()
 
-	alpha, err := reflectionalpha.NewServerReflectionClient(conn).ServerReflectionInfo(ctx) //nolint:staticcheck // clients still ask for it
+	checkAlpha(ctx, t, conn, len(services))
+}
+
+// checkAlpha asks in the older version of the protocol, as many clients do
+// first.
+//
+//nolint:staticcheck // what is deprecated is still asked for
+func checkAlpha(ctx context.Context, t *testing.T, conn *grpc.ClientConn, want int) {
+	t.Helper()
+	stream, err := reflectionalpha.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := alpha.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: &reflectionalpha.ServerReflectionRequest_ListServices{}}); err != nil {
+	if err := stream.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: &reflectionalpha.ServerReflectionRequest_ListServices{}}); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := alpha.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) != len(services) {
+	if res, err := stream.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) != want {
 		t.Errorf("v1alpha: %v %v", res, err)
 	}
-	_ = alpha.CloseSend()
+	_ = stream.CloseSend()
 }
 
 // TestHealth asks as a gRPC load balancer does.

@@ -23,6 +23,10 @@ fi
 
 cd "$(dirname "$0")"
 sidecar=$(realpath ../bin/sidecar)
+if [[ ! -x "$sidecar" ]]; then
+  echo "bin/sidecar is missing: run make build" >&2
+  exit 1
+fi
 work=$(mktemp -d)
 pid=
 # shellcheck disable=SC2317 # the trap calls it

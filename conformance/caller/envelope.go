@@ -64,7 +64,8 @@ type Reply struct {
 // result is what a successful tools/call holds, in either form.
 type result struct {
 	Content []struct {
-		Type, Text string
+		Type string `json:"type"`
+		Text string `json:"text"`
 	} `json:"content"`
 	Structured json.RawMessage            `json:"structuredContent"`
 	IsError    bool                       `json:"isError"`
@@ -82,7 +83,9 @@ type result struct {
 
 // CodeOf reads the canonical code of an error's data object.
 func CodeOf(data json.RawMessage) string {
-	var d struct{ Code string }
+	var d struct {
+		Code string `json:"code"`
+	}
 	_ = json.Unmarshal(data, &d)
 	return d.Code
 }

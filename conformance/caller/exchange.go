@@ -10,11 +10,12 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
@@ -139,11 +140,11 @@ func idText(id *outriggerv1.Id) json.RawMessage {
 	case *outriggerv1.Id_BigInteger:
 		return json.RawMessage(k.BigInteger)
 	case *outriggerv1.Id_Text:
-		var out strings.Builder
-		encoder := json.NewEncoder(&out)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(k.Text)
-		return json.RawMessage(strings.TrimSpace(out.String()))
+		out, err := protojson.Marshal(structpb.NewStringValue(k.Text))
+		if err != nil {
+			return nil // no id matches it
+		}
+		return out
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (e Example) binary(dir string) string {
 // inside this module, whose go.mod pins their version.
 func BuildExamples(ctx context.Context, dir string) error {
 	for _, e := range Examples() {
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", e.binary(dir), "google.golang.org/grpc/examples/"+string(e))
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", e.binary(dir), "google.golang.org/grpc/examples/"+string(e)) //nolint:gosec // a constant of this package
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build example %s: %w\n%s", e, err, text)
 		}
@@ -61,7 +61,7 @@ func (e Example) RunAt(tb testing.TB, dir string, port int) string {
 	tb.Helper()
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	var output bytes.Buffer
-	cmd := exec.Command(e.binary(dir), "-port", strconv.Itoa(port))
+	cmd := exec.Command(e.binary(dir), "-port", strconv.Itoa(port)) //nolint:gosec // built by this test run
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)

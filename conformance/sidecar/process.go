@@ -35,7 +35,7 @@ type process struct {
 // sidecar's own variables, in a directory of its own.
 func command(tb testing.TB, binary string, args []string) *exec.Cmd {
 	tb.Helper()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(binary, args...) //nolint:gosec // built by this test run
 	cmd.Dir = tb.TempDir()
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "OUTRIGGER_") {
