@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -70,11 +71,22 @@ type Options struct {
 	Timeout, CatalogWait time.Duration
 	// Gate holds back destructive tools; nil never trusts.
 	Gate *policy.Gate
+	// Limiter holds back callers and tools over their rate; nil limits nothing.
+	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
 	Metadata MetadataRules
 	// MaxResult bounds the bytes of one result; zero leaves it to what the
 	// caller of the backend admits.
 	MaxResult int
+	// Notify takes every valid notification of the canonical dialect that is no
+	// cancellation: its method, its params (a JSON object, or nil) and where it
+	// came from. It is called in reading order, must return at once, and must
+	// copy what it keeps. Nil drops them.
+	Notify func(method string, params []byte, origin correlate.Origin)
+	// Record takes note of every envelope of the JSON-RPC edges; nil does not.
+	Record *record.Run
+	// RecordPayloads says that Record keeps arguments and results.
+	RecordPayloads bool
 	// Log receives one line a call; nil discards.
 	Log *zap.Logger
 }
@@ -127,6 +139,9 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 // Flights returns the table of requests in flight, which edges need for
 // origins and cancellation.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
+
+// Server returns how the sidecar introduces itself.
+func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
 // Begun returns how many requests there have been.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
@@ -209,6 +224,9 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), zap.String("request_id", req.ID.String()))}
 		}
 	}()
+	if err := b.limitOther(req); err != nil {
+		return &Response{Err: err}
+	}
 	switch req.Op {
 	case OpCall:
 		return b.call(ctx, req)

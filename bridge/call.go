@@ -29,6 +29,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 	steps := [...]func(context.Context, *toolCall) *errmap.Error{
 		b.resolve,
 		b.gate,
+		b.limit,
 		b.validate,
 		b.invoke,
 		b.result,
@@ -73,6 +74,20 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 // gate asks the policy before the arguments are looked at.
 func (b *Bridge) gate(_ context.Context, c *toolCall) *errmap.Error {
 	return b.opts.Gate.Check(c.tool)
+}
+
+// limit counts the call against the rates of its caller and its tool.
+func (b *Bridge) limit(_ context.Context, c *toolCall) *errmap.Error {
+	return b.opts.Limiter.Check(c.req.Caller, c.tool.Name)
+}
+
+// limitOther counts what is no call against the caller's rate. A ping is free,
+// because one that is refused would look like a server that is gone.
+func (b *Bridge) limitOther(req *Request) *errmap.Error {
+	if req.Op == OpCall || req.Op == OpPing {
+		return nil
+	}
+	return b.opts.Limiter.Check(req.Caller, "")
 }
 
 // validate turns the arguments into wire bytes, or names everything that is

@@ -45,16 +45,6 @@ func metadataOf(err error) *Answer {
 	return &Answer{Trailer: failed.Metadata}
 }
 
-// failedAnswer is what came with a failure: metadata, which RPC callers get to
-// see where the allow-list admits it. Nil where nothing came.
-func failedAnswer(err error) *Answer {
-	var failed *backend.Error
-	if !errors.As(err, &failed) || failed.Metadata == nil {
-		return nil
-	}
-	return &Answer{Trailer: failed.Metadata}
-}
-
 // NoBackend is a Caller for a sidecar that only shows tools.
 type NoBackend struct{}
 

@@ -66,6 +66,16 @@ func admitAll(*Inbound) *errmap.Error { return nil }
 // ignoreHeaders is for eras in which no header repeats a parameter.
 func ignoreHeaders(*Inbound, Op) *errmap.Error { return nil }
 
+// failed writes an error and remembers it.
+func (e *era) failed(b *Bridge, call *exchange, err *errmap.Error) Reply {
+	reply := e.fail(b, call, err)
+	reply.err = err
+	if call.resp != nil {
+		reply.tool = call.resp.Tool
+	}
+	return reply
+}
+
 // about says what an error is the answer to.
 func (call *exchange) about() errmap.About {
 	msg := call.in.Message

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -22,6 +23,8 @@ type Inbound struct {
 	// Header holds the HTTP headers. Nil where the transport has none (stdio),
 	// and then no rule about headers applies.
 	Header http.Header
+	// Caller is who asks; see [Request].
+	Caller string
 	// Transport and Route say where the message came in, for logs.
 	Transport, Route string
 }
@@ -41,6 +44,11 @@ type Reply struct {
 	// Header is the backend's metadata that the allow-list admits, for edges
 	// whose transport carries metadata beside the body. It may be nil.
 	Header http.Header
+
+	// err is the error that the reply shows, and tool the tool that it is
+	// about; both are for the run record.
+	err  *errmap.Error
+	tool *catalog.Tool
 }
 
 // HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
@@ -51,13 +59,8 @@ func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
 	return b.BeginMessage(ctx, in)()
 }
 
-// BeginMessage does what has to happen in reading order: it checks the message,
-// registers a request, and carries out a cancellation. The function that it
-// returns does the rest and must be called exactly once, on any goroutine.
-//
-// A panic in reading or writing is answered INTERNAL_ERROR, like one in the
-// pipeline: on a stream it must not end its neighbours.
-func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) (run func() Reply) {
+// begin is BeginMessage without the run record.
+func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() Reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
@@ -104,7 +107,7 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 	}
 	call := &exchange{in: in, req: &Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
-		Transport: in.Transport, Route: in.Route, enveloped: true,
+		Caller: in.Caller, Transport: in.Transport, Route: in.Route, enveloped: true,
 	}}
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(b.refuseCall(call, err))
@@ -141,21 +144,21 @@ func mergedHeader(header, trailer http.Header) http.Header {
 func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = era.fail(b, call, b.Panicked(p, zap.String("request_id", call.req.ID.String())))
+			reply = era.failed(b, call, b.Panicked(p, zap.String("request_id", call.req.ID.String())))
 		}
 	}()
 	if resp.Silent {
-		return Reply{Status: statusClientClosed}
+		return Reply{Status: statusClientClosed, err: resp.Err, tool: resp.Tool}
 	}
 	call.resp = resp
 	if resp.Err != nil {
-		return era.fail(b, call, resp.Err)
+		return era.failed(b, call, resp.Err)
 	}
 	result, err := method.write(b, call)
 	if err != nil {
-		return era.fail(b, call, err)
+		return era.failed(b, call, err)
 	}
-	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendResult(nil, call.in.Message.ID, result)}
+	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendResult(nil, call.in.Message.ID, result), tool: resp.Tool}
 }
 
 // statusClientClosed is what a cancelled request is logged with; nothing is
@@ -172,7 +175,7 @@ func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in := call.in
 	b.log.Info("message refused", zap.String("transport", in.Transport), zap.String("route", in.Route),
 		zap.String("request_id", in.Message.ID.String()), zap.String("code", string(err.Code)), zap.NamedError("cause", err))
-	return b.era(in.Dialect).fail(b, call, err)
+	return b.era(in.Dialect).failed(b, call, err)
 }
 
 // Refuse answers a message with a canonical error in its dialect. Edges use it
@@ -184,14 +187,32 @@ func (b *Bridge) Refuse(in *Inbound, err *errmap.Error) Reply {
 	return b.refuse(in, err)
 }
 
-// notification takes a message that wants no answer. The only ones that do
-// anything are cancellations, which go by their requestId to whichever call of
-// the same origin is in flight, whatever dialect that call came in.
+// notification takes a message that wants no answer, and never waits. A
+// cancellation goes by its requestId to whichever call of the same origin is in
+// flight, whatever dialect that call came in. Every other canonical notification
+// is an event; those of MCP mean something to MCP alone.
 func (b *Bridge) notification(in *Inbound) Reply {
-	if in.Message.Method == "notifications/cancelled" {
+	switch {
+	case in.Message.Method == methodCancelled:
 		b.cancelled(in)
+	case in.Dialect == DialectCanonical && b.opts.Notify != nil:
+		b.notify(in)
 	}
 	return Reply{Status: http.StatusAccepted}
+}
+
+// methodCancelled is the one notification that the sidecar acts on.
+const methodCancelled = "notifications/cancelled"
+
+// notify hands an event over. Whatever goes wrong there, a notification has no
+// answer.
+func (b *Bridge) notify(in *Inbound) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = b.Panicked(p, zap.String("method", in.Message.Method))
+		}
+	}()
+	b.opts.Notify(in.Message.Method, in.Message.Params, in.Origin)
 }
 
 // cancelled ignores what it cannot match, because a cancellation may cross the

@@ -83,6 +83,9 @@ type Request struct {
 	// Header holds the caller's metadata; only what the allow-list admits goes
 	// on to the backend.
 	Header http.Header
+	// Caller is who asks, for the policy: until callers have identities it is
+	// what [CallerAddress] makes of the peer's address, or "stdio".
+	Caller string
 	// Transport and Route say where the request came in, for logs.
 	Transport, Route string
 	// enveloped is set where the request was the params of a JSON-RPC message:

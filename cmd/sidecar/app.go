@@ -13,8 +13,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -28,7 +31,11 @@ type app struct {
 	demo   *demo.Server
 	client *backend.Client
 	live   *catalog.Live
+	events event.Bus
 	bridge *bridge.Bridge
+	// api is set where a listener serves it.
+	api    *connectapi.Service
+	record *record.Run
 	limits jsonrpc.Limits
 }
 
@@ -137,6 +144,7 @@ func (a *app) openBridge() error {
 	if err != nil {
 		return err
 	}
+	a.events = a.newBus()
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	var caller bridge.Caller = bridge.NoBackend{}
 	if a.client != nil {
@@ -152,7 +160,9 @@ func (a *app) openBridge() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        policy.NewGate(trust),
 		Metadata:    rules,
-		Log:         a.log,
+		Notify:      a.notify,
+		Record:      a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Log: a.log,
 	})
 	return nil
 }
@@ -162,6 +172,30 @@ func orElse(s, fallback string) string {
 		return fallback
 	}
 	return s
+}
+
+// openRecord begins the record of this run. A folder that cannot be written is
+// a warning: calls go on without records.
+func (a *app) openRecord() *record.Run {
+	c := a.cfg.GetRecord()
+	if dir := c.GetDir(); dir == "" || dir == "off" {
+		return nil
+	}
+	run, err := record.Open(record.Options{
+		Dir: c.GetDir(), Deterministic: a.cfg.GetDeterministic(), Payloads: c.GetPayloads(), Redact: redactNames(c),
+		MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()), Log: a.log.Named("record"),
+	})
+	if err != nil {
+		a.log.Warn("this run leaves no records; --record-dir names another folder, off turns them off", zap.Error(err))
+		return nil
+	}
+	a.record = run
+	return run
+}
+
+// redactNames adds the configured names to the usual ones.
+func redactNames(c *configv1.Record) []string {
+	return append(record.DefaultRedact(), c.GetRedact()...)
 }
 
 // load loads the catalog once, for commands that need it and end.
@@ -180,6 +214,7 @@ const closeTimeout = 5 * time.Second
 // connection would make the demo service wait for it.
 func (a *app) close(ctx context.Context) error {
 	var errs []error
+	errs = append(errs, a.record.Close())
 	if a.client != nil {
 		errs = append(errs, a.client.Close())
 	}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// BeginMessage does what has to happen in reading order: it takes note of the
+// message in the run record, checks it, registers a request, and carries out a
+// cancellation. The function that it returns does the rest and must be called
+// exactly once, on any goroutine.
+//
+// A panic in reading or writing is answered INTERNAL_ERROR, like one in the
+// pipeline: on a stream it must not end its neighbours.
+func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() Reply {
+	entry := b.recorded(in)
+	run := b.begin(ctx, in)
+	if entry == nil {
+		return run
+	}
+	return func() Reply {
+		reply := run()
+		entry.End(b.recordedOutcome(in, reply))
+		return reply
+	}
+}
+
+// recorded begins the line of one envelope. Only the JSON-RPC edges leave lines:
+// an Exchange stream is Protobuf.
+func (b *Bridge) recorded(in *Inbound) *record.Entry {
+	if b.opts.Record == nil || (in.Transport != "http" && in.Transport != "stdio") {
+		return nil
+	}
+	return b.opts.Record.Begin(record.Arrival{
+		RequestID: in.Message.ID.Raw(),
+		TraceID:   record.TraceID(withTraceContext(in.Header, in.Message.Params).Get("traceparent")),
+		Transport: in.Transport, Route: in.Route, Method: in.Message.Method, Params: in.Message.Params,
+	})
+}
+
+// recordedOutcome is what the line says of the end. The numbers are those of
+// the canonical table on every edge, so that lines can be compared across them.
+func (b *Bridge) recordedOutcome(in *Inbound, reply Reply) record.Outcome {
+	out := record.Outcome{OK: reply.err == nil, Result: reply.Body}
+	if reply.err != nil {
+		shown := reply.err.JSONRPC(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
+		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
+	}
+	if b.opts.RecordPayloads && reply.tool != nil {
+		out.Redact = redactedNames(reply.tool)
+	}
+	return out
+}
+
+// redactedNames are the names of the fields that a tool's messages mark with
+// debug_redact, in both forms. It is worked out per call, because payloads are
+// recorded while something is looked into, not every day.
+func redactedNames(tool *catalog.Tool) []string {
+	var names []string
+	seen := map[protoreflect.FullName]bool{}
+	var walk func(protoreflect.MessageDescriptor)
+	walk = func(md protoreflect.MessageDescriptor) {
+		if seen[md.FullName()] {
+			return
+		}
+		seen[md.FullName()] = true
+		fields := md.Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			if options, ok := field.Options().(*descriptorpb.FieldOptions); ok && options.GetDebugRedact() {
+				names = append(names, string(field.Name()), field.JSONName())
+			}
+			if field.Message() != nil {
+				walk(field.Message())
+			}
+		}
+	}
+	walk(tool.Method.Descriptor.Input())
+	walk(tool.Method.Descriptor.Output())
+	return names
+}
