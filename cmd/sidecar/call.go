@@ -73,7 +73,7 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 func (a *app) callOnce(ctx context.Context, env environment, name string, arguments json.RawMessage) error {
 	resp := a.bridge.Handle(ctx, &bridge.Request{
 		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: name,
-		Arguments: bridge.Payload{Bytes: arguments}, Transport: "cli", Route: "call",
+		Arguments: bridge.Payload{Bytes: arguments}, Caller: "cli", Transport: "cli", Route: "call",
 	})
 	if resp.Err == nil {
 		return printJSON(env.stdout, json.RawMessage(resp.Result.Bytes))

@@ -34,7 +34,7 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	}
 	x.inbound = bridge.Inbound{
 		Dialect: bridge.DialectCanonical, Origin: s.bridge.Flights().NewOrigin(),
-		Header: stream.RequestHeader(), Transport: stream.Peer().Protocol, Route: exchangeRoute,
+		Header: stream.RequestHeader(), Caller: bridge.CallerAddress(stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
 	err := x.read(ctx)
 	if err != nil {

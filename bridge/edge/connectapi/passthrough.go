@@ -76,6 +76,7 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 		Arguments: bridge.Payload(*req.Msg),
 		Timeout:   timeLeft(ctx),
 		Header:    req.Header(),
+		Caller:    bridge.CallerAddress(req.Peer().Addr),
 		Transport: req.Peer().Protocol,
 		Route:     procedure,
 	})

@@ -7,11 +7,13 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -26,6 +28,13 @@ type Options struct {
 	Limits jsonrpc.Limits
 	// MaxConcurrent bounds the calls that run at a time on one Exchange stream.
 	MaxConcurrent int
+	// Events is the bus behind Publish and Subscribe; without one they answer
+	// unimplemented.
+	Events event.Bus
+	// MaxStreams bounds the streams of Subscribe and WatchTools together,
+	// Patience how long one message of them may wait for its reader.
+	MaxStreams int
+	Patience   time.Duration
 }
 
 // DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
@@ -35,8 +44,14 @@ const DefaultMaxConcurrent = 1024
 // answers unimplemented and says so.
 type Service struct {
 	notYet
-	bridge *bridge.Bridge
-	opts   Options
+	bridge    *bridge.Bridge
+	opts      Options
+	announcer announcer
+	// life ends with Close, and lasting counts the streams that wait for that.
+	life             context.Context
+	end              context.CancelFunc
+	lasting          atomic.Int64
+	snapshot, change atomic.Pointer[step]
 }
 
 var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
@@ -47,12 +62,22 @@ func New(b *bridge.Bridge, o Options) *Service {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
 	}
-	return &Service{bridge: b, opts: o}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = DefaultMaxStreams
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	s := &Service{bridge: b, opts: o}
+	s.announcer, _ = b.Catalogs().(announcer)
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // Handler returns the path prefix and the handler of the tool API.
 func (s *Service) Handler() (string, http.Handler) {
-	return outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions()...)
+	path, handler := outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions()...)
+	return path, s.watched(handler)
 }
 
 func (s *Service) handlerOptions() []connect.HandlerOption {
@@ -90,6 +115,7 @@ func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1
 		Arguments: bridge.Payload{Bytes: arguments},
 		Timeout:   timeLeft(ctx),
 		Header:    req.Header(),
+		Caller:    bridge.CallerAddress(req.Peer().Addr),
 		Transport: req.Peer().Protocol,
 		Route:     req.Spec().Procedure,
 	})
@@ -145,7 +171,7 @@ func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.
 func (s *Service) request(op bridge.Op, req connect.AnyRequest) *bridge.Request {
 	return &bridge.Request{
 		Op: op, Origin: s.bridge.Flights().NewOrigin(), Header: req.Header(),
-		Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
+		Caller: bridge.CallerAddress(req.Peer().Addr), Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
 	}
 }
 

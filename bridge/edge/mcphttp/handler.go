@@ -41,7 +41,8 @@ func New(b *bridge.Bridge, o Options) *Handler {
 // provide for that.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := &bridge.Inbound{
-		Dialect: headerDialect(r.Header), Header: r.Header, Transport: "http", Route: Path,
+		Dialect: headerDialect(r.Header), Header: r.Header,
+		Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: Path,
 	}
 	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
 	if err != nil {

@@ -7,7 +7,6 @@
 package rpchttp
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -59,7 +58,7 @@ func New(b *bridge.Bridge, o Options) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r.Header), err))
+		httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r), err))
 		return
 	}
 	origin := h.bridge.Flights().NewOrigin()
@@ -68,13 +67,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	msg := jsonrpc.Parse(body, h.profile, h.opts.Limits)
-	httpbody.Write(w, h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r.Header)))
+	httpbody.Write(w, h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r)))
 }
 
-func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, header http.Header) *bridge.Inbound {
+func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *bridge.Inbound {
 	return &bridge.Inbound{
 		Dialect: bridge.DialectCanonical, Origin: origin, Message: msg,
-		Header: header, Transport: "http", Route: Path,
+		Header: r.Header, Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: Path,
 	}
 }
 
@@ -83,10 +82,10 @@ func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, header 
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate.Origin, body []byte) {
 	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.opts.Limits)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r.Header), batchError(err, h.opts.MaxBatch)))
+		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r), batchError(err, h.opts.MaxBatch)))
 		return
 	}
-	replies := h.runAll(r.Context(), origin, entries, r.Header)
+	replies := h.runAll(r, origin, entries)
 	out := []byte{'['}
 	for _, reply := range replies {
 		if reply.Body == nil {
@@ -106,11 +105,11 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate
 
 // runAll registers the entries in their order, so that of two equal ids the
 // second is refused, and then runs them concurrently.
-func (h *Handler) runAll(ctx context.Context, origin correlate.Origin, entries []json.RawMessage, header http.Header) []bridge.Reply {
+func (h *Handler) runAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []bridge.Reply {
 	flights := make([]func() bridge.Reply, len(entries))
 	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, h.profile, h.opts.Limits)
-		flights[i] = h.bridge.BeginMessage(ctx, h.inbound(origin, &msg, header))
+		flights[i] = h.bridge.BeginMessage(r.Context(), h.inbound(origin, &msg, r))
 	}
 	replies := make([]bridge.Reply, len(entries))
 	var running sync.WaitGroup

@@ -105,7 +105,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 // take registers one message in reading order and answers it on a goroutine of
 // its own. What needs no run (a fault, a notification) is answered at once.
 func (s *session) take(l line) {
-	in := &bridge.Inbound{Dialect: s.fallback(), Origin: s.origin, Transport: "stdio", Route: "stdio"}
+	in := &bridge.Inbound{Dialect: s.fallback(), Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
 	if l.tooLong {
 		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),

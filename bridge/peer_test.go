@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+)
+
+func TestCallerAddress(t *testing.T) {
+	t.Parallel()
+	for peer, want := range map[string]string{
+		"192.0.2.7:4711":          "192.0.2.7",
+		"[2001:db8::7]:4711":      "2001:db8::7",
+		"[::ffff:192.0.2.7]:4711": "192.0.2.7",
+		"[fe80::1%eth0]:80":       "fe80::1%eth0",
+		"192.0.2.7":               "192.0.2.7",
+		"2001:DB8:0::7":           "2001:db8::7",
+		"@":                       "@", // the peer of a Unix socket
+		"pipe":                    "pipe",
+		"":                        "",
+	} {
+		if got := bridge.CallerAddress(peer); got != want {
+			t.Errorf("%q is %q, want %q", peer, got, want)
+		}
+	}
+}
