@@ -11,8 +11,8 @@
 // link .latest beside the run folders names the newest run.
 //
 // Lines stand in arrival order. A line that is known early is held back until
-// those before it are known, within bounds: what one long call holds back above
-// them is written, and the long call's own line comes late.
+// those before it are known, within bounds of number, size and time: what one long call holds back
+// beyond them is written, and the long call's own line comes late.
 //
 // Disk trouble never reaches a caller: lines wait in a bounded queue, a failed
 // write is tried again, what does not fit is dropped and counted. Arguments and

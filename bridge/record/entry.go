@@ -106,7 +106,8 @@ func (e *Entry) End(o Outcome) {
 	if r.opts.Payloads {
 		tail = r.appendPayloads(tail, e.buf, &o)
 	}
-	e.buf.tail = append(tail, r.metadata...)
+	tail = append(tail, r.metadata...)
+	e.buf.tail = tail
 	r.finish(e)
 }
 

@@ -32,7 +32,7 @@ type logFile struct {
 	open   func(path string) (file, error)
 
 	f     file        // nil: to be opened
-	about os.FileInfo // of f, and after a close of the file that it was
+	about os.FileInfo // of f
 	size  int64
 	// stale, after a failed write, makes ensure open the file anew: on some file
 	// systems a handle stays broken when the path is not.
@@ -40,27 +40,30 @@ type logFile struct {
 }
 
 // ensure opens the file where it is not open, or not at its path any more:
-// somebody removed or moved it, and what is written would be lost.
-func (l *logFile) ensure() error {
+// somebody removed or moved it, and what is written would be lost. It
+// tells whether it is another file than before. The old one is held open until
+// then, because a new file may get the number of one that is gone.
+func (l *logFile) ensure() (replaced bool, err error) {
 	if l.f != nil && !l.stale {
 		if now, err := os.Stat(l.folder.current()); err == nil && os.SameFile(now, l.about) {
-			return nil
+			return false, nil
 		}
 	}
-	l.close()
 	if err := l.folder.restore(); err != nil {
-		return err
+		return false, err
 	}
 	f, err := l.open(l.folder.current())
 	if err != nil {
-		return fmt.Errorf("run records: open the file: %w", err)
+		return false, fmt.Errorf("run records: open the file: %w", err)
 	}
 	about, err := f.Stat()
 	if err != nil {
-		return errors.Join(fmt.Errorf("run records: open the file: %w", err), f.Close())
+		return false, errors.Join(fmt.Errorf("run records: open the file: %w", err), f.Close())
 	}
+	replaced = l.f == nil || !os.SameFile(l.about, about)
+	l.close()
 	l.f, l.about, l.size, l.stale = f, about, about.Size(), false
-	return nil
+	return replaced, nil
 }
 
 // close forgets the file. Its error tells nothing new: every write was checked,
@@ -96,5 +99,6 @@ func (l *logFile) rotate() error {
 		return err
 	}
 	l.close()
-	return l.ensure()
+	_, err := l.ensure()
+	return err
 }

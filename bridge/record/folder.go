@@ -136,8 +136,8 @@ func (f *folder) rotate() error {
 	return nil
 }
 
-// prune removes the oldest event files of all runs until at most most are left,
-// and folders that are empty then. The run's own current file stays, and what
+// prune removes the oldest event files of all runs until no more than most are
+// left, and folders that are empty then. The run's own current file stays, and what
 // this package did not make is not touched.
 func (f *folder) prune(most int) error {
 	entries, err := os.ReadDir(f.base) // sorted by name, so by time

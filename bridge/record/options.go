@@ -20,6 +20,9 @@ const (
 	// DefaultMaxPendingBytes is twice DefaultMaxPending lines of the usual
 	// 500 bytes, and then some for payloads.
 	DefaultMaxPendingBytes = 32 << 20
+	// DefaultMaxHold is twice the default timeout of a call, so that ordinary
+	// calls always stand in order.
+	DefaultMaxHold = time.Minute
 	// DefaultMaxOpen is four full in-flight tables. It only guards against an
 	// owner that forgets to end its entries.
 	DefaultMaxOpen = 65536
@@ -55,6 +58,9 @@ type Options struct {
 	MaxPending int
 	// MaxPendingBytes bounds the bytes of both; half of it may be held back.
 	MaxPendingBytes int
+	// MaxHold bounds how long one entry may hold back others; a deterministic
+	// run has no such bound.
+	MaxHold time.Duration
 	// MaxOpen bounds the entries that were begun and not ended.
 	MaxOpen int
 	// MaxPayloadBytes bounds params and result of one line, each. What is
@@ -83,6 +89,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxFiles = positive(o.MaxFiles, DefaultMaxFiles)
 	o.MaxPending = positive(o.MaxPending, DefaultMaxPending)
 	o.MaxPendingBytes = positive(o.MaxPendingBytes, DefaultMaxPendingBytes)
+	o.MaxHold = positive(o.MaxHold, DefaultMaxHold)
 	o.MaxOpen = positive(o.MaxOpen, DefaultMaxOpen)
 	o.MaxPayloadBytes = positive(o.MaxPayloadBytes, DefaultMaxPayloadBytes)
 	o.FlushEvery = positive(o.FlushEvery, DefaultFlushEvery)

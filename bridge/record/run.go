@@ -2,7 +2,10 @@
 
 package record
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Run is the record of one run of the process. Make one with [Open]; a nil Run
 // records nothing.
@@ -77,7 +80,7 @@ func Open(o Options) (*Run, error) {
 		return nil, err
 	}
 	w := &writer{run: r, log: &logFile{folder: r.folder, open: opts.open}}
-	if err := w.log.ensure(); err != nil {
+	if _, err := w.log.ensure(); err != nil {
 		return nil, err
 	}
 	w.report("link to the newest run", r.folder.link())
@@ -156,7 +159,7 @@ func (r *Run) finish(e *Entry) {
 	if e.place == placeGone { // Close was faster
 		return
 	}
-	idle := w.ready == nil
+	idle, free := w.ready == nil, w.held == 0
 	if e.place == placeLate {
 		r.stats.Late++
 	}
@@ -170,6 +173,9 @@ func (r *Run) finish(e *Entry) {
 	for w.held > r.opts.MaxPending || w.heldBytes > r.opts.MaxPendingBytes/2 {
 		w.skip()
 	}
+	if free && w.held > 0 { // the writer watches how long
+		signal(r.wake)
+	}
 	if w.ready == nil {
 		return
 	}
@@ -179,6 +185,25 @@ func (r *Run) finish(e *Entry) {
 	if w.queuedBytes >= wakeBytes {
 		signal(r.full)
 	}
+}
+
+// overdue stops waiting for entries that have held back others for too long. It
+// returns when to look again, 0 where nothing is held back.
+func (r *Run) overdue() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opts.Deterministic {
+		return 0
+	}
+	now := r.opts.Now()
+	for r.window.held > 0 { // so the first entry is open
+		left := r.opts.MaxHold - now.Sub(r.window.first.start)
+		if left > 0 {
+			return left
+		}
+		r.window.skip()
+	}
+	return 0
 }
 
 // isFull reports whether one more line is too much. One line alone never is.
@@ -225,8 +250,8 @@ func (r *Run) Close() error {
 	if !r.closed {
 		r.closed = true
 		unfinished, late := r.window.closeAll()
-		r.stats.Unfinished += uint64(unfinished) //nolint:gosec // a count
-		r.stats.Late += uint64(late)             //nolint:gosec // a count
+		r.stats.Unfinished += uint64(unfinished)
+		r.stats.Late += uint64(late)
 		close(r.stop)
 		r.space.Broadcast()
 	}

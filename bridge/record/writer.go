@@ -5,7 +5,6 @@ package record
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,11 +42,13 @@ func (w *writer) loop() {
 	defer close(w.run.done)
 	gather := max(w.run.opts.FlushEvery/5*4, time.Nanosecond)
 	backoff := w.run.opts.FlushEvery
-	timer := time.NewTimer(gather)
+	timer, hold := time.NewTimer(gather), time.NewTimer(0)
 	defer timer.Stop()
+	defer hold.Stop()
 	for {
 		select {
 		case <-w.run.wake:
+		case <-hold.C:
 		case <-w.run.stop:
 			w.end()
 			return
@@ -59,6 +60,9 @@ func (w *writer) loop() {
 		case <-w.run.stop:
 			w.end()
 			return
+		}
+		if left := w.run.overdue(); left > 0 {
+			hold.Reset(left)
 		}
 		for pause := backoff; w.drain() != nil; pause = min(2*pause, maxBackoff) {
 			w.tell()
@@ -129,12 +133,12 @@ func (w *writer) drain() error {
 // reopen makes sure that the file is there. A line of which another file holds
 // the first piece is begun again in this one.
 func (w *writer) reopen() error {
-	before := w.log.about
-	if err := w.log.ensure(); err != nil {
+	replaced, err := w.log.ensure()
+	if err != nil {
 		w.failed("open the file", err)
 		return err
 	}
-	if !os.SameFile(before, w.log.about) {
+	if replaced {
 		w.sent = bytes.LastIndexByte(w.chunk[:w.sent], '\n') + 1
 	}
 	return nil
@@ -185,7 +189,7 @@ func (w *writer) settle() {
 	lines := bytes.Count(w.chunk[w.settled:end], []byte{'\n'})
 	var again bool
 	w.free(lines, end-w.settled, func(s *Stats) {
-		s.Written += uint64(lines) //nolint:gosec // a count
+		s.Written += uint64(lines)
 		again, s.Failing = s.Failing, false
 	})
 	w.settled = end
@@ -215,7 +219,7 @@ func (w *writer) discard() {
 		}
 		w.batch = nil
 	}
-	w.free(lines, size, func(s *Stats) { s.Dropped += uint64(lines) }) //nolint:gosec // a count
+	w.free(lines, size, func(s *Stats) { s.Dropped += uint64(lines) })
 }
 
 // failed counts an error and tells of the first one of an episode.

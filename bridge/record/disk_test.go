@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// disk is a file system that fails on demand.
+type disk struct {
+	mu      sync.Mutex
+	room    int // bytes that may still be written; negative: no bound
+	opening error
+	locked  bool // Truncate fails
+	stuck   chan struct{}
+	writes  int
+	syncing error
+}
+
+type diskFile struct {
+	*os.File
+	disk *disk
+}
+
+func (d *disk) open(path string) (file, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opening != nil {
+		return nil, d.opening
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{f, d}, nil
+}
+
+func (d *disk) set(change func(*disk)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(d)
+}
+
+func (f diskFile) Write(p []byte) (int, error) {
+	f.disk.mu.Lock()
+	stuck := f.disk.stuck
+	f.disk.writes++
+	f.disk.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.room < 0 || len(p) <= f.disk.room {
+		if f.disk.room >= 0 {
+			f.disk.room -= len(p)
+		}
+		return f.File.Write(p)
+	}
+	n, err := f.File.Write(p[:f.disk.room])
+	f.disk.room -= n
+	return n, errors.Join(err, syscall.ENOSPC)
+}
+
+func (f diskFile) Truncate(size int64) error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.locked {
+		return syscall.EIO
+	}
+	return f.File.Truncate(size)
+}
+
+func (f diskFile) Sync() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return f.disk.syncing
+}
+
+func put(r *Run, from, to int) {
+	for i := from; i < to; i++ {
+		r.Begin(numbered(i)).End(Outcome{OK: true})
+	}
+}
+
+func upTo(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strconv.Itoa(i) + " ")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestFlushedWithin250Milliseconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, Options{})
+		for round := range 3 {
+			put(r, round, round+1)
+			if n := len(lines(t, r)); n != round {
+				t.Errorf("%d lines at once; nothing is gathered", n)
+			}
+			time.Sleep(DefaultFlushEvery)
+			synctest.Wait()
+			if n := len(lines(t, r)); n != round+1 {
+				t.Errorf("%d lines after 250 ms", n)
+			}
+			time.Sleep(time.Minute) // idle
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A line that becomes ready while others gather does not put them off.
+func TestSteadyTrafficIsFlushed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, Options{})
+		for i := range 100 {
+			put(r, i, i+1)
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			if got := len(lines(t, r)); got < i+1-25 {
+				t.Fatalf("%d of %d lines", got, i+1)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Much at once is written at once.
+func TestManyLinesDoNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, Options{})
+		put(r, 0, 1000)
+		synctest.Wait()
+		if n := len(lines(t, r)); n == 0 {
+			t.Error("nothing is written before its time")
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A disk without room: lines wait, in order and whole, until there is room.
+func TestFullDiskRecovers(t *testing.T) {
+	t.Parallel()
+	for _, locked := range []bool{false, true} {
+		t.Run("piece can be taken back: "+strconv.FormatBool(!locked), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.InfoLevel)
+				d := &disk{room: 1000, locked: locked}
+				r := begin(t, Options{open: d.open, Log: zap.New(core)})
+				put(r, 0, 10)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				s := r.Stats()
+				if !s.Failing || s.Errors < 5 || s.Errors > 40 || s.Written < 2 || s.Written > 4 || s.Queued != 10-int(s.Written) || s.Dropped != 0 {
+					t.Errorf("while full: %+v", s)
+				}
+				put(r, 10, 20)
+				d.set(func(d *disk) { d.room = -1 })
+				time.Sleep(2 * maxBackoff)
+				synctest.Wait()
+				if s = r.Stats(); s.Failing || s.Written != 20 || s.Queued != 0 {
+					t.Errorf("with room again: %+v", s)
+				}
+				if got := strings.Join(ids(t, finished(t, r)), " "); got != upTo(20) {
+					t.Error(got)
+				}
+				if n := logs.Len(); n != 2 {
+					t.Errorf("%d log lines for one episode: %v", n, logs.All())
+				}
+			})
+		})
+	}
+}
+
+// A disk that stays full: memory stays bounded, callers go on, the oldest lines
+// are kept, Close tells.
+func TestFullDiskStaysFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		r := begin(t, Options{open: d.open, MaxPending: 500})
+		for i := range 3000 {
+			put(r, i, i+1)
+			if s := r.Stats(); s.Queued > 1000 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		time.Sleep(time.Minute)
+		err := r.Close()
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Error(err)
+		}
+		if s := r.Stats(); s.Dropped != 3000 || s.Written != 0 || s.Queued != 0 || !s.Failing {
+			t.Errorf("%+v", s)
+		}
+		if again := r.Close(); !errors.Is(again, syscall.ENOSPC) {
+			t.Error(again)
+		}
+	})
+}
+
+// A disk that hangs: nobody waits for it.
+func TestHangingDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, stuck: make(chan struct{})}
+		r := begin(t, Options{open: d.open, MaxPending: 10})
+		put(r, 0, 5)
+		time.Sleep(time.Second) // the writer hangs now
+		start := time.Now()
+		put(r, 5, 100)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("callers waited %v", took)
+		}
+		if s := r.Stats(); s.Queued != 20 || s.Dropped != 80 {
+			t.Errorf("%+v", s)
+		}
+		close(d.stuck)
+		if got := strings.Join(ids(t, finished(t, r)), " "); got != upTo(20) {
+			t.Error(got)
+		}
+	})
+}
+
+// Dropped lines leave nothing behind in the window, whose first call is long.
+func TestDroppedLinesTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, stuck: make(chan struct{})}
+		r := begin(t, Options{open: d.open, MaxPending: 10})
+		put(r, 0, 100)
+		long := r.Begin(numbered(100))
+		put(r, 101, 200)
+		n := 0
+		for e := r.window.first; e != nil; e = e.next {
+			n++
+		}
+		if s := r.Stats(); n > 11 || s.Dropped == 0 || s.Held+s.Queued > 20 {
+			t.Errorf("%d entries, %+v", n, s)
+		}
+		close(d.stuck)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		long.End(Outcome{OK: true})
+		got := ids(t, finished(t, r))
+		if s := r.Stats(); int(s.Written) != len(got) || s.Written+s.Dropped != 200 || got[len(got)-1] != "100" {
+			t.Errorf("%+v %v", s, got)
+		}
+	})
+}
+
+// A deterministic run waits for a slow disk, because a dropped line could not be
+// compared; it does not wait for one that fails.
+func TestDeterministicRunWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, stuck: make(chan struct{})}
+		r := begin(t, Options{open: d.open, MaxPending: 10, Deterministic: true})
+		go put(r, 0, 100)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := r.Stats(); s.Queued != 20 || s.Open != 1 {
+			t.Errorf("%+v", s)
+		}
+		close(d.stuck)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		d.set(func(d *disk) { d.room = 0 })
+		put(r, 100, 200)
+		if s := r.Stats(); s.Written != 100 || s.Dropped != 80 || s.Queued != 20 {
+			t.Errorf("%+v", s)
+		}
+		d.set(func(d *disk) { d.room = -1 })
+		if got := strings.Join(ids(t, finished(t, r)), " "); got != upTo(120) {
+			t.Error(got)
+		}
+	})
+}
+
+func TestCloseWhileAnEndWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, stuck: make(chan struct{})}
+		r := begin(t, Options{open: d.open, MaxPending: 1, Deterministic: true})
+		done := make(chan struct{})
+		go func() { put(r, 0, 3); close(done) }()
+		synctest.Wait()
+		go func() { <-done; close(d.stuck) }()
+		if got := strings.Join(ids(t, finished(t, r)), " "); got != upTo(3) {
+			t.Error(got)
+		}
+	})
+}
+
+func TestSyncErrorIsTold(t *testing.T) {
+	t.Parallel()
+	d := &disk{room: -1, syncing: syscall.EIO}
+	r := begin(t, Options{open: d.open})
+	put(r, 0, 1)
+	if err := r.Close(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), r.Folder()) {
+		t.Error(err)
+	}
+	if s := r.Stats(); s.Written != 1 || s.Errors != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The folder of all runs disappears under a run: it is made again, the line is
+// there, .latest leads to it.
+func TestRemovedFolder(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"file", "run folder", "everything"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "runs")
+				r := begin(t, Options{Dir: dir})
+				put(r, 0, 1)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				gone := map[string]string{"file": r.folder.current(), "run folder": r.Folder(), "everything": dir}[what]
+				if err := os.RemoveAll(gone); err != nil {
+					t.Fatal(err)
+				}
+				put(r, 1, 2)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				raw, err := os.ReadFile(filepath.Join(r.folder.base, latestName, currentName))
+				if err != nil || !strings.Contains(string(raw), `"requestId":1,`) {
+					t.Errorf("%q, %v", raw, err)
+				}
+				if got := strings.Join(ids(t, finished(t, r)), " "); got != "1" {
+					t.Error(got)
+				}
+				if s := r.Stats(); s.Errors != 0 || s.Written != 2 {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// A folder that cannot be made again is one more way for a disk to fail.
+func TestFolderThatCannotBeMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "runs")
+		r := begin(t, Options{Dir: dir})
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		put(r, 0, 2)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := r.Stats(); !s.Failing || s.Errors == 0 || s.Written != 0 || s.Queued != 2 {
+			t.Errorf("%+v", s)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * maxBackoff)
+		if got := strings.Join(ids(t, finished(t, r)), " "); got != upTo(2) {
+			t.Error(got)
+		}
+	})
+}
+
+// A write stops in mid-line, and the file is gone before the next one: the line
+// is whole in the new file.
+func TestTornLineInAFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: 400, locked: true}
+		r := begin(t, Options{open: d.open})
+		put(r, 0, 3)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := os.Remove(r.folder.current()); err != nil {
+			t.Fatal(err)
+		}
+		d.set(func(d *disk) { d.room = -1 })
+		time.Sleep(2 * maxBackoff)
+		if got := strings.Join(ids(t, finished(t, r)), " "); got != "1 2" {
+			t.Error(got)
+		}
+	})
+}
