@@ -22,14 +22,7 @@ func messageFrom(e *outriggerv1.Envelope, l jsonrpc.Limits) jsonrpc.Message {
 	case *outriggerv1.Envelope_Request:
 		return request(m.Request, l)
 	case *outriggerv1.Envelope_Notification:
-		params, failed := freeForm(m.Notification.GetParamsJson(), m.Notification.GetParams(), l)
-		msg := jsonrpc.Message{Kind: jsonrpc.KindNotification, Method: m.Notification.GetMethod(), Params: params}
-		if failed != nil {
-			msg.Fault = failed.fault("/params_json")
-		} else if msg.Method == "" {
-			msg.Fault = envelopeFault("/method", "Give the notification a method.")
-		}
-		return msg
+		return notification(m.Notification, l)
 	case *outriggerv1.Envelope_SuccessResponse:
 		id, _ := idFrom(m.SuccessResponse.GetId(), l)
 		return jsonrpc.Message{Kind: jsonrpc.KindSuccess, ID: id}
@@ -60,6 +53,26 @@ func request(r *outriggerv1.Request, l jsonrpc.Limits) jsonrpc.Message {
 		msg.Fault = envelopeFault("/params_json", "Make params an object.")
 	default:
 		msg.Params = params
+	}
+	return msg
+}
+
+// notification has params of a JSON object or none: its other forms are those of
+// a change feed, and have no JSON-RPC form.
+func notification(n *outriggerv1.Notification, l jsonrpc.Limits) jsonrpc.Message {
+	params, failed := freeForm(n.GetParamsJson(), n.GetParams(), l)
+	msg := jsonrpc.Message{Kind: jsonrpc.KindNotification, Method: n.GetMethod(), Params: params}
+	switch {
+	case failed != nil:
+		msg.Fault = failed.fault("/params_json")
+	case msg.Method == "":
+		msg.Fault = envelopeFault("/method", "Give the notification a method.")
+	case n.GetTask() != nil:
+		msg.Fault = envelopeFault("/task", "Give the notification params or params_json.")
+	case n.GetAcknowledged() != nil:
+		msg.Fault = envelopeFault("/acknowledged", "Give the notification params or params_json.")
+	case params != nil && !jsonrpc.IsObject(params):
+		msg.Fault = envelopeFault("/params_json", "Make params an object.")
 	}
 	return msg
 }

@@ -25,12 +25,11 @@ func (notYet) CallToolStream(context.Context, *connect.Request[outriggerv1.ToolC
 	return unserved("CallToolStream")
 }
 
-func (notYet) WatchTools(context.Context, *connect.Request[outriggerv1.WatchToolsRequest], *connect.ServerStream[outriggerv1.ToolsChange]) error {
-	return unserved("WatchTools")
-}
-
+// RegisterTool is for operators; callers of the main listener have no identity
+// that could make them one.
 func (notYet) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
-	return nil, unserved("RegisterTool")
+	return nil, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(
+		"Method not found: RegisterTool is served on the admin listener only (--admin)")), errmap.About{})
 }
 
 func (notYet) ListResources(context.Context, *connect.Request[outriggerv1.ListResourcesRequest]) (*connect.Response[outriggerv1.ListResourcesResponse], error) {
@@ -57,14 +56,6 @@ func (notYet) Complete(context.Context, *connect.Request[outriggerv1.CompleteReq
 	return nil, unserved("Complete")
 }
 
-func (notYet) Publish(context.Context, *connect.Request[outriggerv1.Notification]) (*connect.Response[outriggerv1.PublishResponse], error) {
-	return nil, unserved("Publish")
-}
-
-func (notYet) Subscribe(context.Context, *connect.Request[outriggerv1.SubscribeRequest], *connect.ServerStream[outriggerv1.Notification]) error {
-	return unserved("Subscribe")
-}
-
 func (notYet) GetTask(context.Context, *connect.Request[outriggerv1.GetTaskRequest]) (*connect.Response[outriggerv1.Task], error) {
 	return nil, unserved("GetTask")
 }
@@ -75,8 +66,4 @@ func (notYet) UpdateTask(context.Context, *connect.Request[outriggerv1.UpdateTas
 
 func (notYet) CancelTask(context.Context, *connect.Request[outriggerv1.CancelTaskRequest]) (*connect.Response[outriggerv1.CancelTaskResponse], error) {
 	return nil, unserved("CancelTask")
-}
-
-func (notYet) Describe(context.Context, *connect.Request[outriggerv1.DescribeRequest]) (*connect.Response[outriggerv1.ServerDescription], error) {
-	return nil, unserved("Describe")
 }

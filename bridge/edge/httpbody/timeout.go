@@ -3,6 +3,7 @@
 package httpbody
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -28,9 +29,10 @@ func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool
 	})
 }
 
-// deadlineBody lifts the deadline once the body has been read. Left in place it
-// would end a call that is still running, because the server keeps reading to
-// notice when the peer goes away.
+// deadlineBody lifts the deadline once the body has been read to its end. Left
+// in place it would end a call that is still running, because the server keeps
+// reading to notice when the peer goes away. After any other error it stays: the
+// server then reads what is left of the body, and must not wait for it.
 type deadlineBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -39,7 +41,7 @@ type deadlineBody struct {
 
 func (b *deadlineBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !b.lifted {
+	if errors.Is(err, io.EOF) && !b.lifted {
 		b.lifted = true
 		_ = b.control.SetReadDeadline(time.Time{})
 	}

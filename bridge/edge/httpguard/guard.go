@@ -55,7 +55,7 @@ func New(o Options) (*Guard, error) {
 			g.anyOrigin = true
 			continue
 		}
-		if _, ok := parseOrigin(strings.ToLower(origin)); !ok {
+		if _, ok := parseOrigin(strings.ToLower(origin)); !ok || strings.Contains(origin, "*") {
 			return nil, fmt.Errorf("allowed origin %q: want scheme://host or scheme://host:port without a path, or *", origin)
 		}
 		g.origins[strings.ToLower(origin)] = true

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Methods of notifications that mean something to the contract itself.
+const (
+	methodCancelled        = "notifications/cancelled"
+	methodToolsListChanged = "notifications/tools/list_changed"
+	methodAcknowledged     = "notifications/subscriptions/acknowledged"
+)
+
+// Publish puts an event on the bus.
+func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.Notification]) (*connect.Response[outriggerv1.PublishResponse], error) {
+	if s.opts.Events == nil {
+		return nil, unserved("Publish")
+	}
+	params, failed := s.eventParams(req.Msg)
+	if failed != nil {
+		return nil, errmap.ToConnect(failed, errmap.About{})
+	}
+	count, err := s.opts.Events.Publish(ctx, event.Event{
+		Method: req.Msg.GetMethod(), Params: params, Publisher: uint64(s.bridge.Flights().NewOrigin()),
+	})
+	if err != nil {
+		return nil, errmap.ToConnect(publishError(err), errmap.About{})
+	}
+	return connect.NewResponse(&outriggerv1.PublishResponse{Subscribers: int32(count)}), nil
+}
+
+// eventParams returns the JSON text of what goes with an event. The forms that
+// only a change feed has are no event's, and neither is a cancellation: whoever
+// publishes one wants something else.
+func (s *Service) eventParams(n *outriggerv1.Notification) ([]byte, *errmap.Error) {
+	switch {
+	case n.GetTask() != nil:
+		return nil, notAnEvent("/task", "a task is reported by the service that has it; give an event params or params_json")
+	case n.GetAcknowledged() != nil:
+		return nil, notAnEvent("/acknowledged", "a change feed says this itself; give an event params or params_json")
+	case n.GetMethod() == methodCancelled:
+		return nil, notAnEvent("/method", "to cancel a call, end its RPC, or send this on the Exchange stream that the call came on")
+	}
+	params, failed := freeForm(n.GetParamsJson(), n.GetParams(), s.opts.Limits)
+	switch {
+	case failed != nil:
+		return nil, failed.at("/params_json")
+	case params != nil && !jsonrpc.IsObject(params):
+		return nil, notAnEvent("/params_json", "params_json is not a JSON object")
+	}
+	return params, nil
+}
+
+func notAnEvent(path, message string) *errmap.Error {
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{Path: path, Keyword: "event", Message: message}))
+}
+
+func publishError(err error) *errmap.Error {
+	var large *event.TooLargeError
+	switch {
+	case errors.As(err, &large):
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.WithViolations(errmap.Violation{
+			Keyword: "size", Message: fmt.Sprintf("the %s has %d bytes, over the limit of %d", large.Part, large.Size, large.Limit),
+		}))
+	case errors.Is(err, event.ErrClosed):
+		return shuttingDown()
+	case errors.Is(err, context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, err)
+	case errors.Is(err, context.Canceled):
+		return errmap.Wrap(errmap.Cancelled, err)
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// Subscribe streams events of the bus, or changes of the sidecar itself, until
+// the caller ends it.
+func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
+	if err := protovalidate.Validate(req.Msg); err != nil {
+		return errmap.ToConnect(ruleError(err), errmap.About{})
+	}
+	events := req.Msg.GetEvents()
+	if events != nil && s.opts.Events == nil {
+		return unserved("Subscribe")
+	}
+	l, failed := s.last(ctx)
+	if failed != nil {
+		return errmap.ToConnect(failed, errmap.About{})
+	}
+	defer l.close()
+	if events != nil {
+		return s.sendEvents(l, events, stream)
+	}
+	return s.sendChanges(l, req.Msg.GetChanges(), stream)
+}
+
+// sendEvents sends the headers at once: from then on the caller misses nothing.
+func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
+	events, err := s.opts.Events.Subscribe(event.Filter{Methods: filter.GetMethods()})
+	if err != nil {
+		return l.ended(err)
+	}
+	defer events.Close()
+	if err := send(l, stream, nil); err != nil {
+		return err
+	}
+	for {
+		e, err := events.Next(l.ctx)
+		if err != nil {
+			return l.ended(err)
+		}
+		if err := send(l, stream, notificationFrom(e)); err != nil {
+			return err
+		}
+	}
+}
+
+func notificationFrom(e *event.Event) *outriggerv1.Notification {
+	n := &outriggerv1.Notification{Method: e.Method}
+	if e.Params != nil {
+		n.ParamsForm = &outriggerv1.Notification_ParamsJson{ParamsJson: e.Params}
+	}
+	return n
+}
+
+// sendChanges reports changes of the catalog. There are no prompts, resources
+// and tasks here yet, so that no part of the filter about them is acknowledged.
+func (s *Service) sendChanges(l *lasting, wanted *outriggerv1.ChangeFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
+	var changed <-chan struct{}
+	if wanted.GetToolsListChanged() {
+		var stop func()
+		changed, stop = s.watchCatalog()
+		defer stop()
+	}
+	err := send(l, stream, &outriggerv1.Notification{
+		Method: methodAcknowledged,
+		ParamsForm: &outriggerv1.Notification_Acknowledged{
+			Acknowledged: &outriggerv1.ChangeFilter{ToolsListChanged: changed != nil},
+		},
+	})
+	for err == nil {
+		select {
+		case <-changed:
+			err = send(l, stream, &outriggerv1.Notification{Method: methodToolsListChanged})
+		case <-l.ctx.Done():
+			err = l.ended(context.Cause(l.ctx))
+		}
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// Defaults of Options for streams that last until somebody ends them.
+const (
+	// DefaultMaxStreams is the default of limits.max_streams.
+	DefaultMaxStreams = 10000
+	// DefaultPatience is how long one message may wait for its reader: longer
+	// than a network hiccup, shorter than what an operator would call a leak.
+	DefaultPatience = 30 * time.Second
+)
+
+// errEnding ends the streams of a service that is closed.
+var errEnding = errors.New("connectapi: the service is closed")
+
+// lasting is one stream that goes on until the caller, a bound or the service
+// ends it.
+type lasting struct {
+	service *Service
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	forget  func() bool
+	reader  *reader
+}
+
+// last admits one more such stream; it must be closed.
+func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
+	if s.bridge.Flights().Draining() || s.life.Err() != nil {
+		return nil, shuttingDown()
+	}
+	if s.lasting.Add(1) > int64(s.opts.MaxStreams) {
+		s.lasting.Add(-1)
+		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: too many streams are open"))
+	}
+	l := &lasting{service: s}
+	l.reader, _ = ctx.Value(readerKey{}).(*reader)
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	l.forget = context.AfterFunc(s.life, func() { l.cancel(errEnding) })
+	return l, nil
+}
+
+// close gives the place back. The reader has a bounded time for what is still
+// to be written, which is the reason of the end.
+func (l *lasting) close() {
+	l.forget()
+	l.cancel(nil)
+	l.reader.waitFor()
+	l.service.lasting.Add(-1)
+}
+
+// send writes one message, or, where it is nil, the headers alone. A reader that
+// does not take it in time loses its stream.
+func send[T any](l *lasting, stream *connect.ServerStream[T], message *T) error {
+	l.reader.waitFor()
+	defer l.reader.took()
+	if err := stream.Send(message); err != nil {
+		return l.ended(err)
+	}
+	return nil
+}
+
+// ended is what the caller of a stream is told at its end.
+func (l *lasting) ended(why error) error {
+	// Writing to a stream that is over fails for the reason of its end.
+	if cause := context.Cause(l.ctx); cause != nil {
+		why = errors.Join(why, cause)
+	}
+	var slow *event.SlowError
+	var shown *errmap.Error
+	switch {
+	case errors.As(why, &slow):
+		shown = errmap.Wrap(errmap.ResourceExhausted, why, errmap.Retryable(true), errmap.Messagef(
+			"Subscription dropped: its reader fell behind and missed %d events", slow.Missed))
+	case errors.Is(why, errEnding), errors.Is(why, event.ErrClosed):
+		shown = shuttingDown()
+	case errors.Is(why, event.ErrFull):
+		shown = errmap.Wrap(errmap.Unavailable, why, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: too many subscribers"))
+	case errors.Is(why, context.DeadlineExceeded):
+		shown = errmap.Wrap(errmap.Timeout, why, errmap.Message("The stream's deadline has passed"))
+	default:
+		// Nothing else ends a stream but its reader.
+		shown = errmap.Wrap(errmap.Cancelled, why)
+	}
+	return errmap.ToConnect(shown, errmap.About{Idempotent: true})
+}
+
+func shuttingDown() *errmap.Error {
+	return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: the sidecar is shutting down; try another replica"))
+}
+
+// Close ends the streams that would otherwise last: their callers are told
+// UNAVAILABLE, after what was already queued for them. New ones are refused. It
+// does not wait, and may be called again.
+func (s *Service) Close() { s.end() }
+
+// reader watches over one response whose reader might stop reading without going
+// away: flow control would then hold its handler for ever.
+type reader struct {
+	control  *http.ResponseController
+	patience time.Duration
+	timer    *time.Timer
+
+	mu  sync.Mutex
+	due time.Time // zero where nothing is being written
+}
+
+type readerKey struct{}
+
+// watched gives the handlers of lasting streams a reader in their context.
+func (s *Service) watched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure:
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		rd := &reader{control: http.NewResponseController(w), patience: s.opts.Patience}
+		rd.timer = time.AfterFunc(rd.patience, rd.giveUp)
+		// The response may be touched until the handler returns, and no longer.
+		defer rd.took()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, rd)))
+	})
+}
+
+// waitFor says that something is about to be written.
+func (r *reader) waitFor() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = time.Now().Add(r.patience)
+	r.timer.Reset(r.patience)
+}
+
+// took says that it has been written. When it returns, the response is not
+// touched from elsewhere.
+func (r *reader) took() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = time.Time{}
+	r.timer.Stop()
+}
+
+// giveUp breaks off a write that is overdue. A timer that was set again while
+// it fired finds that nothing is.
+func (r *reader) giveUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due.IsZero() || time.Now().Before(r.due) {
+		return
+	}
+	// A deadline in the past fails what is blocked now. A transport without
+	// deadlines blocks nobody.
+	_ = r.control.SetWriteDeadline(time.Unix(1, 0))
+}
