@@ -37,6 +37,18 @@
 // differs from "7". They are echoed byte for byte as they came. Integers are
 // exact at any length within the bound; a fraction or an exponent is refused.
 //
-// Every function is safe for concurrent use, and no value of this package
-// changes after it was returned.
+// # Error codes
+//
+// The code of an error is read by its value: 1.0 and 1e2 are integers, as they
+// are to JSON Schema, in which the contract is written.
+//
+// # Making messages
+//
+// The functions that append write envelopes of payloads that the bridge made
+// itself. The factories (NewRequest, NewNotification, NewSuccess, NewError) are
+// for everybody else: they check what they are given and return only what Parse
+// accepts. A Generator makes ids that never repeat.
+//
+// Every function is safe for concurrent use, and no value of this package but a
+// Generator changes after it was returned.
 package jsonrpc
