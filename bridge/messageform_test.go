@@ -178,7 +178,7 @@ func messageCalls() map[string]errmap.Code {
 	return map[string]errmap.Code{
 		`{"tool_name":"lab.echo","arguments":{}}`:                                                                            "",
 		` { "arguments" : { "nonce" : "a" , "signed": "-7" } , "tool_name" : "lab.ech\u006f" } `:                             "",
-		`{"tool_name":"fleet.get_vehicle","arguments":{"vehicleId":"101"}}`:                                                    "",
+		`{"tool_name":"fleet.get_vehicle","arguments":{"vehicleId":"101"}}`:                                                  "",
 		`{"tool_name":"fleet.list_vehicles","arguments":{}}`:                                                                 "",
 		`{"tool_name":"fleet.get_map","arguments":{}}`:                                                                       "",
 		`{"tool_name":"lab.inspect","arguments":{"reply_headers":{"x-a":"b"}}}`:                                              "",
