@@ -78,12 +78,23 @@ func schemaFault(keyword, message string) []schema.Violation {
 	return []schema.Violation{{Keyword: keyword, Message: message}}
 }
 
-// plainSchemaError is a compiler's error on one line, without what is only the compiler's own.
+// plainSchemaError is a compiler's error on one line. Where it is a tree of lines, only the leaves say what to mend.
 func plainSchemaError(err error) string {
 	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
-	text = strings.ReplaceAll(text, "mem:///schema.json", "")
-	return clip(strings.Join(strings.Fields(text), " "))
+	lines := strings.Split(text, "\n")
+	if len(lines) == 1 {
+		return clip(text)
+	}
+	var leaves []string
+	for i, line := range lines {
+		if i+1 == len(lines) || indent(lines[i+1]) <= indent(line) {
+			leaves = append(leaves, strings.TrimPrefix(strings.TrimSpace(line), "- "))
+		}
+	}
+	return clipList(leaves)
 }
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // headerKeyword asks an MCP client to repeat an argument in an HTTP header, which the server then has to compare (MCP
 // 2026-07-28, Streamable HTTP). Nothing here compares yet, so a schema that asks for it would promise too much.

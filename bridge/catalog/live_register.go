@@ -64,8 +64,7 @@ func (l *Live) add(r *registered) (*Tool, bool, error) {
 	at, isKnown := slices.BinarySearchFunc(known.all, r.Name, func(r *registered, name string) int { return cmp.Compare(r.Name, name) })
 	if isKnown {
 		if differ := known.all[at].differences(r); len(differ) > 0 {
-			return nil, false, refuse(r.Name, Conflict, schema.Violation{Path: "/" + strings.ReplaceAll(differ[0], ".", "/"), Keyword: "conflict",
-				Message: "a tool is registered under this name that differs in " + strings.Join(differ, ", ")})
+			return nil, false, refuse(r.Name, Conflict, differenceFaults(differ)...)
 		}
 		if t, ok := c.Lookup(r.Name); ok && t.Registered {
 			return t, false, nil
@@ -92,6 +91,16 @@ func (l *Live) add(r *registered) (*Tool, bool, error) {
 	l.current.Store(fresh)
 	l.tell(c, fresh)
 	return t, !isKnown, nil
+}
+
+// differenceFaults says one by one in what a registration is not the same as the one before.
+func differenceFaults(members []string) []schema.Violation {
+	var out []schema.Violation
+	for _, m := range members {
+		out = append(out, schema.Violation{Path: "/" + strings.ReplaceAll(m, ".", "/"), Keyword: "conflict",
+			Message: "the tool that is registered under this name has another " + m})
+	}
+	return out
 }
 
 // full says which limit one more registration would break.

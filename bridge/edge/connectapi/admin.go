@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
@@ -188,12 +190,15 @@ func refusal(refused *catalog.RegistrationError) *errmap.Error {
 	switch refused.Reason {
 	case catalog.Invalid:
 	case catalog.Conflict:
-		code, text = errmap.RegistrationConflict, "Tool already registered with a different schema"
+		code, text = errmap.RegistrationConflict, "Tool already registered"
+		if slices.ContainsFunc(refused.Faults, isAboutSchema) {
+			text += " with a different schema"
+		}
 	case catalog.TooMany:
 		code, text = errmap.ResourceExhausted, "Too many registered tools"
 	}
 	var reasons []string
-	out := errmap.Wrap(code, refused, errmap.Tool(refused.Name))
+	out := errmap.New(code, errmap.Tool(refused.Name))
 	for _, f := range refused.Faults {
 		out.Violations = append(out.Violations, errmap.Violation(f))
 		if len(reasons) < shownReasons {
@@ -202,6 +207,10 @@ func refusal(refused *catalog.RegistrationError) *errmap.Error {
 	}
 	out.Message = text + ": " + strings.Join(reasons, "; ")
 	return out
+}
+
+func isAboutSchema(v schema.Violation) bool {
+	return v.Path == "/input_schema" || v.Path == "/output_schema"
 }
 
 const (
