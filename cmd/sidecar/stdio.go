@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,6 +46,9 @@ with 0.`,
 // serveStdio answers standard input until it ends or ctx does.
 func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) error {
 	start := time.Now()
+	// A client that no longer reads must fail the write, not kill the process:
+	// the backend's calls still have to be cancelled and connections closed.
+	signal.Ignore(syscall.SIGPIPE)
 	mode, err := stdio.ParseMode(orElse(cfg.GetDialect(), "auto"))
 	if err != nil {
 		return err
