@@ -275,5 +275,8 @@ func TestDeadline(t *testing.T) {
 		})
 	}
 	running.Wait()
-	eventually(t, "every call at the backend ends", func() bool { return lab.Cancelled() == int64(len(edges)) })
+	// On a busy machine, a deadline may pass before the backend is reached.
+	eventually(t, "every call at the backend ends", func() bool {
+		return lab.Calls() > 0 && lab.Cancelled() == lab.Calls()
+	})
 }

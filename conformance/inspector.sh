@@ -39,6 +39,7 @@ end() {
 }
 trap end EXIT
 
+touch "$work/log" # the loop below may be faster than the process
 "$sidecar" serve --demo --listen 127.0.0.1:0 --admin off --record-dir off --log-format json 2>"$work/log" &
 pid=$!
 # field NAME MESSAGE: a field of the first log line with that message.
