@@ -33,6 +33,7 @@ type app struct {
 	live   *catalog.Live
 	events event.Bus
 	bridge *bridge.Bridge
+	gate   *policy.Gate
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
@@ -135,10 +136,11 @@ func overlay(cfg *configv1.Config) []catalog.Override {
 
 // openBridge joins the parts.
 func (a *app) openBridge() error {
-	trust, err := policy.ParseTrust(a.cfg.GetTrust())
+	gate, err := newGate(a.cfg)
 	if err != nil {
 		return err
 	}
+	a.gate = gate
 	metadata := a.cfg.GetBackend().GetMetadata()
 	rules, err := bridge.NewMetadataRules(metadata.GetInbound(), metadata.GetOutbound())
 	if err != nil {
@@ -158,7 +160,8 @@ func (a *app) openBridge() error {
 		Timeout:     a.cfg.GetTimeout().AsDuration(),
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
-		Gate:        policy.NewGate(trust),
+		Gate:        gate,
+		Limiter:     newLimiter(a.cfg.GetLimits()),
 		Metadata:    rules,
 		Notify:      a.notify,
 		Record:      a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),

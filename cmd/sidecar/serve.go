@@ -76,7 +76,7 @@ func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
 // listen opens the listeners that are configured. A drain that an operator asks
 // for ends the process like a signal does.
 func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
-	probes := admin.New(admin.Options{Ready: a.ready, Drain: drain})
+	probes := admin.New(admin.Options{Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log}})
 	listeners := a.cfg.GetListeners()
 	return errors.Join(
 		s.open(ctx, "listen", listeners.GetListen(), a.edges()),

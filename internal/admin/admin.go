@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin answers those who run the sidecar: probes, drain and profiles.
+// Package admin answers those who run the sidecar: probes, drain, trust and
+// profiles.
 //
 // Handler is for the admin listener, HealthHandler for the health listener,
 // which others than the operator can reach and which therefore only tells. What
@@ -30,6 +31,8 @@ type Options struct {
 	// Drain starts a drain and returns at once. It may be called again while one
 	// is going on. Nil: there is nothing to drain, and /drain is not there.
 	Drain func()
+	// Trust is who may run destructive tools. Nil: there is no /trust.
+	Trust Trust
 }
 
 // Check is one thing that readiness depends on, or that helps to understand it.
@@ -53,7 +56,7 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /drain (POST) and /debug/pprof/"
+	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /drain (POST), /trust and /debug/pprof/"
 	healthPages = "no such page; there are /startupz, /livez and /readyz (?verbose)"
 )
 
@@ -63,6 +66,9 @@ func (a *Admin) Handler() http.Handler {
 	a.probes(mux, adminPages)
 	if a.options.Drain != nil {
 		mux.HandleFunc("/drain", only(a.drain, http.MethodPost))
+	}
+	if a.options.Trust != nil {
+		mux.HandleFunc("/trust", a.trust)
 	}
 	// The package also enters these in http.DefaultServeMux, which nobody serves.
 	mux.HandleFunc("/debug/pprof/", only(pprof.Index, http.MethodGet))

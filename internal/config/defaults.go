@@ -53,6 +53,7 @@ func Defaults(kind Kind) *configv1.Config {
 		Limits:        defaultLimits(),
 		Trust:         new("untrusted"),
 		Destructive:   new("block"),
+		Gate:          new("marked"),
 		Validate:      new("standard"),
 		CanonicalIds:  new("string"),
 		Dialect:       new("auto"),

@@ -77,7 +77,7 @@ func isBeyondLoopback(address string) bool {
 // warnOfLater names settings that are accepted already and have no effect yet.
 func (d *draft) warnOfLater() {
 	for _, path := range [...]string{
-		"destructive", "limits.caller_rate", "limits.tool_rate",
+		"destructive",
 		"repair_arguments", "schema_profile", "state.key_file",
 	} {
 		if d.given(path) {

@@ -77,7 +77,10 @@ type Config struct {
 	// The sidecar's own log.
 	Log *Log `protobuf:"bytes,18,opt,name=log,proto3" json:"log,omitempty"`
 	// What callers bring back (request states, cursors, task ids).
-	State         *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
+	State *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
+	// Which tools count as destructive: "marked" (those that an option or an entry of `tools` marks), or "unproven" (also
+	// those that do not say that they are read-only or not destructive). Default: marked. Flag: `--gate`.
+	Gate          *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,12 +248,18 @@ func (x *Config) GetState() *State {
 	return nil
 }
 
+func (x *Config) GetGate() string {
+	if x != nil && x.Gate != nil {
+		return *x.Gate
+	}
+	return ""
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xdf\n" +
-	"\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\x9a\v\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -271,7 +280,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12$\n" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +
-	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x120\n" +
+	"\x04gate\x18\x14 \x01(\tB\x17\xbaH\x14r\x12R\x06markedR\bunprovenH\x06R\x04gate\x88\x01\x01:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
@@ -280,7 +290,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x0e_canonical_idsB\n" +
 	"\n" +
 	"\b_dialectB\x11\n" +
-	"\x0f_schema_profileB\xd9\x01\n" +
+	"\x0f_schema_profileB\a\n" +
+	"\x05_gateB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vConfigProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
