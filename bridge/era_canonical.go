@@ -5,6 +5,7 @@ package bridge
 import (
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -70,6 +71,9 @@ func readMessageForm(call *exchange) *errmap.Error {
 	}
 	if err := readToolName(call, "tool_name"); err != nil {
 		return err
+	}
+	if !catalog.IsCanonicalName(call.req.Tool) {
+		return invalidParams("tool_name", "pattern", "%s is no canonical name, such as fleet.get_vehicle", quoteBounded(call.req.Tool))
 	}
 	raw, ok := jsonrpc.Lookup(params, "arguments")
 	if !ok {

@@ -127,7 +127,7 @@ func TestAHiddenToolIsAnUnknownOne(t *testing.T) {
 func TestTheMessageFormTakesCanonicalNamesOnly(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
-	for name, want := range map[string]errmap.Code{"lab.echo": "", "lab_echo": errmap.ToolNotFound} {
+	for name, want := range map[string]errmap.Code{"lab.echo": "", "lab_echo": errmap.InvalidParams, "lab.ecko": errmap.ToolNotFound} {
 		got := answer(t, b, bridge.DialectCanonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"`+name+`","arguments":{}}}`)
 		if got.code() != want {

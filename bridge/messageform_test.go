@@ -27,7 +27,7 @@ import (
 // message form is a name that breaks the pattern of the schema. The schema makes
 // it INVALID_PARAMS, like every other call that breaks it, and the empty name is
 // one already; of the others the bridge only finds that no tool has them.
-const badNameCode = errmap.ToolNotFound
+const badNameCode = errmap.InvalidParams
 
 // messageForm is the schemas of the message form and the bridge under test.
 type messageForm struct {
