@@ -118,20 +118,16 @@ func (a *app) openCatalog() error {
 	if len(sources) == 0 {
 		return errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
 	}
+	overrides, err := overlay(a.cfg)
+	if err != nil {
+		return err
+	}
 	a.live = catalog.NewLive(sources, catalog.LiveOptions{
-		Build:        catalog.BuildOptions{Selection: selection, Overlay: overlay(a.cfg)},
+		Build:        catalog.BuildOptions{Selection: selection, Overlay: overrides},
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
 	})
 	return nil
-}
-
-func overlay(cfg *configv1.Config) []catalog.Override {
-	var out []catalog.Override
-	for _, t := range cfg.GetTools() {
-		out = append(out, catalog.Override{Match: t.GetMethod(), Options: t.GetTool()})
-	}
-	return out
 }
 
 // openBridge joins the parts.

@@ -65,7 +65,7 @@ func exitCode(err error) int {
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {
-	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkSelection}})
+	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkSelection, checkSchemas}})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,7 +77,10 @@ func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
 // listen opens the listeners that are configured. A drain that an operator asks
 // for ends the process like a signal does.
 func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
-	probes := admin.New(admin.Options{Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log}})
+	probes := admin.New(admin.Options{
+		Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log},
+		Handlers: a.operators(),
+	})
 	listeners := a.cfg.GetListeners()
 	return errors.Join(
 		s.open(ctx, "listen", listeners.GetListen(), a.edges()),
@@ -123,6 +127,9 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 		message = "catalog changed"
 	}
 	for _, w := range now.Warnings() {
+		if old != nil && slices.Contains(old.Warnings(), w) {
+			continue // it was said when it was new
+		}
 		a.log.Warn("catalog", zap.String("subject", w.Subject), zap.String("warning", w.Text))
 	}
 	a.log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", now.Fingerprint()),

@@ -33,6 +33,9 @@ type Options struct {
 	Drain func()
 	// Trust is who may run destructive tools. Nil: there is no /trust.
 	Trust Trust
+	// Handlers are more of what operators reach, by the pattern of http.ServeMux:
+	// for the admin listener alone.
+	Handlers map[string]http.Handler
 }
 
 // Check is one thing that readiness depends on, or that helps to understand it.
@@ -76,6 +79,9 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", only(pprof.Profile, http.MethodGet))
 	mux.HandleFunc("/debug/pprof/symbol", only(pprof.Symbol, http.MethodGet, http.MethodPost))
 	mux.HandleFunc("/debug/pprof/trace", only(pprof.Trace, http.MethodGet))
+	for pattern, handler := range a.options.Handlers {
+		mux.Handle(pattern, handler)
+	}
 	return fresh(mux)
 }
 
