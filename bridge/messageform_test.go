@@ -24,9 +24,7 @@ import (
 )
 
 // badNameCode is what the bridge answers where the only fault of a call in
-// message form is a name that breaks the pattern of the schema. The schema makes
-// it INVALID_PARAMS, like every other call that breaks it, and the empty name is
-// one already; of the others the bridge only finds that no tool has them.
+// message form is a name that breaks the pattern of the schema.
 const badNameCode = errmap.InvalidParams
 
 // messageForm is the schemas of the message form and the bridge under test.

@@ -29,7 +29,6 @@ func allowed() map[string][]string {
 		"bridge/policy":    {"bridge/catalog", "errmap"},
 		"bridge/registry":  {"bridge/jsonrpc", "bridge/schema", "bridge/catalog", "testdata/schemas"},
 		"bridge/record":    {"errmap"},
-		"bridge/event":     {},
 		"bridge/compat":    {"bridge/catalog"},
 		"correlate":        {"bridge/jsonrpc"},
 		"errmap":           {"gen"},
