@@ -11,6 +11,7 @@ import (
 func (c *comparer) compareChoices(a, b view, where string, depth int) {
 	before, after := a.alternatives(), b.alternatives()
 	pairs, gone, added := c.pair(before, after, depth)
+	reported := len(c.changes)
 	for _, p := range pairs {
 		c.compareAlternative(p[0], p[1], where, depth)
 	}
@@ -30,7 +31,14 @@ func (c *comparer) compareChoices(a, b view, where string, depth int) {
 			c.report(b.place, where, aboutType, e, "one form is new: "+describe(y))
 		}
 	}
+	// Alternatives that exclude each other refuse what fits two of them, so one that admits more may take from another.
+	if b.exclusive && (!a.exclusive || len(c.changes) > reported) && !slices.ContainsFunc(c.changes[reported:], isBreaking) &&
+		slices.ContainsFunc(after, func(y place) bool { return !isApart(y, after) }) {
+		c.report(b.place, where, aboutUnknown, narrows, "the forms exclude each other, and may overlap")
+	}
 }
+
+func isBreaking(c Change) bool { return c.Breaking }
 
 // alternatives are a view's choices, or the view itself, type by type. Null is compared apart.
 func (v *view) alternatives() []place {

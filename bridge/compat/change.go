@@ -82,7 +82,7 @@ func (c Change) Where() string { return strings.TrimSpace(c.side() + " " + c.Fie
 
 // HasBreaking reports whether one of the changes is breaking.
 func HasBreaking(changes []Change) bool {
-	return slices.ContainsFunc(changes, func(c Change) bool { return c.Breaking })
+	return slices.ContainsFunc(changes, isBreaking)
 }
 
 // sortChanges puts breaking ones first, then goes by tool and place.

@@ -39,6 +39,8 @@ func (c *Change) classifyInput(about aspect, e effect) {
 		c.Kind = AddedOptionalParameter
 	case about == aboutMust:
 		c.Kind, c.Action = AddedRequiredParameter, "Send it with every call."
+	case about == aboutOneMust:
+		c.Kind, c.Action = AddedRequiredParameter, "Send one of them with every call."
 	case !c.Breaking:
 		c.Kind = Widened
 	case about == aboutType:

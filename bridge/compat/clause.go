@@ -13,24 +13,25 @@ func (v *view) readClauses() {
 	if all, ok := v.keywords["allOf"].([]any); ok {
 		delete(v.keywords, "allOf")
 		for i, c := range all {
-			v.readClause(v.child(c, "allOf", strconv.Itoa(i)))
+			v.readClause(v.child(c, "allOf", strconv.Itoa(i)), false)
 		}
 	}
 	for _, keyword := range [...]string{"anyOf", "oneOf"} {
 		if branches, ok := v.keywords[keyword]; ok {
 			delete(v.keywords, keyword)
-			v.readClause(place{doc: v.doc, at: v.at, value: map[string]any{keyword: branches}, tag: "only " + keyword})
+			v.readClause(place{doc: v.doc, at: v.at, value: map[string]any{keyword: branches}, tag: "only " + keyword}, false)
 		}
 	}
 	// A condition that must not fail is how an advertised schema says allOf, which model APIs refuse at the root.
 	if condition, ok := v.keywords["if"]; ok && isNever(v.keywords["else"]) && v.keywords["else"] != nil && v.keywords["then"] == nil {
 		delete(v.keywords, "if")
 		delete(v.keywords, "else")
-		v.readClause(v.child(condition, "if"))
+		v.readClause(v.child(condition, "if"), false)
 	}
 }
 
-func (v *view) readClause(p place) {
+// readClause takes one condition; isGuarded where it holds for objects only.
+func (v *view) readClause(p place, isGuarded bool) {
 	m, ok := p.value.(map[string]any)
 	if !ok {
 		v.clauses = append(v.clauses, p)
@@ -38,13 +39,13 @@ func (v *view) readClause(p place) {
 	}
 	if all, ok := m["allOf"].([]any); ok && onlyKeywords(m, "allOf") {
 		for i, c := range all {
-			v.readClause(p.child(c, "allOf", strconv.Itoa(i)))
+			v.readClause(p.child(c, "allOf", strconv.Itoa(i)), isGuarded)
 		}
 		return
 	}
-	// Clauses about members say nothing about what is no object, so "only for objects" is said already.
-	if then, ok := m["then"]; ok && isJustType(m["if"], "object") && onlyKeywords(m, "if", "then") {
-		v.readClause(p.child(then, "then"))
+	// Where nothing but an object or null is possible, only null is exempt.
+	if then, ok := m["then"]; ok && v.types == isObject && isJustType(m["if"], "object") && onlyKeywords(m, "if", "then") {
+		v.readClause(p.child(then, "then"), true)
 		return
 	}
 	if names, ok := strs(m["required"]); ok && onlyKeywords(m, "required") {
@@ -62,6 +63,10 @@ func (v *view) readClause(p place) {
 	if branches, ok := m["oneOf"].([]any); ok && onlyKeywords(m, "oneOf") {
 		if o, understood := v.asOneof(branches); understood {
 			v.oneofs = append(v.oneofs, o)
+			if !isGuarded && len(branches) > 1 {
+				// What is no object fits all branches, and so is refused.
+				v.types, v.nullable = v.types&isObject, false
+			}
 			return
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	aboutRemoved                  // a field, or a name of it, that is gone
 	aboutAdded                    // a field that is new and optional
 	aboutMust                     // a field that has to be there, new or not
+	aboutOneMust                  // some fields of which one has to be there
 	aboutMay                      // a field that need no longer be there
 	aboutUnknown                  // what is not understood
 	aboutText                     // texts
@@ -136,16 +137,17 @@ func (c *comparer) compareViews(a, b view, where string, depth int) {
 		c.compareChoices(a, b, where, depth)
 		return
 	}
-	if c.compareTypes(a, b, where) == 0 {
-		return
+	both := c.compareTypes(a, b, where)
+	if both == 0 && a.types != 0 {
+		return // It is something else altogether, and more would say nothing more.
 	}
 	c.compareEnum(a, b, where)
-	both := a.types & b.types
+	var ends effect
 	if both&isNumber != 0 {
-		c.compareNumbers(a, b, where)
+		ends = c.compareNumbers(a, b, where)
 	}
 	if both&isString != 0 {
-		c.compareStrings(a, b, where)
+		c.compareStrings(a, b, where, ends)
 	}
 	c.compareFormat(a, b, where, both)
 	if both&isArray != 0 {

@@ -162,7 +162,7 @@ func (d *toolDiff) hints(before, after Annotations) {
 		if was == "true" {
 			action = h.lost
 		}
-		d.add("/annotations/"+h.name, Hint, false, action, "%s was %s, and is %s", h.name, was, is)
+		d.add("/annotations/"+h.name, Hint, false, action, "the hint %s was %s, and is %s", h.name, was, is)
 	}
 }
 

@@ -93,24 +93,26 @@ func (b bound) shown() string {
 	return readable(out)
 }
 
-func (c *comparer) compareEnds(a, b view, where, inclusive, exclusive string, sign int) {
+// compareEnds compares one end of a range, and returns what it has reported.
+func (c *comparer) compareEnds(a, b view, where, inclusive, exclusive string, sign int) effect {
 	before, okA := a.end(inclusive, exclusive, sign)
 	after, okB := b.end(inclusive, exclusive, sign)
 	if !okA || !okB {
 		for _, k := range [...]string{inclusive, exclusive} {
 			c.compareText(a, b, where, k)
 		}
-		return
+		return 0
 	}
 	order := after.compare(before, sign)
 	if order == 0 {
-		return
+		return 0
 	}
 	e := widens
 	if order > 0 {
 		e = narrows
 	}
 	c.report(b.place, where, aboutValue, e, fmt.Sprintf("the %s was %s, and is %s", words(inclusive), before.shown(), after.shown()))
+	return e
 }
 
 // words is a keyword for people.
@@ -128,12 +130,13 @@ func words(keyword string) string {
 	return keyword
 }
 
-func (c *comparer) compareNumbers(a, b view, where string) {
-	c.compareEnds(a, b, where, "minimum", "exclusiveMinimum", 1)
-	c.compareEnds(a, b, where, "maximum", "exclusiveMaximum", -1)
+// compareNumbers returns what it has reported about the range.
+func (c *comparer) compareNumbers(a, b view, where string) effect {
+	ends := c.compareEnds(a, b, where, "minimum", "exclusiveMinimum", 1)
+	ends |= c.compareEnds(a, b, where, "maximum", "exclusiveMaximum", -1)
 	x, y := a.keywords["multipleOf"], b.keywords["multipleOf"]
 	if text(x) == text(y) {
-		return
+		return ends
 	}
 	before, after := rational(x), rational(y)
 	e := narrows | widens
@@ -153,9 +156,12 @@ func (c *comparer) compareNumbers(a, b view, where string) {
 	if e != 0 {
 		c.report(b.place, where, aboutValue, e, fmt.Sprintf("it was a multiple of %s, and is one of %s", shownDefault(x), shownDefault(y)))
 	}
+	return ends
 }
 
-func (c *comparer) compareStrings(a, b view, where string) {
+// compareStrings leaves out what a pattern says again: the range of numbers that may also come as strings, whose ends
+// have been compared.
+func (c *comparer) compareStrings(a, b view, where string, ends effect) {
 	if text(a.keywords["contentEncoding"]) != text(b.keywords["contentEncoding"]) {
 		return // compareFormat says that it means something else; lengths and patterns are in other units.
 	}
@@ -178,7 +184,7 @@ func (c *comparer) compareStrings(a, b view, where string) {
 		if within, known := patternsWithin(y, x); !within || !known {
 			e |= widens
 		}
-		if e != 0 {
+		if e&^ends != 0 {
 			c.report(b.place, where, aboutValue, e, fmt.Sprintf("the pattern was %s, and is %s", readable(x), readable(y)))
 		}
 	}

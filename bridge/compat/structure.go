@@ -146,11 +146,13 @@ func (c *comparer) compareField(before, after *field, where string, depth int) {
 		return
 	}
 	c.compareNotes(va, vb, where)
-	if !c.isOutput {
+	if !c.isOutput && va.nullable == before.mayMiss() && vb.nullable == after.mayMiss() {
 		va.nullable, vb.nullable = false, false
 	}
 	c.compareViews(va, vb, where, depth+1)
 }
+
+func (f *field) mayMiss() bool { return !f.required }
 
 // compareOthers compares what is said about members that are not declared.
 func (c *comparer) compareOthers(a, b view, where string, depth int) {
@@ -175,7 +177,7 @@ func (c *comparer) compareOneofs(a, b view, where string) {
 		c.compareExclusion(a, o, before, b, where)
 		switch {
 		case o.required && (before == nil || !before.required):
-			c.report(b.place, where, aboutMust, narrows, "one of "+names(o.fields)+" has to be set")
+			c.report(b.place, where, aboutOneMust, narrows, "one of "+names(o.fields)+" has to be set")
 		case !o.required && before != nil && before.required:
 			c.report(b.place, where, aboutMay, widens, "none of "+names(o.fields)+" has to be set")
 		}

@@ -35,7 +35,7 @@ func (f Finding) String() string {
 }
 
 // CheckVersions finds the tools with a breaking change under an unchanged major version, by name. A tool that is gone
-// has no version to change. It is to the letter: 0.x versions have the major version 0, a lower one than before has not
+// has no version to change, and one that is marked destructive has the schema it had. It is to the letter: 0.x versions have the major version 0, a lower one than before has not
 // been raised, and a tool without a version has 1.0.0, as the contract says.
 func CheckVersions(before, after []Tool, l Limits) []Finding {
 	return checkVersions(Diff(before, after, l), before, after)
@@ -44,7 +44,7 @@ func CheckVersions(before, after []Tool, l Limits) []Finding {
 func checkVersions(changes []Change, before, after []Tool) []Finding {
 	breaking := map[string][]Change{}
 	for _, c := range changes {
-		if c.Breaking && c.Kind != RemovedTool {
+		if c.Breaking && c.side() != "" {
 			breaking[c.Tool] = append(breaking[c.Tool], c)
 		}
 	}
@@ -83,8 +83,7 @@ func Watch(before, after []Tool, l Limits) []Finding {
 	}
 	for _, t := range after {
 		old, ok := was[t.Name]
-		isSame := t.Fingerprint != "" && old.Fingerprint == t.Fingerprint && old.Metadata.Destructive == t.Metadata.Destructive
-		if ok && !isSame {
+		if isSame := t.Fingerprint != "" && old.Fingerprint == t.Fingerprint; ok && !isSame {
 			changed = append(changed, t)
 		}
 	}

@@ -299,11 +299,14 @@ func (v *view) fieldNamed(name string) *field {
 	return nil
 }
 
-// require marks a member as required; one that is not declared becomes a field that takes anything.
+// require marks a member as required; one that is not declared becomes a field that takes what such members take.
 func (v *view) require(name string) {
 	f := v.fieldNamed(name)
 	if f == nil {
 		f = &field{names: []string{name}, schema: v.anything("property " + name)}
+		if others, ok := v.keywords["additionalProperties"]; ok {
+			f.schema = v.child(others, "additionalProperties")
+		}
 		v.fields = append(v.fields, f)
 	}
 	f.required = true
