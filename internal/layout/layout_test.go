@@ -29,7 +29,7 @@ func allowed() map[string][]string {
 		"bridge/policy":    {"bridge/catalog", "errmap"},
 		"bridge/registry":  {"bridge/jsonrpc", "bridge/schema", "bridge/catalog", "testdata/schemas"},
 		"bridge/record":    {"errmap"},
-		"bridge/compat":    {"bridge/catalog"},
+		"bridge/compat":    {"bridge/catalog", "bridge/jsonrpc"},
 		"correlate":        {"bridge/jsonrpc"},
 		"errmap":           {"gen"},
 		"bridge":           {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "bridge/policy", "bridge/record", "correlate", "errmap", "gen"},
