@@ -13,26 +13,31 @@ const (
 	// maxPatternStates bounds the comparison of two patterns. The longest derived one, the range of a 64-bit integer in all
 	// spellings of a number, needs some hundred.
 	maxPatternStates = 4_000
+	// maxPatternWork bounds the instructions that are followed for one comparison: some 20 ms.
+	maxPatternWork = 1_000_000
 	// maxPatternBytes bounds what is compiled at all.
 	maxPatternBytes = 4_096
 )
 
 // patternsWithin reports whether every string that one pattern finds is found by the other too. known is false where
 // that cannot be told: a pattern that is not in the part of the syntax that RE2 and ECMA 262 share, or one beyond the
-// bounds.
-func patternsWithin(one, other string) (within, known bool) {
+// bounds. work is what it took to tell.
+func patternsWithin(one, other string) (within, known bool, work int) {
 	a, okA := compileAutomaton(one)
 	b, okB := compileAutomaton(other)
 	if !okA || !okB {
-		return false, false
+		return false, false, 0
 	}
-	return walkTogether(a, b)
+	within, known = walkTogether(a, b)
+	return within, known, a.work + b.work
 }
 
 // automaton is a pattern as a set of instructions that are walked in parallel.
 type automaton struct {
 	insts []syntax.Inst
 	start uint32
+	// work counts the instructions that were followed.
+	work int
 }
 
 func compileAutomaton(pattern string) (*automaton, bool) {
@@ -66,6 +71,7 @@ func (a *automaton) enter(from []uint32, atBegin, atEnd bool) states {
 	for len(stack) > 0 {
 		pc := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
+		a.work++
 		if seen[pc] {
 			continue
 		}
@@ -100,6 +106,7 @@ func (a *automaton) step(s states, r rune, hasMatched bool) states {
 		return s
 	}
 	var next []uint32
+	a.work += len(s)
 	for _, pc := range s {
 		if inst := &a.insts[pc]; inst.Op != syntax.InstEmptyWidth && inst.Op != syntax.InstMatch && inst.MatchRune(r) {
 			next = append(next, inst.Out)
@@ -155,6 +162,9 @@ func walkTogether(a, b *automaton) (within, known bool) {
 			next.aFound = next.aFound || a.matched(next.a)
 			next.bFound = next.bFound || b.matched(next.b)
 			key := next.key()
+			if a.work+b.work > maxPatternWork {
+				return false, false
+			}
 			if seen[key] {
 				continue
 			}

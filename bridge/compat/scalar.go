@@ -178,17 +178,23 @@ func (c *comparer) compareStrings(a, b view, where string, ends effect) {
 		c.report(b.place, where, aboutValue, widens, "it need not match "+readable(x)+" any more")
 	default:
 		var e effect
-		if within, known := patternsWithin(x, y); !within || !known {
+		within, known, work := patternsWithin(x, y)
+		if !within || !known {
 			e |= narrows
 		}
-		if within, known := patternsWithin(y, x); !within || !known {
+		within, known, more := patternsWithin(y, x)
+		if !within || !known {
 			e |= widens
 		}
+		*c.steps += (work + more) / patternStep
 		if e&^ends != 0 {
 			c.report(b.place, where, aboutValue, e, fmt.Sprintf("the pattern was %s, and is %s", readable(x), readable(y)))
 		}
 	}
 }
+
+// patternStep is how many instructions of a pattern count as one step of the comparison: they take about as long.
+const patternStep = 100
 
 // formatRange is the range of the formats of whole numbers.
 func formatRange(format any) (lo, hi *big.Int) {

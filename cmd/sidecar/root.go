@@ -49,6 +49,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newToolsCommand(env),
 		newCallCommand(env),
 		newDoctorCommand(env),
+		newDiffCommand(env),
 		newVersionCommand(env),
 	}
 	for _, cmd := range commands {

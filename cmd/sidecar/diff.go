@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/compat"
+)
+
+func newDiffCommand(env environment) *cobra.Command {
+	var asJSON, asMarkdown bool
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Say what changed between two catalogs, and what of it breaks callers",
+		Long: `Diff compares two catalogs by meaning, breaking changes first. OLD and NEW are
+files of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `), in
+any mix; "-" reads the JSON of one of them from standard input. It also names
+the tools whose major version does not say that they break.
+
+Exit codes: 0 nothing breaks, 1 something does, 2 wrong usage, 3 a file that
+cannot be read.`,
+		Example: `  sidecar tools --backend http://127.0.0.1:50051 --json | sidecar diff catalog.json -
+  sidecar diff old.binpb new.binpb --markdown > MIGRATION.md`,
+		Args: cobra.ExactArgs(2),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, changes, versions}")
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: by tool, what changed and what a caller has to do")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if asJSON && asMarkdown {
+			return usageError("--json and --markdown are two forms of the same; choose one")
+		}
+		if args[0] == "-" && args[1] == "-" {
+			return usageError("only one of OLD and NEW can be standard input")
+		}
+		before, err := env.readCatalog(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		after, err := env.readCatalog(cmd.Context(), args[1])
+		if err != nil {
+			return err
+		}
+		report := compat.Compare(before, after, compat.Limits{})
+		write := report.WriteText
+		switch {
+		case asJSON:
+			write = report.WriteJSON
+		case asMarkdown:
+			write = report.WriteMarkdown
+		}
+		if err := write(env.stdout); err != nil {
+			return &exitError{code: exitRefused, text: err.Error()}
+		}
+		if report.Breaking {
+			return exitWith(exitToolFailed)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// maxCatalogFile is the largest file that diff reads: what the largest catalog of a source may take.
+const maxCatalogFile = 64 << 20
+
+// readCatalog reads a list of tools or a descriptor set, whichever the file holds. Errors end with the code for what
+// cannot be read.
+func (env environment) readCatalog(ctx context.Context, path string) ([]compat.Tool, error) {
+	tools, err := env.parseCatalog(ctx, path)
+	if err != nil {
+		return nil, &exitError{code: exitRefused, text: fmt.Sprintf("%s: %v", path, err)}
+	}
+	return tools, nil
+}
+
+func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.Tool, error) {
+	raw, err := env.readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	tools, notList := compat.ReadTools(raw, compat.Limits{MaxBytes: maxCatalogFile})
+	if notList == nil {
+		return tools, nil
+	}
+	// No descriptor set begins with either bracket: they are the tags of groups that it does not have.
+	if path == "-" || len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+		return nil, notList
+	}
+	loaded, err := catalog.NewDescriptorFile(path, catalog.Limits{MaxBytes: maxCatalogFile}).Load(ctx)
+	if err != nil {
+		var source *catalog.SourceError
+		if errors.As(err, &source) {
+			err = source.Cause // It names the file, and so does the caller.
+		}
+		return nil, fmt.Errorf("neither a file of `sidecar tools --json` (%w) nor a descriptor set (%w)", notList, err)
+	}
+	cat, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range cat.Warnings() {
+		fmt.Fprintf(env.stderr, "warning: %s: %s\n", path, w)
+	}
+	return compat.FromCatalog(cat), nil
+}
+
+func (env environment) readWhole(path string) ([]byte, error) {
+	in := env.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			var fault *os.PathError
+			if errors.As(err, &fault) {
+				err = fault.Err // The path is said by the caller.
+			}
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, maxCatalogFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	if len(raw) > maxCatalogFile {
+		return nil, fmt.Errorf("it holds more than %d bytes", maxCatalogFile)
+	}
+	return raw, nil
+}
