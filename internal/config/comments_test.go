@@ -106,6 +106,8 @@ func parseComment(text string) comment {
 type leaf struct {
 	path string
 	fd   protoreflect.FieldDescriptor
+	// outer is the field whose message this is the first field of.
+	outer protoreflect.FieldDescriptor
 }
 
 // leaves walks the whole message in its order.
@@ -117,12 +119,14 @@ func leaves(md protoreflect.MessageDescriptor, prefix string) []leaf {
 		path := prefix + string(fd.Name())
 		switch {
 		case !config.HasFields(fd):
-			out = append(out, leaf{path, fd})
+			out = append(out, leaf{path: path, fd: fd})
 		case fd.IsList():
-			out = append(out, leaf{path, fd})
+			out = append(out, leaf{path: path, fd: fd})
 			out = append(out, leaves(fd.Message(), path+"[].")...)
 		default:
-			out = append(out, leaves(fd.Message(), path+".")...)
+			inner := leaves(fd.Message(), path+".")
+			inner[0].outer = fd
+			out = append(out, inner...)
 		}
 	}
 	return out
@@ -132,8 +136,18 @@ func configLeaves() []leaf {
 	return leaves((&configv1.Config{}).ProtoReflect().Descriptor(), "")
 }
 
+// comment is the comment on the field. Where several fields have one message
+// (Rate), their own comments name the flag of its first field.
 func (l leaf) comment(comments map[string]comment) comment {
-	return comments[string(l.fd.Parent().Name())+"."+string(l.fd.Name())]
+	c := comments[commentKey(l.fd)]
+	if c.flag == "" && l.outer != nil {
+		c.flag = comments[commentKey(l.outer)].flag
+	}
+	return c
+}
+
+func commentKey(fd protoreflect.FieldDescriptor) string {
+	return string(fd.Parent().Name()) + "." + string(fd.Name())
 }
 
 // TestEveryFieldIsExplained, and of a type that files can be read into.
