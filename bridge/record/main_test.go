@@ -18,12 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) {
-	if os.Getenv(limitedChild) != "" {
-		os.Exit(runLimited())
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fataler is what a test and a property have in common.
 type fataler interface {
