@@ -29,7 +29,7 @@ type method struct {
 	op Op
 	// read checks the params and turns them into facts of the request.
 	read func(call *exchange) *errmap.Error
-	// write renders the result member of the reply.
+	// write renders the result member of the reply, compact.
 	write func(b *Bridge, call *exchange) ([]byte, *errmap.Error)
 }
 

@@ -33,7 +33,7 @@ func cached(slot *atomic.Pointer[rendered], cat *catalog.Catalog, render func(*c
 	if r := slot.Load(); r != nil && r.catalog == cat {
 		return r.body
 	}
-	r := &rendered{catalog: cat, body: render(cat)}
+	r := &rendered{catalog: cat, body: jsonrpc.Compact(nil, render(cat))}
 	slot.Store(r)
 	return r.body
 }
@@ -121,7 +121,7 @@ func writeCanonicalTool(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	dst = append(dst, t.Input.Canonical...)
 	dst = append(dst, `,"canonicalOutputSchema":`...)
 	dst = append(dst, t.Output.Canonical...)
-	return append(dst, '}'), nil
+	return jsonrpc.Compact(nil, append(dst, '}')), nil
 }
 
 func appendToolText(dst []byte, t *catalog.Tool) []byte {

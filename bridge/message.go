@@ -158,8 +158,13 @@ func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response)
 	if err != nil {
 		return era.failed(b, call, err)
 	}
-	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendResult(nil, call.in.Message.ID, result), tool: resp.Tool}
+	body := make([]byte, 0, len(result)+len(call.in.Message.ID.Raw())+envelopeBytes)
+	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendCompactResult(body, call.in.Message.ID, result), tool: resp.Tool}
 }
+
+// envelopeBytes is the size of an envelope around an id and a result, and of a
+// line end behind it.
+const envelopeBytes = 40
 
 // statusClientClosed is what a cancelled request is logged with; nothing is
 // sent (the number is the one of the canonical table for CANCELLED).

@@ -21,6 +21,16 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
+// AppendCompactResult is AppendResult for a result that holds no space between
+// its tokens, which it does not look at: for results that are large, or cached.
+func AppendCompactResult(dst []byte, id ID, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	dst = append(dst, `,"result":`...)
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
 // AppendError appends an error response. A zero id is written as null or, with
 // omitNullID, left out, as MCP wants it. Nil data is left out.
 func AppendError(dst []byte, id ID, omitNullID bool, code int, message string, data []byte) []byte {
