@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/bench/internal/contract"
 	"github.com/outrigger-mcp/outrigger/bench/internal/machine"
 	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
 	"github.com/outrigger-mcp/outrigger/bench/internal/report"
@@ -62,6 +63,21 @@ func status(err error, stderr io.Writer) int {
 	return 1
 }
 
+// contract measures what the canonical contract has targets for.
+func (h *harness) contract(ctx context.Context, r *report.Report) error {
+	if !h.opts.contract {
+		return nil
+	}
+	rows, err := contract.Measure(ctx, h.binary, h.dir, h.say)
+	if err != nil {
+		return fmt.Errorf("contract: %w", err)
+	}
+	for _, row := range rows {
+		r.Contract = append(r.Contract, report.Target{What: row.What, Target: row.Target, Figure: row.Figure, Times: row.Times, Goal: contract.Goal})
+	}
+	return nil
+}
+
 // ErrMissed tells that a limit of the footprint was missed; ErrSkipped that a path could not be measured.
 var (
 	ErrMissed  = errors.New("limits missed")
@@ -92,6 +108,9 @@ func measure(ctx context.Context, opts *options, args []string, stdout, stderr i
 	}
 	r.BuiltWith = machine.GoVersion(h.binary)
 	if err := h.footprint(ctx, &r.Footprint); err != nil {
+		return err
+	}
+	if err := h.contract(ctx, r); err != nil {
 		return err
 	}
 	if opts.rounds > 0 {

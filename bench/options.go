@@ -22,6 +22,7 @@ type options struct {
 	starts              int
 	idle                time.Duration
 	rounds              int
+	contract            bool
 	warmup, window      time.Duration
 	callers             []int
 	paths               []*path.Path
@@ -48,6 +49,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.binary, "sidecar", "", "measure this `binary` instead of building one")
 	flags.IntVar(&o.starts, "starts", 11, "how often to start the sidecar for the time to readiness")
 	flags.DurationVar(&o.idle, "idle", 22*time.Second, "how long the sidecar idles each time before its memory is read")
+	flags.BoolVar(&o.contract, "contract", true, "measure what the canonical contract has targets for")
 	flags.IntVar(&o.rounds, "rounds", 5, "how many rounds; 0 measures the footprint only")
 	flags.DurationVar(&o.warmup, "warmup", 200*time.Millisecond, "time between every caller's first answer and the window")
 	flags.DurationVar(&o.window, "window", 1100*time.Millisecond, "time in which calls count, for each path, number of callers and round")

@@ -21,10 +21,27 @@ func (r *Report) Markdown() string {
 	fmt.Fprintf(&b, "Measured on %s, revision %s, sidecar built with %s.\n", r.Date.UTC().Format("2006-01-02 15:04 UTC"), r.Commit, r.BuiltWith)
 	fmt.Fprintf(&b, "Machine: %s.\nCommand: `%s` (%s).\n\n", r.Machine, r.Command, r.Took.Round(time.Second))
 	r.Footprint.markdown(&b)
+	targets(&b, r.Contract)
 	if r.Load != nil {
 		r.Load.markdown(&b)
 	}
 	return b.String()
+}
+
+// targets writes the figures that the contract has targets for.
+func targets(b *strings.Builder, rows []Target) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "### Targets of the contract\n\n| what | target | figure | times better | at least %.0f |\n|---|---|---|--:|---|\n", rows[0].Goal)
+	for _, row := range rows {
+		verdict := "kept"
+		if row.Times < row.Goal {
+			verdict = "**missed**"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %.0f | %s |\n", row.What, row.Target, row.Figure, row.Times, verdict)
+	}
+	b.WriteString("\n")
 }
 
 func (f *Footprint) markdown(b *strings.Builder) {

@@ -20,7 +20,15 @@ type Report struct {
 	Machine, Command, Commit, BuiltWith string
 	Took                                time.Duration
 	Footprint                           Footprint
+	Contract                            []Target
 	Load                                *Load // nil where only the footprint was measured
+}
+
+// Target is a figure beside what the canonical contract asks for.
+type Target struct {
+	What, Target, Figure string
+	// Times is how many times better the figure is, Goal how many it has to be.
+	Times, Goal float64
 }
 
 // Footprint is what the sidecar costs before anybody calls it.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/reflect/protodesc"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/registry"
+	"github.com/outrigger-mcp/outrigger/correlate"
+)
+
+// documents measures the checks of single documents.
+func documents(ctx context.Context) ([]Row, error) {
+	envelope := []byte(`{"jsonrpc":"2.0","id":"call_0190","method":"tools/call","params":{"name":"area0.get_thing0","arguments":{"field_0":"` +
+		strings.Repeat("x", 4096) + `"}}}`)
+	validate, err := perRun(func() error {
+		_, err := registry.ValidateMessageEnvelope(envelope)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	live, err := load(ctx, 10, 5)
+	if err != nil {
+		return nil, err
+	}
+	schemas := registry.New(registry.Current(live.Current), registry.Options{})
+	one, err := perRun(func() error {
+		_, err := schemas.LoadToolIO("area3.get_thing2")
+		return err
+	})
+	return []Row{
+		below("validation of an envelope of 4 KB", time.Millisecond, validate),
+		below("one tool's schemas, compiled", time.Millisecond, one),
+	}, err
+}
+
+// load builds a catalog of n services with methods methods each.
+func load(ctx context.Context, n, methods int) (*catalog.Live, error) {
+	set, names := services(n, methods)
+	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("bench", set, names...)}, catalog.LiveOptions{})
+	return live, live.Refresh(ctx)
+}
+
+// catalogs measures listing and registration over 1,000 tools.
+func catalogs(ctx context.Context) ([]Row, error) {
+	live, err := load(ctx, 200, 5)
+	if err != nil {
+		return nil, err
+	}
+	b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	message := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`), jsonrpc.ProfileCanonical, jsonrpc.Limits{})
+	list, err := perRun(func() error {
+		in := &bridge.Inbound{Message: &message, Origin: b.Flights().NewOrigin()}
+		if reply := b.HandleMessage(ctx, in); reply.Status != http.StatusOK {
+			return fmt.Errorf("tools/list: status %d", reply.Status)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	const registrations = 100
+	start := time.Now()
+	for i := range registrations {
+		_, created, err := live.Register(ctx, catalog.Registration{
+			Name: fmt.Sprintf("bench.registered_%d", i), Description: "Get a thing by another name.",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"field_0":{"type":"string"}},"additionalProperties":false}`),
+			Binding:     catalog.Binding{Service: "bench.v1.Area7", Method: "GetThing3"},
+		})
+		if err != nil || !created {
+			return nil, fmt.Errorf("register: created %v, %w", created, err)
+		}
+	}
+	return []Row{
+		below("registration of a tool beside 1,000 others", time.Millisecond, time.Since(start)/registrations),
+		below("list of 1,000 tools", 5*time.Millisecond, list),
+	}, nil
+}
+
+// discovery measures the whole way from a backend's reflection to a catalog,
+// over a real connection.
+func discovery(ctx context.Context) ([]Row, error) {
+	set, names := services(200, 5)
+	files, err := protodesc.NewFiles(set)
+	if err != nil {
+		return nil, err
+	}
+	reflector := grpcreflect.NewReflector(grpcreflect.NamerFunc(func() []string { return names }), grpcreflect.WithDescriptorResolver(files))
+	mux := http.NewServeMux()
+	mux.Handle(grpcreflect.NewHandlerV1(reflector))
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	target, err := backend.ParseTarget("grpc" + strings.TrimPrefix(server.URL, "http"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := backend.New(target, backend.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Close() }()
+	live := catalog.NewLive([]catalog.Source{bridge.NewReflectionSource(client, catalog.ReflectionOptions{})}, catalog.LiveOptions{})
+	start := time.Now()
+	if err := live.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	if got := len(live.Current().Tools()); got != 1000 {
+		return nil, fmt.Errorf("%d tools, want 1000", got)
+	}
+	return []Row{below("discovery of 200 services with 1,000 tools, by reflection", 2*time.Second, took)}, nil
+}
