@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -70,18 +71,32 @@ func writeDiscover(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
 	return append(dst, b.modernTail...), nil
 }
 
-// writeDescription renders server/describe of the canonical dialect. Counts are
-// zero until the first catalog has been loaded.
+// writeDescription renders server/describe of the canonical dialect.
 func writeDescription(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	dst := append([]byte(nil), `{"name":`...)
+	return b.appendDescription(nil, call.resp.Catalog), nil
+}
+
+// Description is what server/describe answers in the canonical dialect now.
+// Counts are zero until the first catalog has been loaded.
+func (b *Bridge) Description() json.RawMessage {
+	return b.appendDescription(nil, b.catalogs.Current())
+}
+
+// canonicalCapabilities is what the JSON-RPC edges of the canonical dialect
+// offer. Nothing there announces a change of a list: a caller who wants to be
+// told subscribes at ToolService, whose Describe says so. Every member is always
+// present.
+const canonicalCapabilities = `{"tools":{"listChanged":false},` +
+	`"resources":{"listChanged":false,"subscribe":false},"prompts":{"listChanged":false}}`
+
+func (b *Bridge) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
+	dst = append(dst, `{"name":`...)
 	dst = jsonrpc.AppendString(dst, b.opts.Server.Name)
 	dst = append(dst, `,"version":`...)
 	dst = jsonrpc.AppendString(dst, b.opts.Server.Version)
-	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":`+
-		`{"tools":{"listChanged":false},"resources":{"listChanged":false,"subscribe":false},"prompts":{"listChanged":false}}`+
-		`,"tools_count":`...)
-	dst = strconv.AppendInt(dst, int64(visibleTools(call.resp.Catalog)), 10)
-	return append(dst, `,"resources_count":0,"prompts_count":0}`...), nil
+	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":`+canonicalCapabilities+`,"tools_count":`...)
+	dst = strconv.AppendInt(dst, int64(visibleTools(cat)), 10)
+	return append(dst, `,"resources_count":0,"prompts_count":0}`...)
 }
 
 // writeEmpty renders the result of ping.

@@ -30,7 +30,10 @@ const maxStreams = 4096
 // edges is the handler of the main listener: every dialect and protocol.
 func (a *app) edges() http.Handler {
 	limits := a.cfg.GetLimits()
-	api := connectapi.New(a.bridge, connectapi.Options{Limits: a.limits})
+	api := connectapi.New(a.bridge, connectapi.Options{
+		Limits: a.limits, Events: a.events, MaxStreams: int(limits.GetMaxStreams()),
+	})
+	a.api = api
 	mux := http.NewServeMux()
 	mux.Handle(mcphttp.Path, mcphttp.New(a.bridge, mcphttp.Options{Limits: a.limits}))
 	mux.Handle(rpchttp.Path, rpchttp.New(a.bridge, rpchttp.Options{

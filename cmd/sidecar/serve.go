@@ -79,6 +79,7 @@ func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
 func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	probes := admin.New(admin.Options{
 		Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log},
+		Describe: func() []byte { return a.bridge.Description() },
 		Handlers: a.operators(),
 	})
 	listeners := a.cfg.GetListeners()
@@ -149,6 +150,8 @@ func (a *app) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := a.bridge.Flights().Drain(ctx)
+	// Last, so that subscribers hear of what the last calls led to.
+	a.endStreams()
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
 		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut))

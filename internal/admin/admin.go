@@ -33,6 +33,9 @@ type Options struct {
 	Drain func()
 	// Trust is who may run destructive tools. Nil: there is no /trust.
 	Trust Trust
+	// Describe returns what the process says about itself, as JSON. Nil: there is
+	// no /describe.
+	Describe func() []byte
 	// Handlers are more of what operators reach, by the pattern of http.ServeMux:
 	// for the admin listener alone.
 	Handlers map[string]http.Handler
@@ -59,7 +62,7 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /drain (POST), /trust and /debug/pprof/"
+	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /describe, /drain (POST), /trust and /debug/pprof/"
 	healthPages = "no such page; there are /startupz, /livez and /readyz (?verbose)"
 )
 
@@ -72,6 +75,9 @@ func (a *Admin) Handler() http.Handler {
 	}
 	if a.options.Trust != nil {
 		mux.HandleFunc("/trust", a.trust)
+	}
+	if a.options.Describe != nil {
+		mux.HandleFunc("/describe", only(a.describe, http.MethodGet, http.MethodHead))
 	}
 	// The package also enters these in http.DefaultServeMux, which nobody serves.
 	mux.HandleFunc("/debug/pprof/", only(pprof.Index, http.MethodGet))
@@ -107,6 +113,12 @@ func (a *Admin) probes(mux *http.ServeMux, pages string) {
 func (a *Admin) drain(w http.ResponseWriter, _ *http.Request) {
 	a.options.Drain()
 	say(w, http.StatusAccepted, "draining; /readyz?verbose shows what is still in flight")
+}
+
+func (a *Admin) describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	// Whoever asked has gone if this fails.
+	_, _ = w.Write(append(a.options.Describe(), '\n'))
 }
 
 // only lets some methods through.

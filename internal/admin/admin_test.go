@@ -154,6 +154,24 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	a := admin.New(admin.Options{Describe: func() []byte { return []byte(`{"name":"x"}`) }})
+	resp := do(t, a.Handler(), http.MethodGet, "/describe")
+	if got := body(t, resp); resp.StatusCode != http.StatusOK || got != "{\"name\":\"x\"}\n" || resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d, %q as %s", resp.StatusCode, got, resp.Header.Get("Content-Type"))
+	}
+	if resp := do(t, a.Handler(), http.MethodPost, "/describe"); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d", resp.StatusCode)
+	}
+	if resp := do(t, a.HealthHandler(), http.MethodGet, "/describe"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the health listener describes: status %d", resp.StatusCode)
+	}
+	if resp := do(t, admin.New(admin.Options{}).Handler(), http.MethodGet, "/describe"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("nothing to describe: status %d", resp.StatusCode)
+	}
+}
+
 func TestProfilesAreForOperatorsOnly(t *testing.T) {
 	t.Parallel()
 	a := admin.New(admin.Options{})

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// bulky is an event that fills a connection's buffers soon: it does not get
+// smaller by compression.
+func bulky() event.Event {
+	noise := make([]byte, 192<<10)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise)
+	return event.Event{Method: "bulk", Params: json.RawMessage(`{"a":"` + base64.StdEncoding.EncodeToString(noise) + `"}`)}
+}
+
+// flood publishes until the bus has dropped a subscriber.
+func flood(t *testing.T, s *sidecar) (published int) {
+	t.Helper()
+	e := bulky()
+	for s.bus.Stats().Dropped == 0 {
+		if published++; published > 2000 {
+			t.Fatal("500 MB were taken from a reader who reads nothing")
+		}
+		if _, err := s.bus.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return published
+}
+
+func TestASlowSubscriberIsDroppedAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	for name, dial := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var missed atomic.Int64
+			s := start(t, event.Options{MaxBacklog: 8, OnDrop: func(e *event.SlowError) { missed.Add(int64(e.Missed)) }}, connectapi.Options{}, "Take")
+			client := dial(t, s.url)
+			slow := subscribe(t, client, toEvents("bulk"))
+			quick := subscribe(t, s.client(t), toEvents("small"))
+			published := flood(t, s)
+			if got := publish(t, s.client(t), "small", ""); got != 1 {
+				t.Errorf("the quick one is disturbed: %d subscribers", got)
+			}
+			if got := receive(t, quick); got.GetMethod() != "small" {
+				t.Errorf("the quick one got %v", got)
+			}
+
+			read := 0
+			for slow.Receive() {
+				read++
+			}
+			code, _ := refusal(t, slow.Err())
+			if connect.CodeOf(slow.Err()) != connect.CodeResourceExhausted || code != errmap.ResourceExhausted {
+				t.Errorf("after %d events the stream ended with %v, want resource_exhausted", read, slow.Err())
+			}
+			if want := "missed 9 events"; !strings.Contains(slow.Err().Error(), want) || missed.Load() != 9 {
+				t.Errorf("told %q, and the bus %d; want 9", slow.Err(), missed.Load())
+			}
+			if read+9 != published {
+				t.Errorf("%d read and 9 missed of %d", read, published)
+			}
+		})
+	}
+}
+
+// TestAReaderWhoStopsIsCutOff has a bus that never drops: only patience ends the
+// stream.
+func TestAReaderWhoStopsIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, dial := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, event.Options{MaxBacklog: 1 << 16, MaxBacklogBytes: 1 << 30},
+				connectapi.Options{Patience: 50 * time.Millisecond}, "Take")
+			stream := subscribe(t, dial(t, s.url), toEvents("bulk"))
+			e := bulky()
+			for range 100 {
+				if _, err := s.bus.Publish(t.Context(), e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "the end of the subscription", func() bool { return s.bus.Stats().Subscribers == 0 })
+			for stream.Receive() {
+			}
+			if stream.Err() == nil {
+				t.Error("the stream ended as if everything had been sent")
+			}
+		})
+	}
+}
+
+// TestAQuietStreamIsLeftAlone waits longer than the patience, and longer than a
+// body may take, between two events.
+func TestAQuietStreamIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const limit = 20 * time.Millisecond
+	bus := event.NewMemory(event.Options{})
+	b := bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	mux := http.NewServeMux()
+	connectapi.New(b, connectapi.Options{Events: bus, Patience: limit}).Mount(mux)
+	url := mcptest.Serve(t, httpbody.Timeout(mux, 10*limit, func(*http.Request) bool { return false }))
+	for name, dial := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream := subscribe(t, dial(t, url), toEvents(name))
+			for range 3 {
+				<-time.After(15 * limit)
+				if _, err := bus.Publish(t.Context(), event.Event{Method: name}); err != nil {
+					t.Fatal(err)
+				}
+				receive(t, stream)
+			}
+		})
+	}
+}
+
+func TestACallerWhoLeavesGivesItsPlaceBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, event.Options{}, connectapi.Options{MaxStreams: 1}, "Take")
+	client := s.client(t)
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := client.Subscribe(ctx, connect.NewRequest(toEvents()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.ResponseHeader()
+		tools, err := client.WatchTools(ctx, connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
+		if err == nil {
+			err = drained(tools)
+			_ = tools.Close()
+		}
+		if code, _ := refusal(t, err); code != errmap.Unavailable {
+			t.Errorf("a stream too many: %v, want UNAVAILABLE", err)
+		}
+		cancel()
+		_ = stream.Close()
+		eventually(t, "an empty house", func() bool { return s.bus.Stats().Subscribers == 0 && s.api.Lasting() == 0 })
+	}
+}
+
+func TestAStreamsDeadlineEndsIt(t *testing.T) {
+	t.Parallel()
+	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	// The deadline goes to the server in the header that the protocol has for it,
+	// and not to the client, which would end the stream by itself.
+	req := connect.NewRequest(toEvents())
+	req.Header().Set("Connect-Timeout-Ms", "30")
+	stream, err := connect.NewClient[outriggerv1.SubscribeRequest, outriggerv1.Notification](
+		mcptest.Client(t, 2), s.url+"/outrigger.v1.ToolService/Subscribe").CallServerStream(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+	}
+	if code, _ := refusal(t, stream.Err()); code != errmap.Timeout {
+		t.Errorf("ended with %v, want TIMEOUT", stream.Err())
+	}
+}
+
+// TestTheEndOfTheServiceEndsItsStreams closes under streams of every kind.
+func TestTheEndOfTheServiceEndsItsStreams(t *testing.T) {
+	t.Parallel()
+	for name, dial := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, event.Options{}, connectapi.Options{}, "Take")
+			client := dial(t, s.url)
+			events := subscribe(t, client, toEvents())
+			changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
+			tools, err := client.WatchTools(t.Context(), connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tools.Close() }()
+			receive(t, changes)
+			receive(t, tools)
+			publish(t, client, "before", "")
+			s.api.Close()
+			if n := receive(t, events); n.GetMethod() != "before" {
+				t.Errorf("got %v", n)
+			}
+			for kind, err := range map[string]error{"events": drained(events), "changes": drained(changes), "tools": drained(tools)} {
+				if code, _ := refusal(t, err); code != errmap.Unavailable {
+					t.Errorf("%s: %v, want UNAVAILABLE", kind, err)
+				}
+			}
+			again, err := client.Subscribe(t.Context(), connect.NewRequest(toEvents()))
+			if err == nil {
+				defer func() { _ = again.Close() }()
+				err = drained(again)
+			}
+			if code, _ := refusal(t, err); code != errmap.Unavailable {
+				t.Errorf("after the end: %v, want UNAVAILABLE", err)
+			}
+			s.bus.Close()
+			if _, err = client.Publish(t.Context(), connect.NewRequest(&outriggerv1.Notification{Method: "x"})); connect.CodeOf(err) != connect.CodeUnavailable {
+				t.Errorf("publish after the end: %v, want unavailable", err)
+			}
+		})
+	}
+}
+
+// drained is what a stream ends with that has nothing more to say.
+func drained[T any](stream *connect.ServerStreamForClient[T]) error {
+	for stream.Receive() {
+	}
+	return stream.Err()
+}
+
+func TestADrainLetsNoStreamIn(t *testing.T) {
+	t.Parallel()
+	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	if err := s.bridge.Flights().Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client := s.client(t)
+	stream, err := client.Subscribe(t.Context(), connect.NewRequest(toEvents()))
+	if err == nil {
+		defer func() { _ = stream.Close() }()
+		err = drained(stream)
+	}
+	if code, _ := refusal(t, err); code != errmap.Unavailable {
+		t.Errorf("got %v, want UNAVAILABLE", err)
+	}
+	// An event is not a call: what still runs may say what it has done.
+	if got := publish(t, client, "x", ""); got != 0 {
+		t.Errorf("%d subscribers", got)
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/correlate"
+)
+
+// newBus makes the bus between those who publish notifications and those who
+// listen.
+func (a *app) newBus() event.Bus {
+	limits := a.cfg.GetLimits()
+	return event.NewMemory(event.Options{
+		MaxSubscribers: int(limits.GetMaxStreams()),
+		MaxBacklog:     int(limits.GetMaxSubscriberBacklog()),
+		// What an edge admits is not lost on the bus.
+		MaxEventBytes: int(limits.GetMaxMessageBytes()),
+		OnDrop: func(slow *event.SlowError) {
+			a.log.Warn("a subscriber fell behind and was dropped; limits.max_subscriber_backlog says how far one may",
+				zap.Int("missed", slow.Missed))
+		},
+	})
+}
+
+// notify puts a notification of a JSON-RPC edge on the bus. Its sender has been
+// promised nothing and is told nothing.
+func (a *app) notify(method string, params []byte, origin correlate.Origin) {
+	_, err := a.events.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
+	if err != nil {
+		a.log.Info("a notification did not reach the bus", zap.Error(err))
+	}
+}
+
+// endStreams ends what would otherwise last for as long as its reader likes.
+func (a *app) endStreams() {
+	if a.api != nil {
+		a.api.Close()
+	}
+	if a.events != nil {
+		a.events.Close()
+	}
+}
