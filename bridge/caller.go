@@ -81,6 +81,10 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 	case backend.KindRequestTooLarge:
 		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
 	case backend.KindGarbage:
+		if !failed.Sent {
+			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+				errmap.Message("Tool service unavailable: "+failed.Message))
+		}
 		return errmap.Wrap(errmap.SerializationError, err)
 	case backend.KindStatus:
 		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
