@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (h *harness) contract(ctx context.Context, r *report.Report) error {
 		return fmt.Errorf("contract: %w", err)
 	}
 	for _, row := range rows {
-		r.Contract = append(r.Contract, report.Target{What: row.What, Target: row.Target, Figure: row.Figure, Times: row.Times, Goal: contract.Goal})
+		r.Contract = append(r.Contract, report.Target{What: row.What, Target: row.Target, Figure: row.Figure, Times: row.Times, Goal: cmp.Or(row.Goal, contract.Goal)})
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ func targets(b *strings.Builder, rows []Target) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "### Targets of the contract\n\n| what | target | figure | times better | at least %.0f |\n|---|---|---|--:|---|\n", rows[0].Goal)
+	b.WriteString("### Targets of the contract\n\n| what | target | figure | times better | wanted | |\n|---|---|---|--:|--:|---|\n")
 	for _, row := range rows {
 		verdict := "kept"
 		if row.Times < row.Goal {
 			verdict = "**missed**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %.0f | %s |\n", row.What, row.Target, row.Figure, row.Times, verdict)
+		fmt.Fprintf(b, "| %s | %s | %s | %.1f | %.0f | %s |\n", row.What, row.Target, row.Figure, row.Times, row.Goal, verdict)
 	}
 	b.WriteString("\n")
 }
