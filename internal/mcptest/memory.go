@@ -5,6 +5,7 @@ package mcptest
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -52,12 +53,19 @@ func Source() catalog.Source {
 }
 
 // Memory returns a loaded catalog of the demo service's tools that needs no
-// demo service. Nothing runs behind it.
+// demo service. Nothing runs behind it. All tests of a process share it, because
+// it takes a while to build: it must not be refreshed.
 func Memory(t testing.TB) *catalog.Live {
 	t.Helper()
-	live := catalog.NewLive([]catalog.Source{Source()}, catalog.LiveOptions{})
-	if err := live.Refresh(context.Background()); err != nil {
+	live, err := memory()
+	if err != nil {
 		t.Fatalf("load the catalog: %v", err)
 	}
 	return live
 }
+
+// memory builds the catalog on first use.
+var memory = sync.OnceValues(func() (*catalog.Live, error) {
+	live := catalog.NewLive([]catalog.Source{Source()}, catalog.LiveOptions{})
+	return live, live.Refresh(context.Background())
+})

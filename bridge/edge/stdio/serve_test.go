@@ -159,7 +159,10 @@ func TestWhatIsOverTheBoundIsRefusedAtOnce(t *testing.T) {
 	if got := p.reply(); got.code() != errmap.Unavailable || got.Result == nil || !got.Result.IsError {
 		t.Errorf("in MCP it is a tool error that a model can read: %s", got.raw)
 	}
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`, `{`)
+	if got := p.reply(); got.code() != errmap.ParseError { // by then the line before it was taken
+		t.Errorf("got %s", got.raw)
+	}
 	close(backend.release)
 	if rest := p.end(); len(rest) > 0 {
 		t.Errorf("more was written: %q", rest)
