@@ -45,6 +45,75 @@ func BenchmarkBuild200Services(b *testing.B) {
 	}
 }
 
+// BenchmarkRegister adds one tool to a catalog of 1,000; the contract gives it 1 ms. The declared schema is compiled anew
+// each time, as it is for every registration.
+func BenchmarkRegister(b *testing.B) {
+	live := thousandTools(b)
+	before := live.Current()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, created, err := live.Register(b.Context(), benchRegistration("desk.lookup")); err != nil || !created {
+			b.Fatal(created, err)
+		}
+		// Forget it again, so that the catalog stays as large as it is.
+		live.registered.all, live.registered.bytes = nil, 0
+		live.current.Store(before)
+	}
+}
+
+// BenchmarkRegisterAgain is the registration of what is registered.
+func BenchmarkRegisterAgain(b *testing.B) {
+	live := thousandTools(b)
+	r := benchRegistration("desk.lookup")
+	if _, _, err := live.Register(b.Context(), r); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, created, err := live.Register(b.Context(), r); err != nil || created {
+			b.Fatal(created, err)
+		}
+	}
+}
+
+// BenchmarkRebind1000Registrations is what registrations add to a refresh.
+func BenchmarkRebind1000Registrations(b *testing.B) {
+	live := thousandTools(b)
+	base := live.Current()
+	for i := range 1000 {
+		if _, _, err := live.Register(b.Context(), benchRegistration(fmt.Sprintf("desk.n%d", i))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	limits := Limits{}.withDefaults()
+	b.ReportAllocs()
+	for b.Loop() {
+		if c, err := base.rebind(live.registered.all, limits); err != nil || len(c.Tools()) != 2000 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func thousandTools(b *testing.B) *Live {
+	b.Helper()
+	source := &stubSource{}
+	load := manyServices(100)
+	source.set(func() (*Loaded, error) { return load, nil })
+	live := NewLive([]Source{source}, LiveOptions{})
+	if err := live.Refresh(b.Context()); err != nil || len(live.Current().Tools()) != 1000 {
+		b.Fatal(err)
+	}
+	return live
+}
+
+func benchRegistration(name string) Registration {
+	return Registration{
+		Name: name, Description: "Does a thing.", Binding: Binding{"bench.s50.Service50", "DoThing5"},
+		InputSchema: []byte(`{"type":"object","properties":{"field0":{"type":"integer","minimum":1},"field1":{"type":"string","maxLength":64}},` +
+			`"required":["field0"],"additionalProperties":false}`),
+	}
+}
+
 func BenchmarkReflection200Services(b *testing.B) {
 	peer := telling(manyServices(200).Files...)
 	url := peer.serve(b, reflectionV1)

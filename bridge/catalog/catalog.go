@@ -15,7 +15,8 @@ import (
 type Catalog struct {
 	tools       []*Tool // visible, by name
 	all         []*Tool // hidden ones too, by name, then procedure
-	byName      map[string]*Tool
+	byName      map[string]*Tool // derived ones
+	registered  map[string]*Tool // registered ones, apart, so that one more does not copy the names of all
 	byProcedure map[string]*Tool
 	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
 	services    []Service
@@ -46,6 +47,9 @@ func (c *Catalog) All() []*Tool { return c.all }
 // Lookup finds a tool by its canonical or its MCP name. A hidden tool is not found.
 func (c *Catalog) Lookup(name string) (*Tool, bool) {
 	t, ok := c.byName[name]
+	if !ok {
+		t, ok = c.registered[name]
+	}
 	return t, ok
 }
 
@@ -115,10 +119,11 @@ func (c *Catalog) with(tools []*Tool, warnings []Warning) *Catalog {
 	out := *c
 	out.all = insertTools(c.all, tools)
 	out.tools = insertTools(c.tools, tools)
-	out.byName = maps.Clone(c.byName)
+	out.registered = make(map[string]*Tool, len(c.registered)+2*len(tools))
+	maps.Copy(out.registered, c.registered)
 	out.services = slices.Clone(c.services)
 	for _, t := range tools {
-		out.byName[t.Name], out.byName[t.MCPName] = t, t
+		out.registered[t.Name], out.registered[t.MCPName] = t, t
 		for i := range out.services {
 			if s := &out.services[i]; s.Name == t.Method.Service {
 				s.Tools = insertTools(s.Tools, []*Tool{t})

@@ -56,9 +56,10 @@ func (t *Tool) seal() error {
 // catalogFingerprint is the SHA-256 over everything that callers can see of the tools, which are sealed and sorted by
 // name. It reads 32 bytes of each, so that it costs little to add one.
 func catalogFingerprint(tools []*Tool) string {
-	hash := sha256.New()
+	all := make([]byte, 0, len(tools)*sha256.Size)
 	for _, t := range tools {
-		hash.Write(t.digest[:])
+		all = append(all, t.digest[:]...)
 	}
-	return hex.EncodeToString(hash.Sum(nil))
+	sum := sha256.Sum256(all)
+	return hex.EncodeToString(sum[:])
 }

@@ -77,7 +77,7 @@ func (l *Live) add(r *registered) (*Tool, bool, error) {
 	case len(faults) > 0:
 		return nil, false, refuse(r.Name, Invalid, faults...)
 	}
-	if text := taken(c.byName, t); text != "" {
+	if text := taken(c.Lookup, t); text != "" {
 		return nil, false, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict", Message: text})
 	}
 	if full := known.full(r, isKnown, len(c.tools), limits); full != "" {

@@ -147,6 +147,10 @@ func (s *scripted) answer(ctx context.Context, request []byte) ([]byte, error) {
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
+		// The deadline is the server's too, and may pass here first.
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.stop[question]; err != nil {
 		return nil, err

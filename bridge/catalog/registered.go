@@ -5,7 +5,6 @@ package catalog
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
@@ -94,10 +93,11 @@ func (c *Catalog) offers(service string) string {
 	return "the services are " + clipList(services)
 }
 
-// taken says which tool has a name of the given one already; empty where none has.
-func taken(byName map[string]*Tool, t *Tool) string {
+// taken says which tool has a name of the given one already; empty where none has. Names are looked up where callers
+// look them up.
+func taken(lookup func(name string) (*Tool, bool), t *Tool) string {
 	for _, form := range [...]struct{ kind, name string }{{"", t.Name}, {"MCP ", t.MCPName}} {
-		if other, ok := byName[form.name]; ok {
+		if other, ok := lookup(form.name); ok {
 			return fmt.Sprintf("the %sname %q belongs to the tool %s of %s", form.kind, form.name, other.Name,
 				strings.TrimPrefix(other.Method.Procedure, "/"))
 		}
@@ -113,7 +113,13 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 	}
 	var tools []*Tool
 	var warnings []Warning
-	names := maps.Clone(c.byName)
+	names := map[string]*Tool{} // those of tools
+	lookup := func(name string) (*Tool, bool) {
+		if t, ok := names[name]; ok {
+			return t, true
+		}
+		return c.Lookup(name)
+	}
 	for _, r := range all {
 		t, faults, err := r.bind(c, limits)
 		if err != nil {
@@ -126,7 +132,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		case len(c.tools)+len(tools) >= limits.MaxTools:
 			why = fmt.Sprintf("the catalog holds %d tools, which is the limit", limits.MaxTools)
 		default:
-			why = taken(names, t)
+			why = taken(lookup, t)
 		}
 		if why != "" {
 			warnings = append(warnings, Warning{"registration " + r.Name, "it is left out: " + why})

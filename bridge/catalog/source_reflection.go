@@ -86,7 +86,7 @@ func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) {
 		files: map[string]*descriptorpb.FileDescriptorProto{}, defined: map[string]bool{},
 	}
 	out, err := w.run()
-	cause := context.Cause(ctx)
+	cause := whyEnded(ctx, err)
 	// Some servers serve no other call while a reflection stream is open, so it ends here. How it ends cannot take back
 	// what was received, and after a failure there is nothing to wait for.
 	wait := closeWait
@@ -101,6 +101,19 @@ func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) {
 		failed.Cause = cause
 	}
 	return out, err
+}
+
+// deadlineSkew is how far apart the two ends of one machine or one network may see the same deadline pass.
+const deadlineSkew = 100 * time.Millisecond
+
+// whyEnded is what ended the context, nil where nothing did. The server is told our deadline and may be the first to see
+// it pass; then ours is waited for, which says more.
+func whyEnded(ctx context.Context, err error) error {
+	deadline, ok := ctx.Deadline()
+	if err != nil && ok && connect.CodeOf(err) == connect.CodeDeadlineExceeded && time.Until(deadline) < deadlineSkew {
+		<-ctx.Done()
+	}
+	return context.Cause(ctx)
 }
 
 // reflectionWalk is the state of one load.
