@@ -13,8 +13,8 @@ import (
 // Catalog is the set of tools at one moment. It never changes, and neither does what it returns; callers must not
 // change it either. Safe for concurrent use.
 type Catalog struct {
-	tools       []*Tool // visible, by name
-	all         []*Tool // hidden ones too, by name, then procedure
+	tools       []*Tool          // visible, by name
+	all         []*Tool          // hidden ones too, by name, then procedure
 	byName      map[string]*Tool // derived ones
 	registered  map[string]*Tool // registered ones, apart, so that one more does not copy the names of all
 	byProcedure map[string]*Tool
