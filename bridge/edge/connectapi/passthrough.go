@@ -5,6 +5,7 @@ package connectapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -73,7 +74,7 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 		Op:        bridge.OpCall,
 		Origin:    p.service.bridge.Flights().NewOrigin(),
 		Procedure: procedure,
-		Arguments: bridge.Payload(*req.Msg),
+		Arguments: received(req),
 		Timeout:   timeLeft(ctx),
 		Header:    req.Header(),
 		Caller:    bridge.CallerAddress(req.Peer().Addr),
@@ -88,6 +89,15 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)
 	return out, nil
+}
+
+// received is the message that came. The gRPC protocols do not hand an empty one
+// to the codec, so that only the content type says how it was encoded.
+func received(req *connect.Request[message]) bridge.Payload {
+	if req.Msg.Bytes == nil && !strings.Contains(req.Header().Get("Content-Type"), "+json") {
+		return bridge.Payload{Encoding: bridge.EncodingProtobuf, Bytes: []byte{}}
+	}
+	return bridge.Payload(*req.Msg)
 }
 
 // NotFound answers paths that are nothing here, in the words of whoever asks:
