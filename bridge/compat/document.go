@@ -45,11 +45,12 @@ func (p place) anything(keyword string) place {
 
 // child is the subschema under a keyword.
 func (p place) child(value any, tokens ...string) place {
-	at := p.at
+	var at strings.Builder
+	at.WriteString(p.at)
 	for _, t := range tokens {
-		at += "/" + escapeToken(t)
+		at.WriteString("/" + escapeToken(t))
 	}
-	return place{doc: p.doc, at: at, value: value}
+	return place{doc: p.doc, at: at.String(), value: value}
 }
 
 func escapeToken(t string) string {

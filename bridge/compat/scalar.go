@@ -198,7 +198,8 @@ const patternStep = 100
 
 // formatRange is the range of the formats of whole numbers.
 func formatRange(format any) (lo, hi *big.Int) {
-	bits, signed := uint(0), true
+	var bits uint
+	signed := true
 	switch format {
 	case "int32":
 		bits = 32

@@ -25,26 +25,34 @@ func newToolsCommand(env environment) *cobra.Command {
 		Long: `Tools loads the catalog, prints it and ends. With a name (canonical or MCP) it
 prints that tool: texts, annotations, and the input and output schema that
 clients see. --json prints all there is, canonical schemas included, in a form
-that can be kept and compared.`,
+that can be kept and compared (sidecar diff).
+
+--spec prints the specification page of the tool, or of each, as Markdown or with
+--json as JSON: purpose, invocation name, input, output, errors, idempotency,
+examples and security, and what nobody has said about it yet.`,
 		Example: `  sidecar tools --demo
   sidecar tools fleet.get_vehicle --demo
+  sidecar tools fleet.get_vehicle --demo --spec
   sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
-	cmd.Flags().BoolVar(&asSpec, "spec", false, "accepted; the specification page of a tool comes in a later version")
+	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if asSpec {
-			return usageError("--spec: specification pages come in a later version; --json shows everything that is known about a tool")
-		}
-		return env.withCatalog(cmd, func(_ *app, cat *catalog.Catalog) error {
+		return env.withCatalog(cmd, func(a *app, cat *catalog.Catalog) error {
 			if len(args) == 0 {
+				if asSpec {
+					return printPages(env.stdout, cat.Tools(), specOptions(a.cfg), asJSON)
+				}
 				return printCatalog(env.stdout, cat, asJSON)
 			}
 			tool, ok := cat.Lookup(args[0])
 			if !ok {
 				return unknownTool(cat, args[0])
+			}
+			if asSpec {
+				return printPage(env.stdout, tool, specOptions(a.cfg), asJSON)
 			}
 			return printTool(env.stdout, tool, asJSON)
 		})

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/spec"
+)
+
+// specOptions are the facts that specification pages need from the configuration.
+func specOptions(cfg *configv1.Config) spec.Options {
+	limits := cfg.GetLimits()
+	return spec.Options{
+		Timeout:         cfg.GetTimeout().AsDuration(),
+		Trust:           cfg.GetTrust(),
+		MaxMessageBytes: int(limits.GetMaxMessageBytes()),
+		MaxResultBytes:  int(limits.GetMaxResultBytes()),
+		MaxDepth:        int(limits.GetMaxJsonDepth()),
+		CallerRate:      limits.GetCallerRate().GetPerSecond(),
+		ToolRate:        limits.GetToolRate().GetPerSecond(),
+	}
+}
+
+// printPage prints the specification page of one tool.
+func printPage(out io.Writer, t *catalog.Tool, o spec.Options, asJSON bool) error {
+	if asJSON {
+		return printJSON(out, spec.New(t, o))
+	}
+	return spec.New(t, o).WriteMarkdown(out)
+}
+
+// printPages prints the pages of all tools: an array, or Markdown with rules in between.
+func printPages(out io.Writer, tools []*catalog.Tool, o spec.Options, asJSON bool) error {
+	if asJSON {
+		pages := make([]*spec.Page, 0, len(tools))
+		for _, t := range tools {
+			pages = append(pages, spec.New(t, o))
+		}
+		return printJSON(out, pages)
+	}
+	for i, t := range tools {
+		if i > 0 {
+			fmt.Fprint(out, "\n---\n\n")
+		}
+		if err := printPage(out, t, o, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

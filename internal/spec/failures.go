@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// cause is when a call of a tool is answered with a canonical code.
+type cause struct {
+	code errmap.Code
+	when string
+	// only is nil where every tool can be answered with it.
+	only func(*catalog.Tool) bool
+}
+
+// causes are the codes that concern a call of one tool, in the order of the table. Those that concern the message, the
+// connection or another method are not among them.
+func causes() []cause {
+	return []cause{
+		{errmap.InvalidToolInput, "The arguments break the input schema or its rules; `violations` says where.", nil},
+		{errmap.ToolNotFound, "The name is not (or no longer) a tool's, or no version satisfies the call.", nil},
+		{errmap.InternalError, "The sidecar failed; the cause is in its log.", nil},
+		{errmap.MissingClientCapability, "The tool runs as a task only, and the client did not say that it knows tasks.", func(t *catalog.Tool) bool {
+			return t.TaskSupport == "required"
+		}},
+		{errmap.Unauthenticated, "The sidecar asks for credentials, and the caller has none that hold.", nil},
+		{errmap.PermissionDenied, "The caller is known, and may not call this tool.", nil},
+		{errmap.DestructiveBlocked, "The tool is marked destructive, and the caller is not trusted.", func(t *catalog.Tool) bool {
+			return t.Metadata.Destructive
+		}},
+		{errmap.RateLimited, "The caller or the tool is over its rate; `retryAfterMs` says how long to wait.", nil},
+		{errmap.ResourceExhausted, "The result is over its limit.", nil},
+		{errmap.PayloadTooLarge, "The request is over its limit.", nil},
+		{errmap.Timeout, "The call did not end within its time. Whether it took effect is unknown.", nil},
+		{errmap.Cancelled, "The caller withdrew the call. Nothing is sent in the MCP dialects.", nil},
+		{errmap.Unavailable, "The tool service was not reached, or the sidecar sheds load or drains. The tool did not run.", nil},
+		{errmap.TransportError, "The connection broke during the call. Whether it took effect is unknown.", nil},
+		{errmap.InvalidToolOutput, "The tool service's answer breaks its own schema.", nil},
+		{errmap.SerializationError, "A message could not be encoded or decoded.", nil},
+		{errmap.ToolExecutionFailed, "The tool service answered with a status of its own; `backendCode` names it.", nil},
+	}
+}
+
+// status is one of the statuses that a tool service answers with.
+type status struct{ code, when string }
+
+// statuses are the codes of gRPC and Connect that a service answers with; the texts follow the gRPC status code guide.
+func statuses() []status {
+	return []status{
+		{"invalid_argument", "The arguments are wrong, whatever the state of the system."},
+		{"failed_precondition", "The system is not in a state in which the call is possible."},
+		{"out_of_range", "The call goes beyond a range that is valid now."},
+		{"not_found", "Something that the call names does not exist."},
+		{"already_exists", "Something that the call should make exists."},
+		{"aborted", "The call was in conflict with another one."},
+		{"permission_denied", "The service does not let the sidecar do this."},
+		{"unauthenticated", "The service does not accept the sidecar's credentials."},
+		{"resource_exhausted", "A quota of the service is used up."},
+		{"unavailable", "The service cannot answer now."},
+		{"deadline_exceeded", "The service ran out of time."},
+		{"canceled", "The service gave the call up."},
+		{"unimplemented", "The service does not have the method."},
+		{"internal", "The service failed."},
+		{"data_loss", "The service lost data."},
+		{"unknown", "The service failed, and says no more."},
+	}
+}
+
+func errorsOf(t *catalog.Tool) Errors {
+	out := Errors{Canonical: []Failure{}, Own: []Failure{}}
+	again := isRepeatable(t)
+	for _, c := range causes() {
+		row, err := errmap.Lookup(c.code)
+		if err != nil || c.only != nil && !c.only(t) {
+			continue // Each code is in the table: a test walks them.
+		}
+		out.Canonical = append(out.Canonical, Failure{
+			Code: string(c.code), ErrorType: row.ErrorType, HTTP: row.HTTP, JSONRPC: row.JSONRPC,
+			Retryable: errmap.New(c.code).CanRetry(again), When: c.when,
+		})
+	}
+	row, _ := errmap.Lookup(errmap.ToolExecutionFailed) // In the table, see above.
+	for _, s := range statuses() {
+		e := errmap.New(errmap.ToolExecutionFailed)
+		e.BackendCode = s.code
+		out.Own = append(out.Own, Failure{
+			Code: s.code, ErrorType: e.Type(), HTTP: e.HTTPStatus(), JSONRPC: row.JSONRPC, Retryable: e.CanRetry(again), When: s.when,
+		})
+	}
+	return out
+}
+
+// isRepeatable reports whether a second run changes nothing more, as the pipeline decides it: a tool that only reads is
+// repeatable, unless it says otherwise.
+func isRepeatable(t *catalog.Tool) bool {
+	if hint := t.Annotations.Idempotent; hint != nil {
+		return *hint
+	}
+	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+}
+
+func idempotencyOf(t *catalog.Tool) Idempotency {
+	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+	switch {
+	case readsOnly && isRepeatable(t):
+		return Idempotency{"no_side_effects", "A call changes nothing, so it may be repeated at will."}
+	case isRepeatable(t):
+		return Idempotency{"idempotent", "A second call with the same arguments changes nothing more, so a call whose outcome is unknown may be repeated."}
+	case t.Annotations.Idempotent != nil:
+		return Idempotency{"not_idempotent", "A second call with the same arguments takes effect again. Do not repeat a call whose outcome is unknown (" + unknownOutcome() + ")."}
+	}
+	return Idempotency{"unknown", "Nothing is said about it. Do not repeat a call whose outcome is unknown (" + unknownOutcome() + ")."}
+}
+
+// unknownOutcome names the codes after which a tool may or may not have run.
+func unknownOutcome() string {
+	return strings.Join([]string{string(errmap.Timeout), string(errmap.TransportError)}, ", ")
+}

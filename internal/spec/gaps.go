@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+)
+
+// The sections, as Gap.Section names them.
+const (
+	sectionPurpose     = "purpose"
+	sectionInvocation  = "invocation"
+	sectionInput       = "input"
+	sectionOutput      = "output"
+	sectionErrors      = "errors"
+	sectionIdempotency = "idempotency"
+	sectionExamples    = "examples"
+	sectionSecurity    = "security"
+)
+
+// gaps names what is missing on a page. What a section says by default is not missing.
+func gaps(t *catalog.Tool, p *Page) []Gap {
+	out := []Gap{}
+	add := func(section, format string, args ...any) {
+		out = append(out, Gap{section, fmt.Sprintf(format, args...)})
+	}
+	if method := t.Method.Descriptor; method.ParentFile().SourceLocations().Len() == 0 {
+		add(sectionPurpose, "the descriptors hold no comments; have them built with source information (`buf build -o`, `protoc --include_source_info`)")
+	}
+	// Without a comment the catalog describes the method by its name alone.
+	method := t.Method.Descriptor
+	if schema.Comment(method) == "" && strings.Contains(t.Description, fmt.Sprintf("the RPC %s of %s.", method.Name(), method.Parent().FullName())) {
+		add(sectionPurpose, "no description is declared; comment the method, or set (outrigger.v1.tool).description")
+	}
+	for _, s := range [...]struct {
+		section string
+		side    Side
+	}{{sectionInput, p.Input}, {sectionOutput, p.Output}} {
+		if names := undescribed(s.side.Fields); len(names) > 0 {
+			add(s.section, "no description is declared of %s; comment the fields", strings.Join(names, ", "))
+		}
+	}
+	add(sectionErrors, "which statuses the tool answers with, and when, is not declared; say so in the method's comment")
+	if p.Idempotency.Level == "unknown" {
+		add(sectionIdempotency, "whether a call may be repeated is not declared; set idempotency_level, or (outrigger.v1.tool).idempotent")
+	}
+	if len(p.Examples) == 0 {
+		add(sectionExamples, "no examples are declared; add them with (outrigger.v1.tool).examples")
+	}
+	for _, e := range p.Examples {
+		if len(e.Data) == 0 {
+			add(sectionExamples, "the example %q has no result; add its data_json", e.Name)
+		}
+	}
+	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+	if !t.Metadata.Destructive && t.Annotations.Destructive == nil && !readsOnly {
+		add(sectionSecurity, "whether it destroys anything is not declared, so clients assume that it may; set (outrigger.v1.tool).destructive")
+	}
+	if t.Annotations.OpenWorld == nil {
+		add(sectionSecurity, "whether it deals with things outside of the service is not declared, so clients assume that it does; set (outrigger.v1.tool).open_world")
+	}
+	return out
+}
+
+func undescribed(fields []Field) []string {
+	var names []string
+	for _, f := range fields {
+		if f.Description == "" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
