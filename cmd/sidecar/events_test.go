@@ -65,7 +65,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	t.Cleanup(func() {
 		stop()
 		_ = feed.Close()
-		for range p.logged { //nolint:revive // Until it ends.
+		for range p.logged {
 		}
 	})
 	for {

@@ -130,8 +130,8 @@ func (s *sidecar) client(t *testing.T) outriggerv1connect.ToolServiceClient {
 	return outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), s.url, connect.WithGRPC())
 }
 
-// protocols are the ways to reach the tool API.
-func protocols() map[string]func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
+// ways are the ways to reach the tool API.
+func ways() map[string]func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
 	way := func(version int, options ...connect.ClientOption) func(*testing.T, string) outriggerv1connect.ToolServiceClient {
 		return func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
 			t.Helper()
@@ -168,8 +168,8 @@ func subscribe(t *testing.T, client outriggerv1connect.ToolServiceClient, filter
 	return stream
 }
 
-// receive returns the next message, which has to come.
-func receive[T any](t *testing.T, stream *connect.ServerStreamForClient[T]) *T {
+// heard returns the next message, which has to come.
+func heard[T any](t *testing.T, stream *connect.ServerStreamForClient[T]) *T {
 	t.Helper()
 	if !stream.Receive() {
 		t.Fatalf("the stream ended: %v", stream.Err())

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -48,7 +49,7 @@ func nextStep(t *testing.T, stream *toolsStream) seen {
 	t.Helper()
 	var out seen
 	for {
-		m := receive(t, stream)
+		m := heard(t, stream)
 		if out.messages == 0 {
 			out.Snapshot, out.catalog = m.GetSnapshot(), m.GetCatalogFingerprint()
 		} else if m.GetSnapshot() || m.GetCatalogFingerprint() != out.catalog {
@@ -82,7 +83,7 @@ func wantStep(t *testing.T, got, want seen) {
 
 func TestWatchToolsTellsEveryChange(t *testing.T) {
 	t.Parallel()
-	for name, dial := range protocols() {
+	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, event.Options{}, connectapi.Options{}, "Put", "Take")
@@ -121,11 +122,32 @@ func TestWatchToolsTellsEveryChange(t *testing.T) {
 	}
 }
 
+// TestARegistrationIsAChange registers at run time: nothing is loaded again.
+func TestARegistrationIsAChange(t *testing.T) {
+	t.Parallel()
+	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	client := s.client(t)
+	tools := watch(t, client)
+	nextStep(t, tools)
+	changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
+	heard(t, changes)
+	if _, _, err := s.live.Register(t.Context(), catalog.Registration{
+		Name: "shelf.fetch", Description: "Takes something.", InputSchema: []byte(`{"type":"object"}`),
+		Binding: catalog.Binding{Service: "shop.v1.Shelf", Method: "Take"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantStep(t, nextStep(t, tools), seen{Added: []string{"shelf.fetch"}})
+	if n := heard(t, changes); n.GetMethod() != "notifications/tools/list_changed" {
+		t.Errorf("got %v", n)
+	}
+}
+
 func TestLargeStepsAreSplit(t *testing.T) {
 	t.Parallel()
 	s := start(t, event.Options{}, connectapi.Options{}, "Take")
 	var methods, names []string
-	for i := range 120 {
+	for i := range 60 {
 		methods = append(methods, fmt.Sprintf("M%03d", i))
 		names = append(names, fmt.Sprintf("shelf.m%03d", i))
 	}
@@ -212,13 +234,13 @@ func TestChangesAreAcknowledgedFirst(t *testing.T) {
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
 		ResourceUris: []string{"file:///a"}, TaskIds: []string{"1"},
 	}))
-	ack := receive(t, stream)
+	ack := heard(t, stream)
 	want := &outriggerv1.ChangeFilter{ToolsListChanged: true}
 	if ack.GetMethod() != "notifications/subscriptions/acknowledged" || !proto.Equal(ack.GetAcknowledged(), want) {
 		t.Errorf("the first notification is %v, want only the tools' list acknowledged", ack)
 	}
 	s.change(t, 1, "Put")
-	if n := receive(t, stream); n.GetMethod() != "notifications/tools/list_changed" || n.GetParamsForm() != nil {
+	if n := heard(t, stream); n.GetMethod() != "notifications/tools/list_changed" || n.GetParamsForm() != nil {
 		t.Errorf("got %v", n)
 	}
 }
@@ -231,8 +253,8 @@ func TestEventsAndChangesStayApart(t *testing.T) {
 	changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
 	quiet := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{PromptsListChanged: true}))
 	events := subscribe(t, client, toEvents())
-	receive(t, changes)
-	if ack := receive(t, quiet); !proto.Equal(ack.GetAcknowledged(), &outriggerv1.ChangeFilter{}) {
+	heard(t, changes)
+	if ack := heard(t, quiet); !proto.Equal(ack.GetAcknowledged(), &outriggerv1.ChangeFilter{}) {
 		t.Errorf("what nobody reports is acknowledged: %v", ack)
 	}
 	if got := publish(t, client, "notifications/tools/list_changed", `{"forged":true}`); got != 1 {
@@ -240,11 +262,11 @@ func TestEventsAndChangesStayApart(t *testing.T) {
 	}
 	s.change(t, 1, "Put")
 	publish(t, client, "last", "")
-	if n := receive(t, changes); n.GetParamsForm() != nil {
+	if n := heard(t, changes); n.GetParamsForm() != nil {
 		t.Errorf("a published event passes for a change: %v", n)
 	}
 	for _, want := range []string{"notifications/tools/list_changed", "last"} {
-		if n := receive(t, events); n.GetMethod() != want {
+		if n := heard(t, events); n.GetMethod() != want {
 			t.Errorf("an event is %v, want %s", n, want)
 		}
 	}
@@ -260,9 +282,9 @@ func TestTheFirstCatalogIsAChange(t *testing.T) {
 	t.Parallel()
 	s := start(t, event.Options{}, connectapi.Options{})
 	stream := subscribe(t, s.client(t), toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
-	receive(t, stream)
+	heard(t, stream)
 	s.change(t, 1, "Take")
-	if n := receive(t, stream); n.GetMethod() != "notifications/tools/list_changed" {
+	if n := heard(t, stream); n.GetMethod() != "notifications/tools/list_changed" {
 		t.Errorf("got %v", n)
 	}
 }
@@ -271,7 +293,7 @@ func TestTheFirstCatalogIsAChange(t *testing.T) {
 func TestDescribeTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	s := start(t, event.Options{}, connectapi.Options{}, "Put", "Take")
-	for name, dial := range protocols() {
+	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := dial(t, s.url)
@@ -315,7 +337,7 @@ func TestWithoutAnnouncementsNoneAreDeclared(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	stream := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
-	if ack := receive(t, stream); ack.GetAcknowledged().GetToolsListChanged() {
+	if ack := heard(t, stream); ack.GetAcknowledged().GetToolsListChanged() {
 		t.Errorf("acknowledged: %v", ack)
 	}
 	if step := nextStep(t, watch(t, client)); !step.Snapshot || len(step.Added) == 0 {
