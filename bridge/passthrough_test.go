@@ -25,7 +25,6 @@ func TestAnEmptyMessagePassesThroughInEveryProtocol(t *testing.T) {
 		"Connect":       nil,
 		"Connect JSON":  {connect.WithProtoJSON()},
 		"Connect gzip":  {connect.WithSendGzip()},
-		"Connect GET":   {connect.WithHTTPGet()},
 		"gRPC":          {connect.WithGRPC()},
 		"gRPC JSON":     {connect.WithGRPC(), connect.WithProtoJSON()},
 		"gRPC gzip":     {connect.WithGRPC(), connect.WithSendGzip()},
