@@ -8,6 +8,9 @@
 // bridge.Requests; errors become Connect errors with the canonical code in
 // their details.
 //
+// Subscribe and WatchTools last until somebody ends them: their number is
+// bounded, a reader who stops reading loses its stream, and Close ends them all.
+//
 // Handlers are safe for concurrent use. The package holds no tool logic and
 // opens no listener.
 package connectapi

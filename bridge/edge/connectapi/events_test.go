@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
@@ -24,8 +25,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-
-	"github.com/outrigger-mcp/outrigger/bridge"
 )
 
 func TestPublishedEventsReachSubscribersInOrder(t *testing.T) {
