@@ -123,7 +123,7 @@ func send(t *testing.T, client *http.Client, method, url, body string, headers .
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is written
+	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func exchangeWays() []way {
 func exchangeOnce(t *testing.T, client outriggerv1connect.ToolServiceClient, params []byte) errmap.Code {
 	t.Helper()
 	stream := client.Exchange(t.Context())
-	defer stream.CloseResponse() //nolint:errcheck // the answer has been read
+	defer stream.CloseResponse()
 	if err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
 		Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/call",
 		ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: params},

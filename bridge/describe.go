@@ -31,11 +31,13 @@ func (b *Bridge) prepare() {
 	}
 	info = append(info, `,"version":`...)
 	info = jsonrpc.AppendString(info, b.opts.Server.Version)
-	b.serverInfo = append(info, '}')
+	info = append(info, '}')
+	b.serverInfo = info
 
 	tail := append([]byte(nil), `,"resultType":"complete","_meta":{`...)
 	tail = b.appendServerMeta(tail)
-	b.modernTail = append(tail, `}}`...)
+	tail = append(tail, `}}`...)
+	b.modernTail = tail
 }
 
 // appendServerMeta appends the _meta member that names the server on every

@@ -65,7 +65,7 @@ func posted(path, body string, headers ...string) func(*testing.T, *http.Client,
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // nothing is written
+		defer resp.Body.Close()
 		var m replyMessage
 		if err := json.NewDecoder(resp.Body).Decode(&m); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -226,7 +227,7 @@ func FuzzDeclaredSchemas(f *testing.F) {
 		if len(faults) > 0 {
 			return
 		}
-		if !json.Valid(d.text) || strings.ContainsAny(string(d.text), "\n\r") {
+		if !json.Valid(d.text) || bytes.ContainsAny(d.text, "\n\r") {
 			t.Errorf("text %q", d.text)
 		}
 		again, faults := compileDeclared(d.text)

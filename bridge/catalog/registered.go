@@ -125,7 +125,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		if err != nil {
 			return nil, err
 		}
-		why := ""
+		var why string
 		switch {
 		case len(faults) > 0:
 			why = faults[0].Message

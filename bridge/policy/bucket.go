@@ -91,5 +91,5 @@ func (b *buckets) wait(lack float64) time.Duration {
 	if ms >= float64(longestWait.Milliseconds()) {
 		return longestWait
 	}
-	return max(time.Duration(ms), 1) * time.Millisecond
+	return time.Millisecond * max(1, time.Duration(ms)) //nolint:durationcheck // ms is a number without a unit
 }

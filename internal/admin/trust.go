@@ -178,8 +178,10 @@ func refuse(w http.ResponseWriter, r refusal) {
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) {
-	// Strings and numbers always have a JSON form.
-	body, _ := json.Marshal(v)
+	body, err := json.Marshal(v)
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer has no JSON form"}`)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	// Whoever asked has gone if this fails.

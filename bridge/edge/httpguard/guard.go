@@ -185,15 +185,15 @@ const allowedHeaders = "Content-Type, Accept, Authorization, MCP-Protocol-Versio
 // are repeated.
 func preflight(w http.ResponseWriter, asked http.Header) {
 	h := w.Header()
-	allowed := allowedHeaders
+	allowed := []string{allowedHeaders}
 	for name := range strings.SplitSeq(asked.Get("Access-Control-Request-Headers"), ",") {
 		name = strings.TrimSpace(name)
 		if strings.HasPrefix(strings.ToLower(name), "mcp-param-") {
-			allowed += ", " + name
+			allowed = append(allowed, name)
 		}
 	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	h.Set("Access-Control-Allow-Headers", allowed)
+	h.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
 	h.Set("Access-Control-Max-Age", "7200") // two hours, the most that browsers keep
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -4,6 +4,7 @@ package httpguard_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,9 +29,7 @@ func send(t *testing.T, o httpguard.Options, method, path, host string, header h
 	}
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })).ServeHTTP(w, r)
 	return w

@@ -75,7 +75,7 @@ func TestTheEndOfTheConnection(t *testing.T) {
 				<-backend.entered
 				hangUp()
 			}()
-			if _, err := client.Do(req); err == nil { //nolint:bodyclose // There is none.
+			if _, err := client.Do(req); err == nil {
 				t.Error("an answer came")
 			}
 			<-gone // the server has noticed

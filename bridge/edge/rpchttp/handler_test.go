@@ -238,7 +238,7 @@ func TestTheEndOfTheConnectionCancels(t *testing.T) {
 				<-backend.entered
 				hangUp()
 			}()
-			if _, err := client.Do(req); err == nil { //nolint:bodyclose // There is none.
+			if _, err := client.Do(req); err == nil {
 				t.Error("an answer came")
 			}
 			<-backend.left
