@@ -95,11 +95,16 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loaded := make(chan error, 1)
-	forget := a.live.OnChange(func(old, now *catalog.Catalog) { a.announce(old, now, start) })
+	versions := newVersions(a.cfg.GetRecord().GetDir(), a.log)
+	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
+		a.announce(old, now, start)
+		versions.offer(now)
+	})
 	defer forget()
 	go func() { loaded <- a.live.Run(loading) }()
 	var housekeeping sync.WaitGroup
 	housekeeping.Go(func() { a.keepSmall(loading) })
+	housekeeping.Go(func() { versions.run(loading) })
 	defer housekeeping.Wait()
 	defer stop()
 	var err error

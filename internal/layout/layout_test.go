@@ -34,6 +34,7 @@ func allowed() map[string][]string {
 		"errmap":           {"gen"},
 		"bridge":           {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "bridge/policy", "bridge/record", "correlate", "errmap", "gen"},
 		"internal/config":  {"gen"},
+		"internal/spec":    {"bridge/catalog", "bridge/schema", "errmap"},
 		"internal/admin":   {},
 		"internal/demo":    {"gen"},
 	}
