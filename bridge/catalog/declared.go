@@ -81,15 +81,20 @@ func schemaFault(keyword, message string) []schema.Violation {
 // plainSchemaError is a compiler's error on one line. Where it is a tree of lines, only the leaves say what to mend.
 func plainSchemaError(err error) string {
 	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
-	lines := strings.Split(text, "\n")
-	if len(lines) == 1 {
-		return clip(text)
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "compile: "), "mem:///schema.json", "")
+	if before, _, isLoad := strings.Cut(text, ": no URLLoader registered"); isLoad {
+		text = before + ": nothing outside of the schema is loaded"
 	}
 	var leaves []string
+	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if i+1 == len(lines) || indent(lines[i+1]) <= indent(line) {
-			leaves = append(leaves, strings.TrimPrefix(strings.TrimSpace(line), "- "))
+		leaf, isEntry := strings.CutPrefix(strings.TrimLeft(line, " "), "- ")
+		if isEntry && (i+1 == len(lines) || indent(lines[i+1]) <= indent(line)) {
+			leaves = append(leaves, leaf)
 		}
+	}
+	if len(leaves) == 0 {
+		return clip(text)
 	}
 	return clipList(leaves)
 }
