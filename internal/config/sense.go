@@ -84,4 +84,7 @@ func (d *draft) warnOfLater() {
 			d.warn(path, "is accepted, but takes effect only in a later version")
 		}
 	}
+	if d.config.GetValidate() == "full" {
+		d.warn("validate", "full is accepted, but takes effect only in a later version; messages are checked once")
+	}
 }
