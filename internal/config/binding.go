@@ -78,7 +78,7 @@ func bindings() []binding {
 		{flag: "gate", path: "gate", kinds: everyKind, group: groupPolicy, value: "SCOPE",
 			help: "which tools count as destructive: marked, or unproven (also those that do not say that they are read-only or not destructive)"},
 		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",
-			help: "how messages are checked: standard (once, the fastest way) or full (in two independent ways, compared; "+
+			help: "how messages are checked: standard (once, the fastest way) or full (in two independent ways, compared; " +
 				"accepted, takes effect in a later version)"},
 		{flag: "repair-arguments", path: "repair_arguments", kinds: everyKind, group: groupPolicy, later: true,
 			help: "decode an object or array that a model wrote as a JSON string"},
