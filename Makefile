@@ -24,8 +24,9 @@ build: ## Build the sidecar into bin/
 
 .PHONY: test
 test: ## Run every test with the race detector, real peers included
-	go test -race -timeout 10m ./...
-	cd conformance && go test -race -timeout 10m ./...
+	go test -race -timeout 15m ./...
+	cd conformance && go test -race -timeout 15m ./...
+	cd bench && go test -timeout 10m ./...
 
 .PHONY: test-short
 test-short: ## Run the tests of the main module without the race detector
@@ -37,7 +38,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10s)
 	  dir=$$(go list -f '{{.Dir}}' $$pkg); \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
 	    echo "$$pkg $$target"; \
-	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg || exit 1; \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 $$pkg || exit 1; \
 	  done; \
 	done
 
@@ -45,7 +46,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10s)
 lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
 	go vet ./...
-	$(LINT) run ./...
+	cd conformance && go vet ./...
+	cd bench && go vet ./...
+	$(LINT) run ./... ./testdata/schemas
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
 
@@ -57,11 +60,13 @@ breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory u
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	rm -rf gen
 	$(BUF) generate
+	go test ./errmap -run Golden -update >/dev/null
+	go test ./internal/config -run TestReference -update >/dev/null
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate
 checkgenerate: generate ## Fail where generated files differ from what is committed
-	@if [ -n "$$(git status --porcelain -- gen internal/demo)" ]; then git status --short -- gen internal/demo; git diff -- gen internal/demo | head -50; exit 1; fi
+	@if [ -n "$$(git status --porcelain -- gen internal/demo docs)" ]; then git status --short -- gen internal/demo docs; git diff -- gen internal/demo docs | head -50; exit 1; fi
 
 .PHONY: bench
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)
