@@ -60,7 +60,7 @@ breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory u
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	rm -rf gen
 	$(BUF) generate
-	go test ./errmap -run Golden -update >/dev/null
+	go test ./errmap -run TestDocument -update >/dev/null
 	go test ./internal/config -run TestReference -update >/dev/null
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 

@@ -105,7 +105,7 @@ func TestRegistrationOverTheAdminListener(t *testing.T) {
 	}
 	cancel()
 	go func() {
-		for range lines { //nolint:revive // The log is read to its end, so that nobody waits to write it.
+		for range lines { // read to its end, so that nobody waits to write it
 		}
 	}()
 	if code := <-ended; code != 0 {
