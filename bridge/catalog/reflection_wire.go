@@ -60,7 +60,8 @@ func (frameCodec) Name() string { return "proto" }
 func (frameCodec) Marshal(v any) ([]byte, error) {
 	switch m := v.(type) {
 	case *frame:
-		return m.body, nil
+		// What is returned goes to connect's pool, and a request may be sent again.
+		return slices.Clone(m.body), nil
 	case proto.Message:
 		return proto.Marshal(m)
 	}
