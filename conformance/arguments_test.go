@@ -128,7 +128,8 @@ func TestNames(t *testing.T) {
 	}
 	for params, want := range map[string]int{
 		`{"tool_name":"lab.echo","arguments":{}}`:       http.StatusOK,
-		`{"tool_name":"lab_echo","arguments":{}}`:       http.StatusNotFound,
+		`{"tool_name":"lab_echo","arguments":{}}`:       http.StatusBadRequest,
+		`{"tool_name":"lab.ecko","arguments":{}}`:       http.StatusNotFound,
 		`{"tool_name":"lab.echo"}`:                      http.StatusBadRequest,
 		`{"tool_name":"lab.echo","arguments":null}`:     http.StatusBadRequest,
 		`{"tool_name":"lab.echo","arguments":{},"x":1}`: http.StatusBadRequest,
