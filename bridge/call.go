@@ -73,7 +73,7 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 
 // gate asks the policy before the arguments are looked at.
 func (b *Bridge) gate(_ context.Context, c *toolCall) *errmap.Error {
-	return b.opts.Gate.Check(c.tool)
+	return b.opts.Gate.Check(c.tool, c.req.Caller)
 }
 
 // limit counts the call against the rates of its caller and its tool.

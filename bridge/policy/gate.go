@@ -72,6 +72,7 @@ func (s Scope) String() string {
 // value is an untrusting gate for marked tools.
 type Gate struct {
 	scope   Scope
+	callers callers
 	trust   atomic.Uint32
 	changes atomic.Uint64
 }
@@ -102,10 +103,19 @@ func (g *Gate) Set(t Trust) (before Trust) {
 // Changes returns how often Set has changed the state.
 func (g *Gate) Changes() uint64 { return g.changes.Load() }
 
-// Check returns nil where tool may run, else DESTRUCTIVE_BLOCKED, which names
-// the tool and what would allow it.
-func (g *Gate) Check(tool *catalog.Tool) *errmap.Error {
-	if !g.holds(tool) || g.Trust() == Trusted {
+// TrustCallers trusts some callers whatever the state: addresses and networks
+// ("10.1.2.3", "10.1.0.0/16"), and "stdio". It is part of making a gate, not for
+// one in use.
+func (g *Gate) TrustCallers(names []string) error {
+	var err error
+	g.callers, err = parseCallers(names)
+	return err
+}
+
+// Check returns nil where caller may run tool, else DESTRUCTIVE_BLOCKED, which
+// names the tool and what would allow it.
+func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
+	if !g.holds(tool) || g.Trust() == Trusted || g.callers.include(caller) {
 		return nil
 	}
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(reason(tool)))
@@ -140,4 +150,4 @@ func reason(tool *catalog.Tool) string {
 
 // howToTrust is for whoever runs the sidecar; it is no recipe, because agents
 // read it too.
-const howToTrust = "an operator can allow it with --trust trusted, or at run time on the admin listener (/trust)"
+const howToTrust = "an operator can allow it with --trust trusted or --trusted-callers, or at run time on the admin listener (/trust)"

@@ -71,7 +71,7 @@ func TestGateHoldsBackWhatIsMarked(t *testing.T) {
 		{"unproven: not destructive", unproven, writing, false},
 		{"unproven: trusted", policy.NewScopedGate(policy.Trusted, policy.Unproven), silent, false},
 	} {
-		err := tc.gate.Check(tc.tool)
+		err := tc.gate.Check(tc.tool, "")
 		if (err != nil) != tc.held || (err != nil && (err.Code != errmap.DestructiveBlocked || err.Tool != tc.tool.Name)) {
 			t.Errorf("%s: got %v, held back: want %v", tc.name, err, tc.held)
 		}
@@ -116,7 +116,7 @@ func TestTrustChangesAtRunTime(t *testing.T) {
 		if before := g.Set(step.to); before != step.before || g.Trust() != step.to || g.Changes() != step.changes {
 			t.Errorf("to %v: before %v, now %v, %d changes", step.to, before, g.Trust(), g.Changes())
 		}
-		if held := g.Check(marked) != nil; held != step.held {
+		if held := g.Check(marked, "") != nil; held != step.held {
 			t.Errorf("%v: held back: %v, want %v", step.to, held, step.held)
 		}
 	}
@@ -131,7 +131,7 @@ func TestARefusalNamesTheToolAndTheWayOut(t *testing.T) {
 		marked: {"shop.drop", "--trust trusted", "admin listener"},
 		silent: {"shop.look", "--trust trusted", "--gate unproven", "read_only"},
 	} {
-		message := g.Check(tool).Message
+		message := g.Check(tool, "").Message
 		for _, part := range parts {
 			if !strings.Contains(message, part) {
 				t.Errorf("%q does not say %q", message, part)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
@@ -65,7 +66,7 @@ func exitCode(err error) int {
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {
-	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkSelection, checkSchemas}})
+	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}})
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +87,15 @@ func checkMetadata(cfg *configv1.Config, report func(path, message string)) {
 	for i, pattern := range metadata.GetOutbound() {
 		if _, err := bridge.NewMetadataRules(nil, []string{pattern}); err != nil {
 			report(fmt.Sprintf("backend.metadata.outbound[%d]", i), err.Error())
+		}
+	}
+}
+
+// checkCallers asks the policy about the callers that are trusted.
+func checkCallers(cfg *configv1.Config, report func(path, message string)) {
+	for i, caller := range cfg.GetTrustedCallers() {
+		if err := policy.NewGate(policy.Untrusted).TrustCallers([]string{caller}); err != nil {
+			report(fmt.Sprintf("trusted_callers[%d]", i), err.Error())
 		}
 	}
 }

@@ -38,6 +38,7 @@ func (a *app) edges() http.Handler {
 	mux.Handle(mcphttp.Path, mcphttp.New(a.bridge, mcphttp.Options{Limits: a.limits}))
 	mux.Handle(rpchttp.Path, rpchttp.New(a.bridge, rpchttp.Options{
 		Limits: a.limits, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
+		UUIDs: a.cfg.GetDeterministic(),
 	}))
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))

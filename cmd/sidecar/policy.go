@@ -19,7 +19,8 @@ func newGate(cfg *configv1.Config) (*policy.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewScopedGate(trust, scope), nil
+	gate := policy.NewScopedGate(trust, scope)
+	return gate, gate.TrustCallers(cfg.GetTrustedCallers())
 }
 
 // newLimiter returns the rates that the configuration describes; nil where it

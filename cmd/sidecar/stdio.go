@@ -73,7 +73,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) erro
 	answered := make(chan error, 1)
 	go func() {
 		answered <- stdio.Serve(ctx, a.bridge, env.stdin, env.stdout, stdio.Options{
-			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any",
+			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any", UUIDs: cfg.GetDeterministic(),
 			Grace: cfg.GetLimits().GetDrainGrace().AsDuration(),
 		})
 		stop()

@@ -75,6 +75,8 @@ func bindings() []binding {
 
 		{flag: "trust", path: "trust", kinds: everyKind, group: groupPolicy, value: "STATE",
 			help: "whether callers may run tools that are marked destructive: untrusted or trusted"},
+		{flag: "trusted-callers", path: "trusted_callers", kinds: longLived, group: groupPolicy, value: "CALLERS",
+			help: "callers that may run destructive tools whatever --trust says: addresses, networks, stdio. Example: 10.1.0.0/16,127.0.0.1"},
 		{flag: "gate", path: "gate", kinds: everyKind, group: groupPolicy, value: "SCOPE",
 			help: "which tools count as destructive: marked, or unproven (also those that do not say that they are read-only or not destructive)"},
 		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",

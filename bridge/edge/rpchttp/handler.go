@@ -31,6 +31,9 @@ type Options struct {
 	MaxBatch int
 	// AnyID admits integers as ids beside strings.
 	AnyID bool
+	// UUIDs admits only UUIDs as ids, as the contract wants where ids are
+	// deterministic. AnyID wins.
+	UUIDs bool
 }
 
 // Handler serves the canonical dialect. Make one with [New].
@@ -47,8 +50,11 @@ func New(b *bridge.Bridge, o Options) *Handler {
 		o.MaxBatch = jsonrpc.DefaultMaxBatch
 	}
 	h := &Handler{bridge: b, opts: o, profile: jsonrpc.ProfileCanonical}
-	if o.AnyID {
+	switch {
+	case o.AnyID:
 		h.profile = jsonrpc.ProfileCanonicalAnyID
+	case o.UUIDs:
+		h.profile = jsonrpc.ProfileCanonicalUUID
 	}
 	return h
 }

@@ -81,6 +81,8 @@ func (s *session) profile(d bridge.Dialect) jsonrpc.Profile {
 		return jsonrpc.ProfileMCP
 	case s.opts.AnyID:
 		return jsonrpc.ProfileCanonicalAnyID
+	case s.opts.UUIDs:
+		return jsonrpc.ProfileCanonicalUUID
 	}
 	return jsonrpc.ProfileCanonical
 }

@@ -28,6 +28,9 @@ type Options struct {
 	Limits jsonrpc.Limits
 	// AnyID admits integers as ids in the canonical dialect.
 	AnyID bool
+	// UUIDs admits only UUIDs there, as the contract wants where ids are
+	// deterministic. AnyID wins.
+	UUIDs bool
 	// Grace bounds how long calls in flight may go on at the end. What is not
 	// answered by then is answered UNAVAILABLE.
 	Grace time.Duration

@@ -80,9 +80,13 @@ type Config struct {
 	State *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
 	// Which tools count as destructive: "marked" (those that an option or an entry of `tools` marks), or "unproven" (also
 	// those that do not say that they are read-only or not destructive). Default: marked. Flag: `--gate`.
-	Gate          *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Gate *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
+	// Callers that may run destructive tools whatever `trust` says: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
+	// "stdio". A caller is the address that its connection comes from. Default: none. At most 1,024.
+	// Flag: `--trusted-callers`.
+	TrustedCallers []string `protobuf:"bytes,21,rep,name=trusted_callers,proto3" json:"trusted_callers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -255,11 +259,18 @@ func (x *Config) GetGate() string {
 	return ""
 }
 
+func (x *Config) GetTrustedCallers() []string {
+	if x != nil {
+		return x.TrustedCallers
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\x9a\v\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xd9\v\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -281,7 +292,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +
 	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x120\n" +
-	"\x04gate\x18\x14 \x01(\tB\x17\xbaH\x14r\x12R\x06markedR\bunprovenH\x06R\x04gate\x88\x01\x01:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"\x04gate\x18\x14 \x01(\tB\x17\xbaH\x14r\x12R\x06markedR\bunprovenH\x06R\x04gate\x88\x01\x01\x12=\n" +
+	"\x0ftrusted_callers\x18\x15 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@R\x0ftrusted_callers:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
