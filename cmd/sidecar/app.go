@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
 // app is the pipeline that every command runs on: the backend, the catalog and
@@ -31,13 +32,19 @@ type app struct {
 	demo   *demo.Server
 	client *backend.Client
 	live   *catalog.Live
+	// events is the bus as the edges know it, bus the same one with its counts.
 	events event.Bus
+	bus    *event.Memory
 	bridge *bridge.Bridge
 	gate   *policy.Gate
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
-	limits jsonrpc.Limits
+	// recordUnavailable tells that records were asked for and there are none.
+	recordUnavailable bool
+	// metrics is set where operators can be served; nil counts nothing.
+	metrics *metrics.Metrics
+	limits  jsonrpc.Limits
 }
 
 // newApp builds the pipeline of a checked configuration, from the backend
@@ -142,7 +149,8 @@ func (a *app) openBridge() error {
 	if err != nil {
 		return err
 	}
-	a.events = a.newBus()
+	a.bus = a.newBus()
+	a.events = a.bus
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	var caller bridge.Caller = bridge.NoBackend{}
 	if a.client != nil {
@@ -185,6 +193,7 @@ func (a *app) openRecord() *record.Run {
 		MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()), Log: a.log.Named("record"),
 	})
 	if err != nil {
+		a.recordUnavailable = true
 		a.log.Warn("this run leaves no records; --record-dir names another folder, off turns them off", zap.Error(err))
 		return nil
 	}

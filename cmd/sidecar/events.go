@@ -13,7 +13,7 @@ import (
 
 // newBus makes the bus between those who publish notifications and those who
 // listen.
-func (a *app) newBus() event.Bus {
+func (a *app) newBus() *event.Memory {
 	limits := a.cfg.GetLimits()
 	return event.NewMemory(event.Options{
 		MaxSubscribers: int(limits.GetMaxStreams()),

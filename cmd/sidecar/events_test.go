@@ -46,7 +46,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	stdin, feed := io.Pipe()
 	lines, stderr := io.Pipe()
 	p := &process{stdin: feed, stop: stop, code: make(chan int, 1), logged: make(chan logLine, 1024)}
-	args = append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--record-dir", "off", "--log-format", "json")
+	args = append([]string{args[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--record-dir", "off", "--log-format", "json"}, args[1:]...)
 	go func() {
 		var stdout bytes.Buffer
 		code := run(ctx, args, stdin, &stdout, stderr, nil)

@@ -77,9 +77,14 @@ func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
 // listen opens the listeners that are configured. A drain that an operator asks
 // for ends the process like a signal does.
 func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
+	var err error
+	if a.metrics, err = a.newMetrics(); err != nil {
+		return err
+	}
 	probes := admin.New(admin.Options{
 		Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log},
 		Describe: func() []byte { return a.bridge.Description() },
+		Metrics:  a.metrics.Handler(),
 		Handlers: a.operators(),
 	})
 	listeners := a.cfg.GetListeners()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin answers those who run the sidecar: probes, drain, trust and
-// profiles.
+// Package admin answers those who run the sidecar: probes, metrics, drain, trust
+// and profiles.
 //
 // Handler is for the admin listener, HealthHandler for the health listener,
 // which others than the operator can reach and which therefore only tells. What
@@ -36,6 +36,8 @@ type Options struct {
 	// Describe returns what the process says about itself, as JSON. Nil: there is
 	// no /describe.
 	Describe func() []byte
+	// Metrics answers scrapes on both listeners. Nil: there is no /metrics.
+	Metrics http.Handler
 	// Handlers are more of what operators reach, by the pattern of http.ServeMux:
 	// for the admin listener alone.
 	Handlers map[string]http.Handler
@@ -62,8 +64,8 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /describe, /drain (POST), /trust and /debug/pprof/"
-	healthPages = "no such page; there are /startupz, /livez and /readyz (?verbose)"
+	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /trust and /debug/pprof/"
+	healthPages = "no such page; there are /startupz, /livez, /readyz (?verbose) and /metrics"
 )
 
 // Handler serves the admin listener.
@@ -91,7 +93,8 @@ func (a *Admin) Handler() http.Handler {
 	return fresh(mux)
 }
 
-// HealthHandler serves the health listener: the probes and nothing else.
+// HealthHandler serves the health listener: the probes, the metrics and nothing
+// else.
 func (a *Admin) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	a.probes(mux, healthPages)
@@ -102,9 +105,9 @@ func (a *Admin) probes(mux *http.ServeMux, pages string) {
 	mux.HandleFunc("/startupz", only(a.startup, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/livez", only(live, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/readyz", only(a.ready, http.MethodGet, http.MethodHead))
-	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, http.StatusNotFound, "metrics come in a later version")
-	})
+	if a.options.Metrics != nil {
+		mux.HandleFunc("/metrics", only(a.options.Metrics.ServeHTTP, http.MethodGet, http.MethodHead))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, pages)
 	})

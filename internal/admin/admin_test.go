@@ -71,7 +71,6 @@ func TestProbes(t *testing.T) {
 			"ready\n" +
 			"catalog  ok             12 tools\n" +
 			"native   failed (info)  not served\n"},
-		{"metrics are not there yet", admin.Options{}, "/metrics", 404, "metrics come in a later version\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,6 +168,26 @@ func TestDescribe(t *testing.T) {
 	}
 	if resp := do(t, admin.New(admin.Options{}).Handler(), http.MethodGet, "/describe"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("nothing to describe: status %d", resp.StatusCode)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	a := admin.New(admin.Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })})
+	without := admin.New(admin.Options{})
+	for name, h := range map[string][2]http.Handler{
+		"admin": {a.Handler(), without.Handler()}, "health": {a.HealthHandler(), without.HealthHandler()},
+	} {
+		resp := do(t, h[0], http.MethodGet, "/metrics")
+		if got := body(t, resp); resp.StatusCode != http.StatusOK || got != "up 1\n" || resp.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %q, Cache-Control %q", name, resp.StatusCode, got, resp.Header.Get("Cache-Control"))
+		}
+		if resp := do(t, h[0], http.MethodPost, "/metrics"); resp.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: POST: status %d", name, resp.StatusCode)
+		}
+		if resp := do(t, h[1], http.MethodGet, "/metrics"); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s without metrics: status %d", name, resp.StatusCode)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func allowed() map[string][]string {
 		"internal/config":  {"gen"},
 		"internal/spec":    {"bridge/catalog", "bridge/schema", "errmap"},
 		"internal/admin":   {},
+		"internal/metrics": {"bridge/catalog", "bridge/event", "bridge/policy", "bridge/record"},
 		"internal/demo":    {"gen"},
 	}
 }
@@ -52,6 +53,7 @@ func thirdParties() map[string][]string {
 		"github.com/santhosh-tekuri/jsonschema/v6": {"bridge/schema"},
 		"buf.build/go/protovalidate":               {"bridge/schema", "bridge/transcode", "bridge/edge/connectapi", "internal/config", "internal/demo"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
+		"github.com/prometheus":                    {"internal/metrics"},
 		"google.golang.org/grpc":                   {},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}

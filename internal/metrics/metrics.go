@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics shows the counts of the process to Prometheus.
+//
+// It stands beside the flow: the parts of the pipeline count for themselves, and
+// a scrape reads what they have counted. So a call costs nothing more for being
+// measured, and a process that nobody scrapes does nothing here.
+//
+// It keeps no counts of others, starts no goroutine, and is the one place that
+// knows Prometheus. Everything is safe for concurrent use, if the sources are.
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
+)
+
+// namespace begins the names of all metrics that are ours.
+const namespace = "outrigger"
+
+// maxScrapes bounds how many scrapes are answered at a time: two Prometheus
+// servers for availability, a person with curl, and one that is slow to read.
+// More are answered with 503.
+const maxScrapes = 4
+
+// Sources are what is read at a scrape. Of a part that is nil nothing is shown,
+// except of the records, whose nil is a recorder that is off.
+type Sources struct {
+	// Begun returns how many requests there have been, InFlight how many of them
+	// have no answer yet.
+	Begun    func() uint64
+	InFlight func() int
+	Catalog  *catalog.Live
+	Events   *event.Memory
+	Gate     *policy.Gate
+	Record   *record.Run
+	// RecordUnavailable tells that records were asked for, and that their folder
+	// could not be opened.
+	RecordUnavailable bool
+}
+
+// Metrics is what a scrape gets. Nil shows nothing and counts nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+	breaking prometheus.Counter
+}
+
+// New enters the sources and the process itself in a registry of its own. An
+// error means that two of them have one name.
+func New(s Sources) (*Metrics, error) {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		breaking: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "catalog_breaking_changes_total",
+			Help: "Schema changes found that break callers under an unchanged major version of the tool.",
+		}),
+	}
+	all := append(s.collectors(), m.breaking,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, m.registry.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+// BreakingChanges counts n more schema changes that break callers.
+func (m *Metrics) BreakingChanges(n int) {
+	if m == nil || n <= 0 {
+		return
+	}
+	m.breaking.Add(float64(n))
+}
+
+// Handler answers scrapes, in Prometheus' text format or in OpenMetrics as the
+// scraper asks; nil for nil. Nothing is compressed: a page is some kilobytes on a
+// network within one machine or pod, and a compressor's buffers would outweigh it
+// a hundred times.
+func (m *Metrics) Handler() http.Handler {
+	if m == nil {
+		return nil
+	}
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: maxScrapes,
+	})
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
+)
+
+// scrape reads the metrics over a listener.
+func scrape(t *testing.T, m *metrics.Metrics, accept string) (page, kind string) {
+	t.Helper()
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Accept-Encoding", "gzip")
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "" {
+		t.Fatalf("%d %v, encoded %q: %s", resp.StatusCode, err, resp.Header.Get("Content-Encoding"), body)
+	}
+	return string(body), resp.Header.Get("Content-Type")
+}
+
+func wantLines(t *testing.T, page string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains("\n"+page, "\n"+line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+	if t.Failed() {
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(line, "outrigger_") {
+				t.Log(line)
+			}
+		}
+	}
+}
+
+// everything has all sources, and something to show of each.
+func everything(t *testing.T) metrics.Sources {
+	t.Helper()
+	bus := event.NewMemory(event.Options{MaxBacklog: 1})
+	t.Cleanup(bus.Close)
+	slow, err := bus.Subscribe(event.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(slow.Close)
+	for range 2 {
+		if _, err := bus.Publish(t.Context(), event.Event{Method: "m"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate := policy.NewGate(policy.Untrusted)
+	gate.Set(policy.Trusted)
+	run, err := record.Open(record.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Close() })
+	run.Begin(record.Arrival{RequestID: json.RawMessage(`1`), Transport: "http", Method: "ping"})
+	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptorFile(t.TempDir()+"/none.binpb", catalog.Limits{})}, catalog.LiveOptions{})
+	if live.Refresh(context.WithoutCancel(t.Context())) == nil {
+		t.Fatal("a catalog of nothing")
+	}
+	return metrics.Sources{
+		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
+		Catalog: live, Events: bus, Gate: gate, Record: run,
+	}
+}
+
+func TestEveryCountIsShown(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.BreakingChanges(2)
+	m.BreakingChanges(0)
+	m.BreakingChanges(-1)
+	m.BreakingChanges(3)
+	page, kind := scrape(t, m, "text/plain")
+	if !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+		t.Errorf("Content-Type %q", kind)
+	}
+	wantLines(t, page,
+		"outrigger_requests_begun_total 7", "outrigger_requests_in_flight 3",
+		"outrigger_catalog_ready 0", "outrigger_catalog_tools 0", "outrigger_catalog_loads_total 1", "outrigger_catalog_load_failures 1",
+		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",
+		"outrigger_event_subscribers 0", "outrigger_event_subscribers_dropped_total 1", "outrigger_events_published_total 2", "outrigger_events_queued_total 1",
+		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
+		"outrigger_record_unavailable 0", "outrigger_record_failing 0", "outrigger_record_lines_written_total 0", "outrigger_record_lines_dropped_total 0",
+		"outrigger_record_lines_late_total 0", "outrigger_record_lines_unfinished_total 0", "outrigger_record_errors_total 0",
+		"outrigger_record_rotations_total 0", "outrigger_record_entries_open 1", "outrigger_record_lines_held 0", "outrigger_record_lines_queued 0",
+		"# TYPE outrigger_requests_begun_total counter", "# TYPE outrigger_requests_in_flight gauge",
+		"# TYPE go_goroutines gauge",
+	)
+}
+
+func TestOpenMetricsWhereAsked(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, kind := scrape(t, m, "application/openmetrics-text; version=1.0.0")
+	if !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(page, "\n# EOF\n") {
+		t.Errorf("%s, ends with %q", kind, page[max(0, len(page)-20):])
+	}
+}
+
+// TestNamesAndTexts holds our metrics against the conventions of Prometheus.
+func TestNamesAndTexts(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := testutil.GatherAndLint(m.Gatherer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := 0
+	for _, f := range families {
+		name := f.GetName()
+		switch {
+		case strings.HasPrefix(name, "outrigger_"):
+			own++
+		case !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_"):
+			t.Errorf("%s is neither ours nor the process's", name)
+		}
+	}
+	if own < 20 {
+		t.Errorf("%d metrics of ours", own)
+	}
+}
+
+// TestOnlyWhatThereIs leaves out the parts that a process does not have.
+func TestOnlyWhatThereIs(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(metrics.Sources{RecordUnavailable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := scrape(t, m, "text/plain")
+	wantLines(t, page, "outrigger_record_unavailable 1", "outrigger_record_lines_written_total 0", "outrigger_catalog_breaking_changes_total 0")
+	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust"} {
+		if strings.Contains(page, "\n"+name) {
+			t.Errorf("%s of a part that is not there", name)
+		}
+	}
+}
+
+func TestNilShowsNothing(t *testing.T) {
+	t.Parallel()
+	var m *metrics.Metrics
+	m.BreakingChanges(1)
+	if m.Handler() != nil {
+		t.Error("nil has a handler")
+	}
+	if families, err := m.Gatherer().Gather(); err != nil || len(families) != 0 {
+		t.Errorf("nil shows %v, %v", families, err)
+	}
+}
+
+// TestScrapesAreBounded holds as many scrapes as there may be, and sends one more.
+func TestScrapesAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	begun, release := make(chan struct{}, most), make(chan struct{})
+	m, err := metrics.New(metrics.Sources{InFlight: func() int {
+		begun <- struct{}{}
+		<-release
+		return 0
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.Handler()
+	codes := make(chan int, most)
+	for range most {
+		go func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			codes <- w.Code
+		}()
+	}
+	for range most {
+		<-begun
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("one scrape too many: status %d", w.Code)
+	}
+	close(release)
+	for range most {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("status %d", code)
+		}
+	}
+}

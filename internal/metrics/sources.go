@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
+)
+
+// collectors are those of the sources that there are.
+func (s Sources) collectors() []prometheus.Collector {
+	all := []prometheus.Collector{ofRecord(s.Record, s.RecordUnavailable)}
+	if s.Begun != nil {
+		all = append(all, newGroup(s.Begun,
+			counter("requests_begun_total", "Requests that reached the pipeline, at any edge.", func(n uint64) uint64 { return n })))
+	}
+	if s.InFlight != nil {
+		all = append(all, newGroup(s.InFlight,
+			gauge("requests_in_flight", "Requests that have no answer yet.", func(n int) float64 { return float64(n) })))
+	}
+	if s.Catalog != nil {
+		all = append(all, ofCatalog(s.Catalog))
+	}
+	if s.Events != nil {
+		all = append(all, ofEvents(s.Events))
+	}
+	if s.Gate != nil {
+		all = append(all, ofTrust(s.Gate))
+	}
+	return all
+}
+
+// catalogNow is the catalog and how it is doing.
+type catalogNow struct {
+	catalog.Status
+
+	tools int
+}
+
+func ofCatalog(live *catalog.Live) prometheus.Collector {
+	snapshot := func() catalogNow {
+		now := catalogNow{Status: live.Status()}
+		if c := live.Current(); c != nil {
+			now.tools = len(c.Tools())
+		}
+		return now
+	}
+	return newGroup(snapshot,
+		state("catalog_ready", "1 where there is a catalog to call tools from.", func(n catalogNow) bool { return n.Ready }),
+		gauge("catalog_tools", "Tools that callers may see.", func(n catalogNow) float64 { return float64(n.tools) }),
+		counter("catalog_loads_total", "Loads of the catalog that were begun.", func(n catalogNow) uint64 { return uint64(n.Loads) }),
+		gauge("catalog_load_failures", "Loads of the catalog that failed since the last success.", func(n catalogNow) float64 { return float64(n.Failures) }),
+		gauge("catalog_loaded_timestamp_seconds", "Unix time of the last load that succeeded, 0 before the first.", func(n catalogNow) float64 {
+			if n.Loaded.IsZero() {
+				return 0
+			}
+			return float64(n.Loaded.UnixMilli()) / 1000
+		}),
+	)
+}
+
+func ofEvents(bus *event.Memory) prometheus.Collector {
+	return newGroup(bus.Stats,
+		gauge("event_subscribers", "Subscribers of the event bus.", func(s event.Stats) float64 { return float64(s.Subscribers) }),
+		counter("event_subscribers_dropped_total", "Subscribers that fell behind and were dropped.", func(s event.Stats) uint64 { return s.Dropped }),
+		counter("events_published_total", "Events that the bus took.", func(s event.Stats) uint64 { return s.Published }),
+		counter("events_queued_total", "Events put into subscribers' queues, once for each queue.", func(s event.Stats) uint64 { return s.Queued }),
+	)
+}
+
+func ofTrust(gate *policy.Gate) prometheus.Collector {
+	return newGroup(func() *policy.Gate { return gate },
+		state("trusted", "1 while callers may run destructive tools.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
+		counter("trust_changes_total", "Changes of the trust state at run time.", (*policy.Gate).Changes),
+	)
+}
+
+func ofRecord(run *record.Run, unavailable bool) prometheus.Collector {
+	type stats = record.Stats
+	return newGroup(run.Stats,
+		state("record_unavailable", "1 where the folder of run records could not be opened, so that there are none.", func(stats) bool { return unavailable }),
+		state("record_failing", "1 from a failed write of run records until the next one that succeeds.", func(s stats) bool { return s.Failing }),
+		counter("record_lines_written_total", "Lines of run records that were written.", func(s stats) uint64 { return s.Written }),
+		counter("record_lines_dropped_total", "Lines of run records that are lost.", func(s stats) uint64 { return s.Dropped }),
+		counter("record_lines_late_total", "Lines of run records behind those of envelopes that arrived after theirs.", func(s stats) uint64 { return s.Late }),
+		counter("record_lines_unfinished_total", "Lines of run records that were written without an outcome.", func(s stats) uint64 { return s.Unfinished }),
+		counter("record_errors_total", "Failed operations on the files and folders of run records.", func(s stats) uint64 { return s.Errors }),
+		counter("record_rotations_total", "Files of run records that were begun because one was full.", func(s stats) uint64 { return s.Rotations }),
+		gauge("record_entries_open", "Recorded envelopes that have no outcome yet.", func(s stats) float64 { return float64(s.Open) }),
+		gauge("record_lines_held", "Lines of run records that wait for the one of an earlier envelope.", func(s stats) float64 { return float64(s.Held) }),
+		gauge("record_lines_queued", "Lines of run records that wait for the disk.", func(s stats) float64 { return float64(s.Queued) }),
+	)
+}
