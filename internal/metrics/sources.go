@@ -74,7 +74,7 @@ func ofEvents(bus *event.Memory) prometheus.Collector {
 
 func ofTrust(gate *policy.Gate) prometheus.Collector {
 	return newGroup(func() *policy.Gate { return gate },
-		state("trusted", "1 while callers may run destructive tools.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
+		state("trusted", "1 while every caller may run destructive tools; callers trusted by address may always.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
 		counter("trust_changes_total", "Changes of the trust state at run time.", (*policy.Gate).Changes),
 	)
 }
