@@ -100,7 +100,7 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loaded := make(chan error, 1)
-	versions := newVersions(a.cfg.GetRecord().GetDir(), a.log)
+	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		a.announce(old, now, start)
 		versions.offer(now)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/compat"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
 // versions compares each catalog with the one before, also across restarts,
@@ -16,17 +17,18 @@ import (
 // version. The last catalog is kept in the folder of run records, so that
 // nothing is compared where nothing is recorded.
 type versions struct {
-	store compat.Store
-	log   *zap.Logger
+	store   compat.Store
+	metrics *metrics.Metrics
+	log     *zap.Logger
 	// next holds the newest catalog that has not been looked at.
 	next chan *catalog.Catalog
 }
 
-func newVersions(dir string, log *zap.Logger) *versions {
+func newVersions(dir string, m *metrics.Metrics, log *zap.Logger) *versions {
 	if dir == "" || dir == "off" {
 		return nil
 	}
-	return &versions{store: compat.Store{Dir: dir}, log: log, next: make(chan *catalog.Catalog, 1)}
+	return &versions{store: compat.Store{Dir: dir}, metrics: m, log: log, next: make(chan *catalog.Catalog, 1)}
 }
 
 // offer takes a catalog to look at and returns at once; one that is already
@@ -63,6 +65,7 @@ func (v *versions) compare(cat *catalog.Catalog) {
 		// A read-only folder is told once, by the run records.
 		v.log.Info("the catalog was not compared with the one before", zap.Error(err))
 	}
+	v.metrics.BreakingChanges(len(findings))
 	for _, f := range findings {
 		v.log.Warn("breaking change under an unchanged major version", zap.String("tool", f.Tool), zap.String("finding", f.String()))
 	}
