@@ -43,7 +43,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	var callers, paths string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.BoolVar(&o.quick, "quick", false, "short windows and few rounds, for a look and for CI: about half a minute")
+	flags.BoolVar(&o.quick, "quick", false, "short windows and few rounds, for a look and for CI: about a minute")
 	flags.BoolVar(&o.write, "write", false, "put the figures into docs/benchmarks.md")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 where a limit of the footprint is missed")
 	flags.StringVar(&o.binary, "sidecar", "", "measure this `binary` instead of building one")
@@ -110,7 +110,7 @@ func (o *options) validate(rest []string) error {
 // planned is about how long all windows take, connections included.
 func (o *options) planned() time.Duration {
 	cells := o.rounds * len(o.callers) * len(o.paths)
-	return time.Duration(cells)*(o.window+o.warmup+50*time.Millisecond) + time.Duration(o.starts)*time.Second + 2*o.idle
+	return time.Duration(cells)*(o.window+o.warmup+50*time.Millisecond) + time.Duration(o.starts)*time.Second + o.idle + 2*warmRest
 }
 
 func parseCallers(text string) ([]int, error) {
