@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -17,6 +18,11 @@ func Names(fd protoreflect.FieldDescriptor) []string {
 		return []string{"[" + string(fd.FullName()) + "]"}
 	}
 	names := []string{fd.JSONName()}
+	if !utf8.ValidString(names[0]) {
+		// Nothing keeps a corrupt descriptor from having such a name, and no
+		// JSON text can have it.
+		names = []string{string(fd.Name())}
+	}
 	candidates := []string{fd.TextName(), string(fd.Name())}
 	if fd.Kind() == protoreflect.GroupKind {
 		candidates = append(candidates, strings.ToLower(fd.JSONName()), strings.ToLower(fd.TextName()))
