@@ -14,7 +14,8 @@ import (
 
 // enum writes the schema of an enum. Canonical: the names, aliases included, or a number: any int32 of an open enum,
 // only the known ones of a closed enum, where an unknown number would be lost on the way. Advertised: the first name of
-// each number; an answer of an open enum may also be a number that a newer backend knows.
+// each number; an answer may also be a number that a newer backend knows, of a closed enum too, because the Go runtime keeps
+// what other languages put among the unknown fields.
 func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	if ed.FullName() == "google.protobuf.NullValue" {
 		return d.nullValue()
@@ -60,7 +61,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 			branches = append(branches, newObject("type", "null"))
 		}
 		doc.set("anyOf", branches)
-	case d.dir == Output && open:
+	case d.dir == Output && !r.defined && r.allowed == nil:
 		doc.set("anyOf", []any{newObject("type", "string", "enum", orNothing(names)), newObject("type", "integer")})
 	case d.dir == Output && r.allowed != nil && !ed.IsClosed():
 		doc.set("enum", append(slices.Clone(names), r.allowedLiterals(zero)...))
