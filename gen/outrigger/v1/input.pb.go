@@ -92,7 +92,7 @@ type InputRequired struct {
 	// The questions, by keys of the server's choice, which the answers repeat. Only kinds that the request's
 	// `RequestContext.capabilities` allow. At most 64.
 	InputRequests map[string]*InputRequest `protobuf:"bytes,1,rep,name=input_requests,proto3" json:"input_requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the server wants to see again in the repeated request. Opaque to the caller, at most 48 KiB, so that the
+	// What the server wants to see again in the repeated request. Opaque to the caller, at most 48,000 bytes, so that the
 	// sidecar's seal around it stays within 64 KiB. Use another value in each round.
 	RequestState []byte `protobuf:"bytes,2,opt,name=request_state,proto3" json:"request_state,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -1151,7 +1151,7 @@ const file_outrigger_v1_input_proto_rawDesc = "" +
 	"\x18outrigger/v1/input.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1boutrigger/v1/sampling.proto\"\x89\x04\n" +
 	"\rInputRequired\x12i\n" +
 	"\x0einput_requests\x18\x01 \x03(\v2..outrigger.v1.InputRequired.InputRequestsEntryB\x11\xbaH\x0e\x9a\x01\v\x10@\"\ar\x05\x10\x01(\x80\x02R\x0einput_requests\x12/\n" +
-	"\rrequest_state\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x03R\rrequest_state\x12-\n" +
+	"\rrequest_state\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\xf7\x02R\rrequest_state\x12-\n" +
 	"\x04meta\x18\x03 \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x04 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_json\x1a\\\n" +
 	"\x12InputRequestsEntry\x12\x10\n" +

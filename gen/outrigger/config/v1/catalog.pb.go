@@ -35,7 +35,7 @@ type Catalog struct {
 	// Default: auto.
 	Reflection *string `protobuf:"bytes,2,opt,name=reflection,proto3,oneof" json:"reflection,omitempty"`
 	// Ask the backend for tools of its own through `outrigger.v1.ToolService`: "auto" (if it serves that), "on" or "off".
-	// Default: auto.
+	// Default: auto. Flag: `--native`.
 	Native *string `protobuf:"bytes,3,opt,name=native,proto3,oneof" json:"native,omitempty"`
 	// Which services and methods to offer: globs over `package.Service` and `package.Service/Method`. Default: all.
 	// At most 1,024. Flag: `--include`.

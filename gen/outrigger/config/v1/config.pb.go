@@ -53,7 +53,7 @@ type Config struct {
 	// Default: untrusted. Flag: `--trust`.
 	Trust *string `protobuf:"bytes,9,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	// What happens to a destructive call of an untrusted caller: "block", or "confirm" (the user is asked, where the client
-	// can ask). Default: block.
+	// can ask). Default: block. Flag: `--destructive`.
 	Destructive *string `protobuf:"bytes,10,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
 	// How thoroughly messages are checked: "standard" (once, the fastest way), or "full" (in two independent ways, which
 	// are compared; for tests and the careful). Default: standard. Flag: `--validate`.
@@ -81,6 +81,9 @@ type Config struct {
 	// Which tools count as destructive: "marked" (those that an option or an entry of `tools` marks), or "unproven" (also
 	// those that do not say that they are read-only or not destructive). Default: marked. Flag: `--gate`.
 	Gate *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
+	// After how long a call runs on as a task, where the client supports tasks and the tool says nothing about them.
+	// Default: never. Range: 1 ms to 24 h. Flag: `--task-after`.
+	TaskAfter *durationpb.Duration `protobuf:"bytes,22,opt,name=task_after,proto3" json:"task_after,omitempty"`
 	// Callers that may run destructive tools whatever `trust` says: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
 	// "stdio". A caller is the address that its connection comes from. Default: none. At most 1,024.
 	// Flag: `--trusted-callers`.
@@ -259,6 +262,13 @@ func (x *Config) GetGate() string {
 	return ""
 }
 
+func (x *Config) GetTaskAfter() *durationpb.Duration {
+	if x != nil {
+		return x.TaskAfter
+	}
+	return nil
+}
+
 func (x *Config) GetTrustedCallers() []string {
 	if x != nil {
 		return x.TrustedCallers
@@ -270,7 +280,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xd9\v\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xa8\f\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -292,7 +302,10 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +
 	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x120\n" +
-	"\x04gate\x18\x14 \x01(\tB\x17\xbaH\x14r\x12R\x06markedR\bunprovenH\x06R\x04gate\x88\x01\x01\x12=\n" +
+	"\x04gate\x18\x14 \x01(\tB\x17\xbaH\x14r\x12R\x06markedR\bunprovenH\x06R\x04gate\x88\x01\x01\x12M\n" +
+	"\n" +
+	"task_after\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x04\b\x80\xa3\x052\x04\x10\xc0\x84=R\n" +
+	"task_after\x12=\n" +
 	"\x0ftrusted_callers\x18\x15 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@R\x0ftrusted_callers:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
@@ -343,11 +356,12 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	8,  // 7: outrigger.config.v1.Config.record:type_name -> outrigger.config.v1.Record
 	9,  // 8: outrigger.config.v1.Config.log:type_name -> outrigger.config.v1.Log
 	10, // 9: outrigger.config.v1.Config.state:type_name -> outrigger.config.v1.State
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	6,  // 10: outrigger.config.v1.Config.task_after:type_name -> google.protobuf.Duration
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }

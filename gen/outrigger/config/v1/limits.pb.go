@@ -51,17 +51,19 @@ type Limits struct {
 	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
 	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
 	// The most messages of a server-streaming RPC that a result holds; it is truncated above that.
-	// Default: 1000. Range: 1 to 1000000.
+	// Default: 1000. Range: 1 to 1000000. Flag: `--max-items`.
 	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
 	// The most open streams (listen streams, GET streams, exchanges, subscriptions). Default: 10000. Range: 1 to 1048576.
+	// Flag: `--max-streams`.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
 	// The most legacy sessions; the longest unused one ends to make room. Default: 10000. Range: 1 to 1048576.
+	// Flag: `--max-sessions`.
 	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
-	// How long a legacy session may stay unused. Default: 1800s. Range: 1 s to 7 days.
+	// How long a legacy session may stay unused. Default: 1800s. Range: 1 s to 7 days. Flag: `--session-idle`.
 	SessionIdleTimeout *durationpb.Duration `protobuf:"bytes,13,opt,name=session_idle_timeout,proto3" json:"session_idle_timeout,omitempty"`
-	// The most tasks of the sidecar's own; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576.
+	// The most tasks of the sidecar's own; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576. Flag: `--max-tasks`.
 	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,proto3,oneof" json:"max_tasks,omitempty"`
-	// How long a finished task is remembered. Default: 3600s. Range: 1 s to 7 days.
+	// How long a finished task is remembered. Default: 3600s. Range: 1 s to 7 days. Flag: `--task-ttl`.
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
 	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536.
 	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
@@ -73,7 +75,7 @@ type Limits struct {
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
 	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
-	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min.
+	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// How long a call waits for the first catalog before it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min.
 	// Flag: `--catalog-wait`.
@@ -85,9 +87,12 @@ type Limits struct {
 	// Flag: `--caller-rate` for its average.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`
 	// How often one tool may be called by all callers together. Default: unlimited. Flag: `--tool-rate` for its average.
-	ToolRate      *Rate `protobuf:"bytes,25,opt,name=tool_rate,proto3" json:"tool_rate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ToolRate *Rate `protobuf:"bytes,25,opt,name=tool_rate,proto3" json:"tool_rate,omitempty"`
+	// The most entries on one page of a list towards MCP clients (tools, resources, prompts). Default: 1000.
+	// Range: 1 to 10000. Flag: `--page-size`.
+	MaxPageEntries *int32 `protobuf:"varint,26,opt,name=max_page_entries,proto3,oneof" json:"max_page_entries,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -295,6 +300,13 @@ func (x *Limits) GetToolRate() *Rate {
 	return nil
 }
 
+func (x *Limits) GetMaxPageEntries() int32 {
+	if x != nil && x.MaxPageEntries != nil {
+		return *x.MaxPageEntries
+	}
+	return 0
+}
+
 // Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with the time to wait.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,7 +366,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xe9\x0f\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x10\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -393,7 +405,9 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vdrain_grace\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\vdrain_grace\x12;\n" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
-	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rateB\x14\n" +
+	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
+	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x0eR\x10max_page_entries\x88\x01\x01B\x14\n" +
 	"\x12_max_message_bytesB\x11\n" +
 	"\x0f_max_json_depthB\x0f\n" +
 	"\r_max_id_bytesB\x14\n" +
@@ -408,7 +422,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
 	"_max_tasksB\x19\n" +
 	"\x17_max_subscriber_backlogB\x13\n" +
-	"\x11_max_header_bytes\"q\n" +
+	"\x11_max_header_bytesB\x13\n" +
+	"\x11_max_page_entries\"q\n" +
 	"\x04Rate\x127\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +

@@ -104,8 +104,9 @@ type State struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A file with the keys, one for each line in base64, 32 bytes each; the first seals, all open. Read again when it
 	// changes. Default: a random key, which only this process knows.
+	// Flag: `--state-key`.
 	KeyFile string `protobuf:"bytes,1,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// How long a sealed state can be opened. Default: 900s. Range: 1 s to 30 days.
+	// How long a sealed state can be opened. Default: 900s. Range: 1 s to 30 days. Flag: `--state-ttl`.
 	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

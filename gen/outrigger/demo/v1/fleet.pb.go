@@ -1451,11 +1451,13 @@ const file_outrigger_demo_v1_fleet_proto_rawDesc = "" +
 	"distanceKm\x1a=\n" +
 	"\x0fDistanceKmEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xab\x0e\n" +
-	"\x05Fleet\x12d\n" +
-	"\fListVehicles\x12&.outrigger.demo.v1.ListVehiclesRequest\x1a'.outrigger.demo.v1.ListVehiclesResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xa1\x0f\n" +
+	"\x05Fleet\x12\x95\x01\n" +
+	"\fListVehicles\x12&.outrigger.demo.v1.ListVehiclesRequest\x1a'.outrigger.demo.v1.ListVehiclesResponse\"4\xf2\xe1\x18-\n" +
+	"\x16lagoon://vehicles/{id}J\bvehiclesR\tcall_sign\x90\x02\x01\x12w\n" +
 	"\n" +
-	"GetVehicle\x12$.outrigger.demo.v1.GetVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"\x03\x90\x02\x01\x12Y\n" +
+	"GetVehicle\x12$.outrigger.demo.v1.GetVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"'\xf2\xe1\x18 \n" +
+	"\x1elagoon://vehicles/{vehicle_id}\x90\x02\x01\x12Y\n" +
 	"\rUpdateVehicle\x12'.outrigger.demo.v1.UpdateVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"\x03\x90\x02\x02\x12H\n" +
 	"\x06GetMap\x12 .outrigger.demo.v1.GetMapRequest\x1a\x17.outrigger.demo.v1.Area\"\x03\x90\x02\x01\x12\xf7\x01\n" +
 	"\tPlanRoute\x12#.outrigger.demo.v1.PlanRouteRequest\x1a\x18.outrigger.demo.v1.Route\"\xaa\x01\xea\xe1\x18\xa2\x01r\x94\x01\n" +
@@ -1463,8 +1465,9 @@ const file_outrigger_demo_v1_fleet_proto_rawDesc = "" +
 	"\n" +
 	"FindOrders\x12$.outrigger.demo.v1.FindOrdersRequest\x1a%.outrigger.demo.v1.FindOrdersResponse\"\x94\x02\xea\xe1\x18\x8c\x02R\x051.1.0r\xb4\x01\n" +
 	"\x17What waits and is light\x122Orders without a vehicle that weigh 20 kg or less.\x1ae{\"filter\": {\"all\": {\"filters\": [{\"status\": \"ORDER_STATUS_PLACED\"}, {\"not\": {\"heavierThanKg\": 20}}]}}}rL\n" +
-	"\x1cWhat one vehicle has carried\x1a,{\"filter\": {\"vehicleId\": \"102\"}, \"limit\": 5}\x90\x02\x01\x12M\n" +
-	"\bGetOrder\x12\".outrigger.demo.v1.GetOrderRequest\x1a\x18.outrigger.demo.v1.Order\"\x03\x90\x02\x01\x12\xf5\x01\n" +
+	"\x1cWhat one vehicle has carried\x1a,{\"filter\": {\"vehicleId\": \"102\"}, \"limit\": 5}\x90\x02\x01\x12m\n" +
+	"\bGetOrder\x12\".outrigger.demo.v1.GetOrderRequest\x1a\x18.outrigger.demo.v1.Order\"#\xf2\xe1\x18\x1c\n" +
+	"\x1alagoon://orders/{order_id}\x90\x02\x01\x12\xf5\x01\n" +
 	"\n" +
 	"PlaceOrder\x12$.outrigger.demo.v1.PlaceOrderRequest\x1a\x18.outrigger.demo.v1.Order\"\xa6\x01\xea\xe1\x18\xa1\x01(\x00r\x9c\x01\n" +
 	"\x16Mangoes for the clinic\x1a\x81\x01{\"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"mangoes\", \"weightKg\": 4, \"valueCents\": \"1200\"}]}\x12g\n" +

@@ -10,6 +10,7 @@ package demov1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -772,7 +773,7 @@ var File_outrigger_demo_v1_lab_proto protoreflect.FileDescriptor
 
 const file_outrigger_demo_v1_lab_proto_rawDesc = "" +
 	"\n" +
-	"\x1boutrigger/demo/v1/lab.proto\x12\x11outrigger.demo.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x87\x01\n" +
+	"\x1boutrigger/demo/v1/lab.proto\x12\x11outrigger.demo.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/options.proto\"\x87\x01\n" +
 	"\vEchoRequest\x12\x1e\n" +
 	"\x05nonce\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x05nonce\x12\x16\n" +
 	"\x06signed\x18\x02 \x01(\x03R\x06signed\x12\x1a\n" +
@@ -852,10 +853,10 @@ const file_outrigger_demo_v1_lab_proto_rawDesc = "" +
 	"\x1dFAIL_DETAIL_LOCALIZED_MESSAGE\x10\b\x12\x1c\n" +
 	"\x18FAIL_DETAIL_REQUEST_INFO\x10\t\x12\x1a\n" +
 	"\x16FAIL_DETAIL_DEBUG_INFO\x10\n" +
-	"2\x97\x03\n" +
+	"2\xaa\x03\n" +
 	"\x03Lab\x12L\n" +
-	"\x04Echo\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\x03\x90\x02\x01\x12O\n" +
-	"\x05Sleep\x12\x1f.outrigger.demo.v1.SleepRequest\x1a .outrigger.demo.v1.SleepResponse\"\x03\x90\x02\x01\x12L\n" +
+	"\x04Echo\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\x03\x90\x02\x01\x12b\n" +
+	"\x05Sleep\x12\x1f.outrigger.demo.v1.SleepRequest\x1a .outrigger.demo.v1.SleepResponse\"\x16\xea\xe1\x18\x0fz\boptional\x82\x01\x02\b\x02\x90\x02\x01\x12L\n" +
 	"\x04Fail\x12\x1e.outrigger.demo.v1.FailRequest\x1a\x1f.outrigger.demo.v1.FailResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\aInspect\x12!.outrigger.demo.v1.InspectRequest\x1a\".outrigger.demo.v1.InspectResponse\"\x03\x90\x02\x01\x12L\n" +
 	"\x05Relay\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse(\x010\x01B\xc8\x01\n" +
