@@ -8,6 +8,13 @@
 // catalog is built (New, Transcoder.Compile), and shared by all calls: a Message is immutable and safe for concurrent
 // use.
 //
+// A plan, compiled for each message when a call first needs it and shared by all that hold the message, goes from JSON to
+// wire bytes and back in one pass, without a message in between and without memory but for the result. It only knows
+// right from wrong. What it refuses goes to the general engine (protojson, messages without generated code, schemas),
+// which judges again and explains; so a document that is wrong, and an answer that is unusual (a field in several places,
+// a map key twice), cost more than others and mean the same. Simple rules are checked on the wire bytes, and protovalidate
+// is asked where one is broken or is not simple.
+//
 // The JSON is ProtoJSON, read strictly: an unknown field, a field given twice (also under its two names), a number out
 // of range, an OUTPUT_ONLY field or a missing required one is an *InputError that lists everything found, each with the
 // JSON Pointer of the value. After that protovalidate's rules run. Bounds on depth, on the length of numbers and on the

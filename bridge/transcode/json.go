@@ -5,6 +5,7 @@ package transcode
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -16,6 +17,10 @@ import (
 // range), an *InputError that rules are broken, a *RuleError that a rule failed to run. On an error dst is returned as
 // it came. Neither argument is kept.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
+	out, ok := m.write(dst, wire)
+	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
+		return out, nil
+	}
 	msg, err := m.decode(wire)
 	if err != nil {
 		return dst, err
@@ -23,6 +28,14 @@ func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
 	if err := m.checkRules(msg, forOutput); err != nil {
 		return dst, err
 	}
+	if ok {
+		return out, nil
+	}
+	return m.appendMessage(dst, msg)
+}
+
+// appendMessage writes a message as the general engine does.
+func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{Resolver: m.resolver, EmitDefaultValues: true}.Marshal(msg)
 	if err != nil {
 		return dst, &OutputError{Step: "encode", Err: err}
@@ -47,8 +60,14 @@ func (m *Message) CheckWire(wire []byte) error {
 	return m.checkRules(msg, forEither)
 }
 
-func (m *Message) decode(wire []byte) (*dynamicpb.Message, error) {
-	msg := dynamicpb.NewMessage(m.md)
+func (m *Message) decode(wire []byte) (msg *dynamicpb.Message, err error) {
+	defer func() {
+		// The library panics on the entry of a map that has its key twice, the second time with another type.
+		if r := recover(); r != nil {
+			msg, err = nil, &OutputError{Step: "decode", Err: fmt.Errorf("decode: %v", r)}
+		}
+	}()
+	msg = dynamicpb.NewMessage(m.md)
 	read := proto.UnmarshalOptions{Resolver: m.resolver, RecursionLimit: maxWireDepth}
 	if err := read.Unmarshal(wire, msg); err != nil {
 		return nil, &OutputError{Step: "decode", Err: err}

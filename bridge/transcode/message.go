@@ -17,13 +17,14 @@ var ErrNoDescriptor = errors.New("transcode: no message descriptor")
 
 // Transcoder compiles messages that share one set of types and one validator. It is safe for concurrent use.
 type Transcoder struct {
-	opts  Options
-	rules func() (*ruleBook, error)
+	opts    Options
+	planner *planner
+	rules   func() (*ruleBook, error)
 }
 
 // New returns a transcoder. Catalogs keep one for each snapshot: the validator behind it caches what it compiles.
 func New(opts Options) *Transcoder {
-	return &Transcoder{opts: opts, rules: sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) })}
+	return &Transcoder{opts: opts, planner: &planner{extensions: opts.extensions()}, rules: sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) })}
 }
 
 // Compile is New followed by Transcoder.Compile, for a message on its own.
@@ -39,6 +40,10 @@ type Message struct {
 	traits   traits
 	rules    *ruleBook // nil: no rules in the message or below
 	wrapped  bool      // the root may come as {"value": ...}
+
+	planner *planner
+	plan    *plan
+	bounds  schema.Bounds // each of them set
 
 	// Validators of documents that turned out wrong, and of those that protojson alone does not judge. They are built on
 	// first use: most messages never need one.
@@ -56,6 +61,7 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	m := &Message{
 		md: md, opts: t.opts, resolver: t.opts.resolver(md), traits: traitsOf(md, t.opts.extensions()), wrapped: schema.IsWrapped(md, schema.Input),
 	}
+	m.planner, m.plan, m.bounds = t.planner, t.planner.of(md), t.opts.effective()
 	m.full = m.validator(schema.Options{})
 	m.structure = m.validator(schema.Options{WithoutRules: true})
 	if !m.traits.hasRules {

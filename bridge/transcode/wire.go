@@ -18,7 +18,29 @@ import (
 
 // ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, a
 // *RuleError means that a rule failed to run. On an error dst is returned as it came. Neither argument is kept.
+//
+// The plan of the message reads the document. What it refuses, and the few messages that no plan can serve, is left to the
+// general engine, whose judgement counts and who says what is wrong.
 func (m *Message) ToWire(dst, doc []byte) ([]byte, error) {
+	out, ok := m.read(dst, doc)
+	if !ok {
+		return m.generalToWire(dst, doc)
+	}
+	if m.rules == nil || m.keeps(out[len(dst):], forInput) {
+		return out, nil
+	}
+	msg, err := m.decode(out[len(dst):])
+	if err != nil {
+		return m.generalToWire(dst, doc)
+	}
+	if err := m.checkRules(msg, forInput); err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// generalToWire does what ToWire promises by way of a message that protojson fills.
+func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
 	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
 		return dst, &InputError{Violations: found, Structural: true}
 	}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+// The two engines apart, so that tests can compare them.
+
+// ReadByPlan is ToWire without the general engine and without rules.
+func (m *Message) ReadByPlan(dst, doc []byte) ([]byte, bool) { return m.read(dst, doc) }
+
+// WriteByPlan is ToJSON without the general engine and without rules.
+func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) { return m.write(dst, wire) }
+
+// GeneralToWire is ToWire without a plan.
+func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) { return m.generalToWire(dst, doc) }
+
+// GeneralToJSON is ToJSON without a plan.
+func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return dst, err
+	}
+	if err := m.checkRules(msg, forOutput); err != nil {
+		return dst, err
+	}
+	return m.appendMessage(dst, msg)
+}
+
+// PlanOf says why the message has no plan, or "".
+func (m *Message) PlanOf() string { return m.plan.prepared().unready }
+
+// KeepsRules is the check of rules without protovalidate, of an answer or of an input.
+func (m *Message) KeepsRules(wire []byte, output bool) bool {
+	if output {
+		return m.keeps(wire, forOutput)
+	}
+	return m.keeps(wire, forInput)
+}
+
+// BreaksRules asks protovalidate.
+func (m *Message) BreaksRules(wire []byte, output bool) error {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return err
+	}
+	if output {
+		return m.checkRules(msg, forOutput)
+	}
+	return m.checkRules(msg, forInput)
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// packed appends the content of an Any. Its type may stand anywhere in the object, so it is looked for first.
+func (r *reader) packed(pos, depth int) int {
+	if at, done := r.open(pos, depth, '{', '}'); done {
+		return at // an Any without a type is empty
+	}
+	url := r.typeOf(pos+1, depth)
+	if len(url) == 0 {
+		return refused
+	}
+	mt, err := r.resolver.FindMessageByURL(url)
+	if err != nil {
+		return refused
+	}
+	p := r.planner.of(mt.Descriptor()).prepared()
+	r.out = append(r.out, tagBytes1)
+	r.length(len(url))
+	r.out = append(r.out, url...)
+	before := len(r.out)
+	r.out = append(r.out, tagBytes2)
+	start := len(r.out)
+	r.out = append(r.out, 0)
+	outer := r.disorder
+	r.disorder = false
+	r.inAny++
+	if p.form == formFields {
+		pos = r.members(p, pos, depth, true)
+	} else {
+		pos = r.packedValue(p, pos, depth)
+	}
+	r.inAny--
+	if pos < 0 || !r.inOrder(mt, start+1) {
+		return refused
+	}
+	r.disorder = outer
+	if len(r.out) == start+1 {
+		r.out = r.out[:before]
+		return pos
+	}
+	r.close(start)
+	return pos
+}
+
+// packedValue reads the member value of an Any whose type has a JSON form of its own.
+func (r *reader) packedValue(p *plan, pos, depth int) int {
+	pos, done := r.open(pos, depth, '{', '}')
+	typed, found := false, false
+	for !done {
+		name, at := r.name(pos)
+		if at < 0 {
+			return refused
+		}
+		switch {
+		case string(name) == typeMember && !typed:
+			typed = true
+			_, pos = r.text(at)
+		case string(name) == "value" && !found:
+			found = true
+			pos = r.message(p, at, depth+1, false)
+		default:
+			return refused
+		}
+		if pos < 0 {
+			return refused
+		}
+		pos, done = r.next(pos, '}')
+	}
+	if !found && p.form != formEmpty {
+		return refused
+	}
+	return pos
+}
+
+// inOrder makes the value of an Any, which starts at a place of the output, what a deterministic encoding of it is:
+// there it is bytes, and whoever compares it compares those.
+func (r *reader) inOrder(mt protoreflect.MessageType, start int) bool {
+	msg := mt.New().Interface()
+	if _, ok := msg.(*dynamicpb.Message); ok && !r.disorder {
+		return true
+	}
+	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: r.resolver}).Unmarshal(r.out[start:], msg); err != nil {
+		return false
+	}
+	value, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.Marshal(msg)
+	r.out = append(r.out[:start], value...)
+	return err == nil
+}
+
+// typeOf returns the member @type of the object whose first member stands at pos, or "".
+func (r *reader) typeOf(pos, depth int) string {
+	for done := false; !done; {
+		name, at := r.name(pos)
+		if at < 0 {
+			return ""
+		}
+		if string(name) == typeMember {
+			text, end := r.text(at)
+			if end < 0 {
+				return ""
+			}
+			return string(text)
+		}
+		if pos = r.skip(at, depth+1); pos < 0 {
+			return ""
+		}
+		pos, done = r.next(pos, '}')
+	}
+	return ""
+}
+
+// skip passes over a value that is read again later. It only has to find the end of a value that is right.
+func (r *reader) skip(pos, depth int) int {
+	open := 0
+	for pos < len(r.doc) {
+		switch r.doc[pos] {
+		case '"':
+			if _, pos = r.text(pos); pos < 0 {
+				return refused
+			}
+		case '{', '[':
+			if open++; depth+open > r.maxDepth {
+				return refused
+			}
+			pos++
+			continue
+		case '}', ']':
+			open--
+			pos++
+		case ',', ':', ' ', '\t', '\n', '\r':
+			pos++
+			continue
+		default:
+			for pos < len(r.doc) && isWordByte(r.doc[pos]) {
+				pos++
+			}
+			if pos >= len(r.doc) || open == 0 && pos == 0 {
+				return refused
+			}
+			if !isAfterValue(r.doc[pos]) {
+				return refused
+			}
+		}
+		if open == 0 {
+			return pos
+		}
+	}
+	return refused
+}
+
+// isWordByte holds for what numbers and the three words of JSON are made of.
+func isWordByte(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '-' || c == '+' || c == '.'
+}
+
+func isAfterValue(c byte) bool {
+	switch c {
+	case ',', '}', ']', ' ', '\t', '\n', '\r':
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// mapEntry is one entry of a map: a key in the order of its kind, and where the value stands.
+type mapEntry struct {
+	number     uint64 // a key that is no string, so that the order of the keys is that of the numbers
+	start, end int32  // a key that is one
+	value      int32  // plus 1; 0 where there is none
+	limit      int32  // end of the entry
+}
+
+// mapping writes the entries that follow one another, with their keys in order.
+func (w *writer) mapping(s *slot, b []byte, pos, depth int) int {
+	if depth+1 > maxWireDepth {
+		return refused
+	}
+	base := len(w.entries)
+	for more := true; more; {
+		n, from := varintAt(b, pos)
+		if from < 0 || n > uint64(len(b)-from) {
+			return refused
+		}
+		pos = from + int(n)
+		e, ok := entryAt(s, b[:pos], from)
+		if !ok {
+			return refused
+		}
+		w.entries = append(w.entries, e)
+		pos, _, more = following(s, b, pos)
+	}
+	if !sortEntries(w.entries[base:], b, s.key.kind == protoreflect.StringKind) {
+		return refused
+	}
+	w.out = append(w.out, '{')
+	for i := base; i < len(w.entries); i++ {
+		e := w.entries[i]
+		if !w.key(s.key, b, e) {
+			return refused
+		}
+		w.out = append(w.out, ':')
+		if !w.entryValue(s.value, b, e, depth+1) {
+			return refused
+		}
+		w.out = append(w.out, ',')
+	}
+	w.out[len(w.out)-1] = '}'
+	w.entries = w.entries[:base]
+	return pos
+}
+
+// entryAt reads an entry, which is a message with the fields 1 and 2. It refuses one that has a field twice, or with another type.
+func entryAt(s *slot, b []byte, pos int) (mapEntry, bool) {
+	e := mapEntry{limit: int32(len(b))}
+	keyed := false
+	if s.key.signed() {
+		e.number = 1 << 63
+	}
+	for pos < len(b) {
+		num, typ, at := tagAt(b, pos)
+		if at < 0 {
+			return e, false
+		}
+		if pos = valueEnd(b, at, num, typ); pos < 0 {
+			return e, false
+		}
+		switch {
+		case num == 1 && typ == s.key.wire:
+			if keyed || !e.readKey(s.key, b, at, pos) {
+				return e, false
+			}
+			keyed = true
+		case num == 2 && typ == s.value.wire:
+			if e.value != 0 {
+				return e, false
+			}
+			e.value = int32(at) + 1
+		case num <= 2:
+			return e, false // a key or value of another type is not skipped by everyone
+		}
+	}
+	return e, true
+}
+
+func (s *slot) signed() bool {
+	switch s.kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind, protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return true
+	default:
+		return false
+	}
+}
+
+// readKey reads a key that ends at end.
+func (e *mapEntry) readKey(s *slot, b []byte, pos, end int) bool {
+	if s.kind == protoreflect.StringKind {
+		_, from := varintAt(b, pos)
+		if from < 0 || !utf8.Valid(b[from:end]) {
+			return false
+		}
+		e.start, e.end = int32(from), int32(end)
+		return true
+	}
+	var v uint64
+	switch s.wire {
+	case protowire.Fixed32Type:
+		u, _ := protowire.ConsumeFixed32(b[pos:end])
+		v = uint64(u)
+	case protowire.Fixed64Type:
+		v, _ = protowire.ConsumeFixed64(b[pos:end])
+	default:
+		v, _ = varintAt(b, pos)
+	}
+	const sign = 1 << 63
+	switch s.kind {
+	case protoreflect.BoolKind:
+		e.number = min(v, 1)
+	case protoreflect.Int32Kind, protoreflect.Sfixed32Kind:
+		e.number = uint64(int64(int32(v))) ^ sign
+	case protoreflect.Sint32Kind:
+		e.number = uint64(int64(int32(protowire.DecodeZigZag(v&0xffffffff)))) ^ sign
+	case protoreflect.Sint64Kind:
+		e.number = uint64(protowire.DecodeZigZag(v)) ^ sign
+	case protoreflect.Int64Kind, protoreflect.Sfixed64Kind:
+		e.number = v ^ sign
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		e.number = uint64(uint32(v))
+	default:
+		e.number = v
+	}
+	return true
+}
+
+// sortEntries returns false where a key is there twice.
+func sortEntries(entries []mapEntry, b []byte, text bool) bool {
+	compare := func(x, y mapEntry) int {
+		if text {
+			return bytes.Compare(b[x.start:x.end], b[y.start:y.end])
+		}
+		return cmp.Compare(x.number, y.number)
+	}
+	sorted := true
+	for i := 1; i < len(entries) && sorted; i++ {
+		sorted = compare(entries[i-1], entries[i]) < 0
+	}
+	if sorted {
+		return true
+	}
+	slices.SortFunc(entries, compare)
+	for i := 1; i < len(entries); i++ {
+		if compare(entries[i-1], entries[i]) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// key writes the name of an entry's member.
+func (w *writer) key(s *slot, b []byte, e mapEntry) bool {
+	if s.kind == protoreflect.StringKind {
+		return w.text(b[e.start:e.end])
+	}
+	w.out = append(w.out, '"')
+	switch {
+	case s.kind == protoreflect.BoolKind:
+		w.out = strconv.AppendBool(w.out, e.number != 0)
+	case s.signed():
+		w.out = strconv.AppendInt(w.out, int64(e.number^1<<63), 10)
+	default:
+		w.out = strconv.AppendUint(w.out, e.number, 10)
+	}
+	w.out = append(w.out, '"')
+	return true
+}
+
+// entryValue writes the value of an entry, which may be left out on the wire.
+func (w *writer) entryValue(s *slot, b []byte, e mapEntry, depth int) bool {
+	switch {
+	case e.value != 0:
+		return w.value(s, b[:e.limit], int(e.value)-1, depth) >= 0
+	case s.below != nil:
+		return w.message(s.below.prepared(), nil, depth+1, "")
+	default:
+		w.out = append(w.out, s.blank...)
+		return true
+	}
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// wellKnown writes a message that has a JSON form of its own.
+func (w *writer) wellKnown(p *plan, b []byte, depth int) bool {
+	base := len(w.spans)
+	for range p.bits {
+		w.spans = append(w.spans, span{})
+	}
+	if !w.locate(p, b, w.spans[base:]) {
+		return false
+	}
+	var at [6]span // of the fields, of which no well-known type has more
+	copy(at[:], w.spans[base:])
+	w.spans = w.spans[:base]
+	switch p.form {
+	case formTimestamp:
+		return w.timestamp(moment(b, at))
+	case formDuration:
+		return w.duration(moment(b, at))
+	case formFieldMask:
+		return w.fieldMask(b, at[0])
+	case formStruct:
+		if at[0].end == 0 {
+			w.out = append(w.out, '{', '}')
+			return true
+		}
+		return w.mapping(&p.fields[0], b[:at[0].end], int(at[0].start), depth) >= 0
+	case formList:
+		if at[0].end == 0 {
+			w.out = append(w.out, '[', ']')
+			return true
+		}
+		return w.list(&p.fields[0], b[:at[0].end], int(at[0].start), at[0].typ, depth) >= 0
+	case formValue:
+		for i := range p.fields {
+			if at[i].end != 0 {
+				return w.anyValue(&p.fields[i], b, at[i], depth)
+			}
+		}
+		return false
+	case formWrapper:
+		if at[0].end == 0 {
+			w.out = append(w.out, p.scalar.blank...)
+			return true
+		}
+		return w.scalar(p.scalar, b, int(at[0].start)) >= 0
+	case formAny:
+		return w.unpacked(b, at, depth)
+	default:
+		return false
+	}
+}
+
+// anyValue writes what a google.protobuf.Value holds. JSON has no number that is infinite or none.
+func (w *writer) anyValue(s *slot, b []byte, at span, depth int) bool {
+	if s.wire == protowire.Fixed64Type {
+		bits, _ := protowire.ConsumeFixed64(b[at.start:])
+		if f := math.Float64frombits(bits); math.IsNaN(f) || math.IsInf(f, 0) {
+			return false
+		}
+	}
+	return w.value(s, b, int(at.start), depth) >= 0
+}
+
+// moment reads the fields that Timestamp and Duration share.
+func moment(b []byte, at [6]span) (seconds, nanos int64) {
+	if at[0].end != 0 {
+		v, _ := varintAt(b, int(at[0].start))
+		seconds = int64(v)
+	}
+	if at[1].end != 0 {
+		v, _ := varintAt(b, int(at[1].start))
+		nanos = int64(int32(v))
+	}
+	return seconds, nanos
+}
+
+func (w *writer) timestamp(seconds, nanos int64) bool {
+	if seconds < minTimestamp || seconds > maxTimestamp || nanos < 0 || nanos > maxNanos {
+		return false
+	}
+	seconds -= minTimestamp // since the start of year 1
+	days, second := seconds/86400, int(seconds%86400)
+	year, month, day := dateOf(days)
+	w.out = append(w.out, '"')
+	w.twoDigits(year / 100)
+	w.twoDigits(year % 100)
+	w.out = append(w.out, '-')
+	w.twoDigits(month)
+	w.out = append(w.out, '-')
+	w.twoDigits(day)
+	w.out = append(w.out, 'T')
+	w.twoDigits(second / 3600)
+	w.out = append(w.out, ':')
+	w.twoDigits(second / 60 % 60)
+	w.out = append(w.out, ':')
+	w.twoDigits(second % 60)
+	w.nanos(nanos)
+	w.out = append(w.out, 'Z', '"')
+	return true
+}
+
+func (w *writer) twoDigits(n int) {
+	w.out = append(w.out, byte('0'+n/10), byte('0'+n%10))
+}
+
+// nanos writes a fraction of three, six or nine digits, or nothing.
+func (w *writer) nanos(n int64) {
+	if n == 0 {
+		return
+	}
+	digits := 9
+	for n%1000 == 0 {
+		n /= 1000
+		digits -= 3
+	}
+	w.out = append(w.out, '.')
+	start := len(w.out)
+	for range digits {
+		w.out = append(w.out, '0')
+	}
+	for i := start + digits - 1; n > 0; i-- {
+		w.out[i] = byte('0' + n%10)
+		n /= 10
+	}
+}
+
+// dateOf turns days since 0001-01-01 into a date. Years begin in March while it counts, so that the leap day is the last.
+func dateOf(days int64) (year, month, day int) {
+	const fromMarch = 306 // days from 0000-03-01 to 0001-01-01
+	d := int(days) + fromMarch
+	era := d / 146097
+	d %= 146097
+	years := (d - d/1460 + d/36524 - d/146096) / 365
+	d -= 365*years + years/4 - years/100
+	m := (5*d + 2) / 153
+	day = d - (153*m+2)/5 + 1
+	year = era*400 + years
+	if month = m + 3; month > 12 {
+		month -= 12
+		year++
+	}
+	return year, month, day
+}
+
+func (w *writer) duration(seconds, nanos int64) bool {
+	if seconds < -maxDuration || seconds > maxDuration || nanos < -maxNanos || nanos > maxNanos {
+		return false
+	}
+	if seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 {
+		return false
+	}
+	w.out = append(w.out, '"')
+	if seconds < 0 || nanos < 0 {
+		w.out = append(w.out, '-')
+		seconds, nanos = -seconds, -nanos
+	}
+	w.out = strconv.AppendInt(w.out, seconds, 10)
+	w.nanos(nanos)
+	w.out = append(w.out, 's', '"')
+	return true
+}
+
+// fieldMask writes the paths in lowerCamelCase, where that can be undone.
+func (w *writer) fieldMask(b []byte, at span) bool {
+	w.out = append(w.out, '"')
+	if at.end == 0 {
+		w.out = append(w.out, '"')
+		return true
+	}
+	for pos := int(at.start); ; {
+		n, from := varintAt(b, pos)
+		if from < 0 || n > uint64(len(b)-from) {
+			return false
+		}
+		pos = from + int(n)
+		if !isFullName(b[from:pos]) || !w.camelCase(b[from:pos]) {
+			return false
+		}
+		if pos >= int(at.end) {
+			w.out = append(w.out, '"')
+			return true
+		}
+		w.out = append(w.out, ',')
+		if _, _, pos = tagAt(b, pos); pos < 0 {
+			return false
+		}
+	}
+}
+
+// camelCase writes a path. What cannot be read back, such as a capital or an underscore without a small letter behind
+// it, is refused.
+func (w *writer) camelCase(path []byte) bool {
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			return false
+		case c == '_':
+			if i++; i >= len(path) || path[i] < 'a' || path[i] > 'z' {
+				return false
+			}
+			w.out = append(w.out, path[i]-'a'+'A')
+		default:
+			w.out = append(w.out, c)
+		}
+	}
+	return true
+}
+
+// unpacked writes an Any with the fields of its type, or with the form of its type as the member value.
+func (w *writer) unpacked(b []byte, at [6]span, depth int) bool {
+	url, value := contentOf(b, at[0]), contentOf(b, at[1])
+	if len(url) == 0 {
+		w.out = append(w.out, '{', '}')
+		return len(value) == 0
+	}
+	if !utf8.Valid(url) {
+		return false
+	}
+	mt, err := w.resolver.FindMessageByURL(string(url))
+	if err != nil {
+		return false
+	}
+	p := w.planner.of(mt.Descriptor()).prepared()
+	w.inAny++
+	var ok bool
+	if p.form == formFields || p.form == formEmpty {
+		ok = w.message(p, value, depth+1, string(url))
+	} else {
+		w.out = append(appendText(append(w.out, `{"`+typeMember+`":`...), string(url)), `,"value":`...)
+		ok = w.message(p, value, depth+1, "")
+		w.out = append(w.out, '}')
+	}
+	w.inAny--
+	return ok
+}
+
+// contentOf returns the bytes of a string, which is nil where it is not there.
+func contentOf(b []byte, at span) []byte {
+	if at.end == 0 {
+		return nil
+	}
+	_, from := varintAt(b, int(at.start))
+	return b[from:at.end]
+}

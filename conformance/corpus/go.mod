@@ -1,0 +1,85 @@
+module github.com/outrigger-mcp/outrigger/conformance/corpus
+
+go 1.26.0
+
+replace github.com/outrigger-mcp/outrigger => ../..
+
+require (
+	cloud.google.com/go/aiplatform v1.127.1
+	cloud.google.com/go/asset v1.30.1
+	cloud.google.com/go/bigquery v1.86.2
+	cloud.google.com/go/bigtable v1.58.0
+	cloud.google.com/go/compute v1.75.0
+	cloud.google.com/go/contactcenterinsights v1.26.1
+	cloud.google.com/go/container v1.56.1
+	cloud.google.com/go/datacatalog v1.35.1
+	cloud.google.com/go/dialogflow v1.89.1
+	cloud.google.com/go/documentai v1.52.0
+	cloud.google.com/go/firestore v1.29.2
+	cloud.google.com/go/logging v1.21.1
+	cloud.google.com/go/monitoring v1.32.1
+	cloud.google.com/go/osconfig v1.24.1
+	cloud.google.com/go/pubsub v1.52.0
+	cloud.google.com/go/retail v1.37.1
+	cloud.google.com/go/security v1.29.1
+	cloud.google.com/go/securitycenter v1.49.1
+	cloud.google.com/go/spanner v1.96.1
+	cloud.google.com/go/talent v1.16.1
+	cloud.google.com/go/video v1.36.0
+	github.com/bufbuild/protocompile v0.14.1
+	github.com/envoyproxy/go-control-plane/envoy v1.40.0
+	github.com/gogo/protobuf v1.3.2
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0
+	github.com/outrigger-mcp/outrigger v0.0.0-00010101000000-000000000000
+	go.etcd.io/etcd/api/v3 v3.7.3
+	go.opentelemetry.io/proto/otlp v1.11.1
+	google.golang.org/genproto v0.0.0-20261019180522-ce908d29299b
+	google.golang.org/genproto/googleapis/api v0.0.0-20261019180522-ce908d29299b
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b
+	google.golang.org/protobuf v1.36.12
+	k8s.io/api v0.37.2
+	k8s.io/apimachinery v0.37.2
+)
+
+require (
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1 // indirect
+	buf.build/go/protovalidate v1.4.0 // indirect
+	cel.dev/cel-go v0.32.0 // indirect
+	cel.dev/expr v0.25.3 // indirect
+	cloud.google.com/go/accesscontextmanager v1.15.0 // indirect
+	cloud.google.com/go/iam v1.14.0 // indirect
+	cloud.google.com/go/longrunning v1.5.0 // indirect
+	cloud.google.com/go/orgpolicy v1.20.0 // indirect
+	cloud.google.com/go/pubsub/v2 v2.6.0 // indirect
+	cloud.google.com/go/recommender v1.20.0 // indirect
+	connectrpc.com/connect v1.21.1 // indirect
+	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
+	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
+	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
+	gopkg.in/inf.v0 v0.9.1 // indirect
+	k8s.io/klog/v2 v2.140.0 // indirect
+	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/randfill v1.0.0 // indirect
+	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
+)
