@@ -4,6 +4,7 @@ package backend
 
 import (
 	"bytes"
+	"context"
 	"testing"
 )
 
@@ -42,6 +43,30 @@ func BenchmarkCall(b *testing.B) {
 					call(b)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkStream streams 1,000 messages of 100 bytes.
+func BenchmarkStream(b *testing.B) {
+	message := bytes.Repeat([]byte("x"), 100)
+	p := serveStream(b, func(_ context.Context, _ *streamRequest, out *streamSender) error {
+		for range 1000 {
+			if err := send(out, message); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, scheme := range allSchemes() {
+		c := newClient(b, p.as(scheme), Options{})
+		b.Run(scheme, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Stream(b.Context(), countProcedure, nil, nil, func([]byte) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // Answer is what the service returned.
 type Answer struct {
-	// Body is the encoded message; it belongs to the caller.
+	// Body is the encoded message; it belongs to the caller. Nil for a stream,
+	// whose messages have gone to its receiver.
 	Body []byte
 	// Header and Trailer are the answer's metadata without the protocol's own
 	// entries; nil where there is none.
@@ -29,8 +30,8 @@ type MethodOptions struct {
 	Idempotency connect.IdempotencyLevel
 }
 
-// Method calls one unary procedure. It is safe for concurrent use and as long
-// lived as its client.
+// Method calls one procedure, unary or server-streaming. It is safe for
+// concurrent use and as long lived as its client.
 type Method struct {
 	client    *Client
 	procedure string
@@ -56,8 +57,17 @@ func (c *Client) Method(procedure string, o MethodOptions) (*Method, error) {
 // Call calls procedure with an encoded message. It keeps a Method for each
 // procedure, up to MaxMethods.
 func (c *Client) Call(ctx context.Context, procedure string, in []byte, md http.Header) (*Answer, error) {
+	m, err := c.method(procedure)
+	if err != nil {
+		return nil, err
+	}
+	return m.Call(ctx, in, md)
+}
+
+// method returns the Method that is kept for procedure, or a new one.
+func (c *Client) method(procedure string) (*Method, error) {
 	if m, ok := c.methods.Load(procedure); ok {
-		return m.(*Method).Call(ctx, in, md) //nolint:forcetypeassert // only this function stores
+		return m.(*Method), nil //nolint:forcetypeassert // only this function stores
 	}
 	m, err := c.Method(procedure, MethodOptions{})
 	if err != nil {
@@ -70,7 +80,7 @@ func (c *Client) Call(ctx context.Context, procedure string, in []byte, md http.
 	} else {
 		c.kept.Add(-1)
 	}
-	return m.Call(ctx, in, md)
+	return m, nil
 }
 
 // Procedure returns the path that the method was made for.
@@ -82,16 +92,9 @@ func (m *Method) Procedure() string { return m.procedure }
 // HTTP or the protocol. The error is an *Error.
 func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
-	if len(in) > c.opts.MaxRequestBytes {
-		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed", len(in), c.opts.MaxRequestBytes), nil)
-	}
-	message := rawMessage(in)
-	req := connect.NewRequest(&message)
-	if err := outgoing(req.Header(), md, c.opts.MaxMetadataBytes); err != nil {
-		return nil, newError(KindRejected, err.Error(), nil)
-	}
-	if c.opts.UserAgent != "" {
-		req.Header()["User-Agent"] = []string{c.opts.UserAgent}
+	req, err := m.request(in, md)
+	if err != nil {
+		return nil, err
 	}
 	l, err := c.find(ctx, []string{m.procedure})
 	if err != nil {
@@ -100,11 +103,30 @@ func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, 
 	f := new(facts)
 	resp, err := m.on(l).CallUnary(f.attach(ctx), req)
 	if err != nil {
-		e := classify(ctx, err, f)
-		c.reconsider(l, e)
-		return nil, e
+		return nil, c.fail(ctx, l, err, f)
 	}
 	return &Answer{Body: *resp.Msg, Header: incoming(resp.Header()), Trailer: incoming(resp.Trailer())}, nil
+}
+
+// fail classifies the failure of a call over l.
+func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error {
+	e := classify(ctx, err, f)
+	c.reconsider(l, e)
+	return e
+}
+
+// request checks what is to be sent.
+func (m *Method) request(in []byte, md http.Header) (*connect.Request[rawMessage], error) {
+	o := &m.client.opts
+	if len(in) > o.MaxRequestBytes {
+		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed", len(in), o.MaxRequestBytes), nil)
+	}
+	message := rawMessage(in)
+	req := connect.NewRequest(&message)
+	if err := outgoing(req.Header(), md, o.MaxMetadataBytes); err != nil {
+		return nil, newError(KindRejected, err.Error(), nil)
+	}
+	return req, nil
 }
 
 // Ping tells whether the backend can be reached and answers in its protocol. It
@@ -130,7 +152,7 @@ func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
 	c := m.client
 	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
 	rpc := connect.NewClient[rawMessage, rawMessage](
-		&doer{pool: l.pool, limit: c.bodyLimit(), gzip: c.opts.Gzip}, c.target.baseURL()+m.procedure, opts...)
+		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent}, c.target.baseURL()+m.procedure, opts...)
 	m.bound.Store(&binding{link: l, rpc: rpc})
 	return rpc
 }

@@ -114,7 +114,7 @@ func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
 		p = l.pool
 	}
 	return Endpoint{
-		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip},
+		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent},
 		BaseURL:    c.target.baseURL(),
 		Options:    c.clientOptions(l.protocol),
 		Protocol:   l.protocol,

@@ -22,6 +22,9 @@
 // behalf of its caller; it repeats a request only when the peer said, by the
 // rules of HTTP/2, that it was not processed.
 //
+// Calls are unary ([Client.Call]) or server-streaming ([Client.Stream]); streams
+// of requests are out of its scope.
+//
 // A Client and its Methods are safe for concurrent use. Request bytes are read
 // until the call returns and are never kept.
 package backend

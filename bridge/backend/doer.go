@@ -22,9 +22,11 @@ const (
 // doer sends the RPC library's requests. It is an http.Client without redirects,
 // cookies and proxies, and it notes the facts of the exchange.
 type doer struct {
-	pool  *pool
-	limit int64 // of a unary response body, framing included
-	gzip  bool
+	pool      *pool
+	limit     int64       // of a unary response body, framing included
+	frames    frameLimits // of a stream's response body
+	gzip      bool
+	userAgent string // "" leaves the RPC library's
 }
 
 // Do implements connect.HTTPClient.
@@ -32,10 +34,13 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if !d.gzip {
 		declineCompression(req.Header)
 	}
+	if d.userAgent != "" {
+		req.Header["User-Agent"] = []string{d.userAgent} // the library adds to its own on streams
+	}
 	f := factsFrom(req.Context())
 	resp, err := d.send(req, f)
 	if f == nil {
-		return resp, err // a stream: its messages are bounded one by one
+		return resp, err // an Endpoint's: its messages are bounded one by one
 	}
 	f.onHTTP2 = d.pool.http2()
 	f.sendErr = err
@@ -43,7 +48,11 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	f.httpStatus = resp.StatusCode
-	resp.Body = &watchedBody{body: resp.Body, left: d.limit, facts: f}
+	if f.stream {
+		resp.Body = newFramedBody(resp.Body, d.frames, f)
+	} else {
+		resp.Body = &watchedBody{body: resp.Body, left: d.limit, facts: f}
+	}
 	return resp, nil
 }
 

@@ -20,11 +20,12 @@ type facts struct {
 	conn         atomic.Pointer[conn]
 	encrypted    atomic.Bool // conn is below TLS: its bytes tell nothing
 
+	stream     bool  // asked for by the call: the body is bounded frame by frame
 	onHTTP2    bool  // the pool that was used
 	sendErr    error // what the transport returned instead of a response
 	httpStatus int   // 0 while no response came
 	bodyErr    error // a failed read of the response body, end of body aside
-	overLimit  bool  // the response body ran past its limit
+	overLimit  bool  // the response body, or a frame of it, ran past its limit
 }
 
 type factsKey struct{}

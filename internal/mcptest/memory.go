@@ -26,6 +26,18 @@ func (c Caller) Call(ctx context.Context, m *catalog.Method, in []byte, header h
 	return c(ctx, m, in, header)
 }
 
+// Stream implements [bridge.Caller]: the one answer is all of the stream.
+func (c Caller) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
+	answer, failed := c(ctx, m, in, header)
+	if failed != nil {
+		return answer, failed
+	}
+	if err := each(answer.Body); err != nil {
+		return answer, errmap.Wrap(errmap.InternalError, err)
+	}
+	return answer, nil
+}
+
 // Echo is a Caller that answers with the bytes it was sent, which the response
 // of lab.echo reads like its request.
 func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds of one filter: what ChangeFilter of the contract outrigger.v1 admits.
+const (
+	// MaxURIs is the most resource URIs.
+	MaxURIs = 1024
+	// MaxTaskIDs is the most task ids.
+	MaxTaskIDs = 1024
+)
+
+// Filter chooses changes. The zero value chooses none, which is no error: such a
+// subscription waits for its end.
+type Filter struct {
+	// Tools, Prompts and Resources ask for changes of these lists.
+	Tools, Prompts, Resources bool
+	// ResourceURIs asks for updates of these resources and of what is below them;
+	// at most [MaxURIs]. An updated URI is at or below a wanted one if it is the
+	// same; or begins with it, followed by one of / ? #; or begins with it and it
+	// ends in a slash. URIs are compared byte by byte, as RFC 3986 section 6.2.1
+	// has it, without any normalisation.
+	ResourceURIs []string
+	// TaskIDs asks for changes of these tasks; at most [MaxTaskIDs].
+	TaskIDs []string
+	// Principal is who asks. Tasks of others do not change for it.
+	Principal string
+}
+
+// FilterError says what is wrong with a filter.
+type FilterError struct {
+	// Field is "resource URI" or "task id"; Index is the element's, or -1 where
+	// there are too many.
+	Field  string
+	Index  int
+	Reason string
+}
+
+// Error implements error.
+func (e *FilterError) Error() string {
+	if e.Index < 0 {
+		return fmt.Sprintf("feed: filter: %ss: %s", e.Field, e.Reason)
+	}
+	return fmt.Sprintf("feed: filter: %s %d: %s", e.Field, e.Index, e.Reason)
+}
+
+// want is one thing that a filter asks for.
+type want struct {
+	key topicKey
+	// covered: another one of the same filter brings all that this one would.
+	covered bool
+}
+
+// wants takes a filter apart. Each thing comes once.
+func (f *Filter) wants() ([]want, error) {
+	if err := checkNames("resource URI", f.ResourceURIs, MaxURIs, MaxURIBytes); err != nil {
+		return nil, err
+	}
+	if err := checkNames("task id", f.TaskIDs, MaxTaskIDs, MaxTaskIDBytes); err != nil {
+		return nil, err
+	}
+	uris, ids := distinct(f.ResourceURIs), distinct(f.TaskIDs)
+	out := make([]want, 0, 3+len(uris)+len(ids))
+	for _, list := range []struct {
+		wanted bool
+		kind   Kind
+	}{{f.Tools, ToolsListChanged}, {f.Prompts, PromptsListChanged}, {f.Resources, ResourcesListChanged}} {
+		if list.wanted {
+			out = append(out, want{key: topicKey{kind: list.kind}})
+		}
+	}
+	out = appendURIs(out, uris)
+	for _, id := range ids {
+		out = append(out, want{key: topicKey{kind: TaskChanged, name: id, principal: f.Principal}})
+	}
+	return out, nil
+}
+
+func checkNames(field string, names []string, most, mostBytes int) error {
+	if len(names) > most {
+		return &FilterError{Field: field, Index: -1, Reason: fmt.Sprintf("%d of them, over the limit of %d", len(names), most)}
+	}
+	for i, name := range names {
+		switch {
+		case name == "":
+			return &FilterError{Field: field, Index: i, Reason: "it is empty"}
+		case len(name) > mostBytes:
+			return &FilterError{Field: field, Index: i, Reason: fmt.Sprintf("%d bytes, over the limit of %d", len(name), mostBytes)}
+		}
+	}
+	return nil
+}
+
+// distinct returns the names in order, each once.
+func distinct(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// appendURIs marks those URIs that another one covers. Of the others at most one
+// covers any given URI, since covering is transitive, so no update can come
+// twice.
+func appendURIs(out []want, sorted []string) []want {
+	// open are the uncovered URIs so far that the current one begins with: in
+	// this order they stand together, the shortest first.
+	var open []string
+	for _, uri := range sorted {
+		for len(open) > 0 && !strings.HasPrefix(uri, open[len(open)-1]) {
+			open = open[:len(open)-1]
+		}
+		covered := slices.ContainsFunc(open, func(o string) bool { return covers(o, uri) })
+		if !covered {
+			open = append(open, uri)
+		}
+		out = append(out, want{key: topicKey{kind: ResourceUpdated, name: uri}, covered: covered})
+	}
+	return out
+}
+
+// covers is the rule of [Filter.ResourceURIs].
+func covers(wanted, uri string) bool {
+	return strings.HasPrefix(uri, wanted) && endsAt(uri, len(wanted))
+}
+
+// endsAt reports whether who wants the first n bytes of a URI wants all of it.
+func endsAt(uri string, n int) bool {
+	return n == len(uri) || uri[n-1] == '/' || uri[n] == '/' || uri[n] == '?' || uri[n] == '#'
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpjson
+
+import (
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// MetaHolder is a message with MCP's _meta in its two forms. Most messages of
+// outrigger.v1 that become an object of MCP are one.
+type MetaHolder interface {
+	GetMeta() *structpb.Struct
+	GetMetaJson() []byte
+}
+
+// AppendMeta appends one object: the _meta of a message, and the members that the
+// edge owns, which replace those of the same name and stand behind the others. The
+// owned members are compact JSON without braces around them, such as AppendResultMeta
+// appends, separated by commas, and trusted; from may be nil, owned empty. No value
+// is decoded. The object is {} where there is nothing.
+func AppendMeta(dst []byte, from MetaHolder, owned []byte) ([]byte, error) {
+	w := newWriter(dst, Rev20260728)
+	meta := w.meta(from)
+	if len(meta) == 0 || len(owned) == 0 {
+		return w.wholeMeta(meta, owned)
+	}
+	replaced := append(append(make([]byte, 0, len(owned)+2), '{'), owned...)
+	replaced = append(replaced, '}')
+	w.raw("{")
+	for name, value := range jsonrpc.Members(meta) {
+		if _, ok := jsonrpc.Lookup(replaced, name); !ok {
+			w.key(name)
+			w.dst = append(w.dst, value...)
+		}
+	}
+	w.comma()
+	w.dst = append(w.dst, owned...)
+	w.raw("}")
+	return w.done()
+}
+
+// wholeMeta appends what needs no merging.
+func (w *writer) wholeMeta(meta, owned []byte) ([]byte, error) {
+	if len(meta) > 0 {
+		w.dst = append(w.dst, meta...)
+		return w.done()
+	}
+	w.raw("{")
+	w.dst = append(w.dst, owned...)
+	w.raw("}")
+	return w.done()
+}
+
+// meta returns the _meta of a message as compact JSON, nil where there is none.
+func (w *writer) meta(from MetaHolder) []byte {
+	if from == nil {
+		return nil
+	}
+	text := from.GetMetaJson()
+	w.enter(formName("meta", text != nil))
+	defer w.leave()
+	meta := w.freeForm(text, from.GetMeta())
+	if meta != nil && !jsonrpc.IsObject(meta) {
+		w.fail("Make it a JSON object.")
+	}
+	return meta
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpjson
+
+import (
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Missing returns what a client would have to declare for a question, and has not;
+// nil where it can be asked, and where the question is not set.
+func Missing(c *outriggerv1.ClientCapabilities, request *outriggerv1.InputRequest) *outriggerv1.ClientCapabilities {
+	switch q := request.GetRequest().(type) {
+	case *outriggerv1.InputRequest_Elicitation:
+		return missingElicitation(c.GetElicitation(), q.Elicitation)
+	case *outriggerv1.InputRequest_Sampling:
+		return missingSampling(c.GetSampling(), q.Sampling)
+	case *outriggerv1.InputRequest_ListRoots:
+		if c.GetRoots() == nil {
+			return &outriggerv1.ClientCapabilities{Roots: new(outriggerv1.RootsCapability)}
+		}
+	}
+	return nil
+}
+
+// MissingAny is Missing over all questions of an InputRequired: everything that the
+// client would have to declare to be asked all of them, nil where it can be.
+func MissingAny(c *outriggerv1.ClientCapabilities, requests map[string]*outriggerv1.InputRequest) *outriggerv1.ClientCapabilities {
+	var all *outriggerv1.ClientCapabilities
+	for _, request := range requests {
+		one := Missing(c, request)
+		switch {
+		case one == nil:
+		case all == nil:
+			all = one
+		default:
+			addCapabilities(all, one)
+		}
+	}
+	return all
+}
+
+func missingElicitation(has *outriggerv1.ElicitationCapability, e *outriggerv1.Elicitation) *outriggerv1.ClientCapabilities {
+	lacks := &outriggerv1.ElicitationCapability{
+		Form: e.GetForm() != nil && !has.GetForm(),
+		Url:  e.GetUrl() != nil && !has.GetUrl(),
+	}
+	if !lacks.Form && !lacks.Url {
+		return nil
+	}
+	return &outriggerv1.ClientCapabilities{Elicitation: lacks}
+}
+
+func missingSampling(has *outriggerv1.SamplingCapability, s *outriggerv1.Sampling) *outriggerv1.ClientCapabilities {
+	lacks := &outriggerv1.SamplingCapability{
+		Tools:   usesTools(s) && !has.GetTools(),
+		Context: s.GetIncludeContext() != "" && s.GetIncludeContext() != "none" && !has.GetContext(),
+	}
+	if has != nil && !lacks.Tools && !lacks.Context {
+		return nil
+	}
+	return &outriggerv1.ClientCapabilities{Sampling: lacks}
+}
+
+// addCapabilities adds what more has to all.
+func addCapabilities(all, more *outriggerv1.ClientCapabilities) {
+	if e := more.GetElicitation(); e != nil {
+		have := all.GetElicitation()
+		all.Elicitation = &outriggerv1.ElicitationCapability{Form: have.GetForm() || e.GetForm(), Url: have.GetUrl() || e.GetUrl()}
+	}
+	if s := more.GetSampling(); s != nil {
+		have := all.GetSampling()
+		all.Sampling = &outriggerv1.SamplingCapability{Tools: have.GetTools() || s.GetTools(), Context: have.GetContext() || s.GetContext()}
+	}
+	if more.GetRoots() != nil {
+		all.Roots = more.GetRoots()
+	}
+}

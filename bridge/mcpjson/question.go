@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpjson
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// The methods of questions to a client.
+const (
+	methodElicit = "elicitation/create"
+	methodSample = "sampling/createMessage"
+	methodRoots  = "roots/list"
+)
+
+// AppendInputRequests appends the object "inputRequests" of MCP 2026-07-28: each
+// question as {"method", "params"} under its key, sorted by key.
+func AppendInputRequests(dst []byte, requests map[string]*outriggerv1.InputRequest) ([]byte, error) {
+	w := newWriter(dst, Rev20260728)
+	w.questions(requests)
+	return w.done()
+}
+
+func (w *writer) questions(requests map[string]*outriggerv1.InputRequest) {
+	w.enter("input_requests")
+	w.raw("{")
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		request := requests[key]
+		w.key(key)
+		w.enter(key)
+		w.raw(`{"method":"` + questionMethod(request) + `","params":`)
+		w.question(request)
+		w.raw("}")
+		w.leave()
+	}
+	w.raw("}")
+	w.leave()
+}
+
+// AppendInputRequest returns the method of a question as a request of the server's
+// own, which is how the legacy revisions ask, and dst with its params appended. A
+// question that the revision has no words for is an *UnsupportedError. An
+// elicitation by URL needs its elicitation_id in 2025-11-25: make one up where the
+// backend left it out.
+func AppendInputRequest(dst []byte, request *outriggerv1.InputRequest, rev Revision) (method string, params []byte, err error) {
+	w := newWriter(dst, rev)
+	w.question(request)
+	params, err = w.done()
+	return questionMethod(request), params, err
+}
+
+func questionMethod(request *outriggerv1.InputRequest) string {
+	switch request.GetRequest().(type) {
+	case *outriggerv1.InputRequest_Elicitation:
+		return methodElicit
+	case *outriggerv1.InputRequest_Sampling:
+		return methodSample
+	case *outriggerv1.InputRequest_ListRoots:
+		return methodRoots
+	default:
+		return ""
+	}
+}
+
+// question appends the params of a question.
+func (w *writer) question(request *outriggerv1.InputRequest) {
+	w.raw("{")
+	switch q := request.GetRequest().(type) {
+	case *outriggerv1.InputRequest_Elicitation:
+		w.enter("elicitation")
+		w.elicitation(q.Elicitation)
+		w.leave()
+	case *outriggerv1.InputRequest_Sampling:
+		w.enter("sampling")
+		w.sampling(q.Sampling)
+		w.leave()
+	case *outriggerv1.InputRequest_ListRoots:
+		w.enter("list_roots")
+		w.object("_meta", "meta", q.ListRoots.GetMetaJson(), q.ListRoots.GetMeta())
+		w.leave()
+	default:
+		w.fail("Set what is asked.")
+	}
+	w.raw("}")
+}
+
+func (w *writer) elicitation(e *outriggerv1.Elicitation) {
+	if !w.rev.hasElicitation() {
+		w.unsupported("elicitation")
+	}
+	switch mode := e.GetMode().(type) {
+	case *outriggerv1.Elicitation_Form:
+		if w.rev.hasModes() {
+			w.member("mode")
+			w.raw(`"form"`)
+		}
+		w.need("message", "message", e.GetMessage())
+		w.enter("form")
+		w.requestedSchema(mode.Form)
+		w.leave()
+	case *outriggerv1.Elicitation_Url:
+		if !w.rev.hasModes() {
+			w.unsupported("elicitation by URL")
+		}
+		w.raw(`"mode":"url"`)
+		w.need("message", "message", e.GetMessage())
+		w.enter("url")
+		w.need("url", "url", mode.Url.GetUrl())
+		if w.rev.namesElicitations() {
+			w.need("elicitationId", "elicitation_id", mode.Url.GetElicitationId())
+		}
+		w.leave()
+	default:
+		w.fail("Set how to ask, form or url.")
+	}
+	w.object("_meta", "meta", e.GetMetaJson(), e.GetMeta())
+}
+
+// requestedSchema appends the schema of a form, unchanged. MCP requires its type
+// and its properties (ElicitRequestFormParams).
+func (w *writer) requestedSchema(f *outriggerv1.ElicitationForm) {
+	text := f.GetRequestedSchemaJson()
+	w.enter(formName("requested_schema", text != nil))
+	defer w.leave()
+	schema := w.freeForm(text, f.GetRequestedSchema())
+	properties, _ := jsonrpc.Lookup(schema, "properties")
+	if !isObjectSchema(schema) || !jsonrpc.IsObject(properties) {
+		w.fail(`Give a JSON Schema with "type": "object" and "properties".`)
+		return
+	}
+	w.member("requestedSchema")
+	w.dst = append(w.dst, schema...)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// Describe asks the backend what it is and offers.
+func (c *Client) Describe(ctx context.Context) (*outriggerv1.ServerDescription, error) {
+	out, _, err := ask[outriggerv1.ServerDescription](ctx, c, outriggerv1connect.ToolServiceDescribeProcedure, &outriggerv1.DescribeRequest{}, nil)
+	return out, err
+}
+
+// ListResources asks for one page of resources. Like the other methods with a
+// header it sends that as metadata of the RPC, and returns the answer's; after an
+// *InvalidAnswerError the metadata is there, other errors hold their own.
+func (c *Client) ListResources(ctx context.Context, in *outriggerv1.ListResourcesRequest, header http.Header) (*outriggerv1.ListResourcesResponse, Metadata, error) {
+	return ask[outriggerv1.ListResourcesResponse](ctx, c, outriggerv1connect.ToolServiceListResourcesProcedure, in, header)
+}
+
+// ListResourceTemplates asks for one page of resource templates.
+func (c *Client) ListResourceTemplates(ctx context.Context, in *outriggerv1.ListResourceTemplatesRequest, header http.Header) (*outriggerv1.ListResourceTemplatesResponse, Metadata, error) {
+	return ask[outriggerv1.ListResourceTemplatesResponse](ctx, c, outriggerv1connect.ToolServiceListResourceTemplatesProcedure, in, header)
+}
+
+// ReadResource asks for what is in a resource.
+func (c *Client) ReadResource(ctx context.Context, in *outriggerv1.ReadResourceRequest, header http.Header) (*outriggerv1.ResourceOutcome, Metadata, error) {
+	return ask[outriggerv1.ResourceOutcome](ctx, c, outriggerv1connect.ToolServiceReadResourceProcedure, in, header)
+}
+
+// ListPrompts asks for one page of prompts.
+func (c *Client) ListPrompts(ctx context.Context, in *outriggerv1.ListPromptsRequest, header http.Header) (*outriggerv1.ListPromptsResponse, Metadata, error) {
+	return ask[outriggerv1.ListPromptsResponse](ctx, c, outriggerv1connect.ToolServiceListPromptsProcedure, in, header)
+}
+
+// GetPrompt asks for a prompt, filled in.
+func (c *Client) GetPrompt(ctx context.Context, in *outriggerv1.GetPromptRequest, header http.Header) (*outriggerv1.PromptOutcome, Metadata, error) {
+	return ask[outriggerv1.PromptOutcome](ctx, c, outriggerv1connect.ToolServiceGetPromptProcedure, in, header)
+}
+
+// Complete asks for proposals while a user fills in an argument.
+func (c *Client) Complete(ctx context.Context, in *outriggerv1.CompleteRequest, header http.Header) (*outriggerv1.CompleteResponse, Metadata, error) {
+	return ask[outriggerv1.CompleteResponse](ctx, c, outriggerv1connect.ToolServiceCompleteProcedure, in, header)
+}
+
+// GetTask asks how far a task is.
+func (c *Client) GetTask(ctx context.Context, in *outriggerv1.GetTaskRequest, header http.Header) (*outriggerv1.Task, Metadata, error) {
+	return ask[outriggerv1.Task](ctx, c, outriggerv1connect.ToolServiceGetTaskProcedure, in, header)
+}
+
+// UpdateTask answers questions of a task.
+func (c *Client) UpdateTask(ctx context.Context, in *outriggerv1.UpdateTaskRequest, header http.Header) (*outriggerv1.UpdateTaskResponse, Metadata, error) {
+	return ask[outriggerv1.UpdateTaskResponse](ctx, c, outriggerv1connect.ToolServiceUpdateTaskProcedure, in, header)
+}
+
+// CancelTask asks for a task to end early.
+func (c *Client) CancelTask(ctx context.Context, in *outriggerv1.CancelTaskRequest, header http.Header) (*outriggerv1.CancelTaskResponse, Metadata, error) {
+	return ask[outriggerv1.CancelTaskResponse](ctx, c, outriggerv1connect.ToolServiceCancelTaskProcedure, in, header)
+}
+
+// Ask makes the unary RPC that belongs to the type of in, for callers that treat
+// all alike: a ReadResourceRequest is answered by a ResourceOutcome, a ToolCall by
+// a ToolOutcome, and so on. The answer's type is the one of the typed method. A
+// type that no RPC here takes is a *backend.Error of KindRejected.
+func (c *Client) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, Metadata, error) {
+	procedure, out := rpcOf(in)
+	if out == nil {
+		return nil, Metadata{}, &backend.Error{
+			Kind: backend.KindRejected, Code: connect.CodeInvalidArgument,
+			Message: fmt.Sprintf("no unary RPC takes a message of type %T", in),
+		}
+	}
+	_, md, err := c.exchange(ctx, procedure, in, out, header)
+	if err != nil {
+		return nil, md, err
+	}
+	return out, md, nil
+}
+
+// rpcOf says which RPC takes a message of the type of in, and makes an empty
+// answer of it.
+func rpcOf(in proto.Message) (procedure string, out proto.Message) {
+	switch in.(type) {
+	case *outriggerv1.DescribeRequest:
+		return outriggerv1connect.ToolServiceDescribeProcedure, new(outriggerv1.ServerDescription)
+	case *outriggerv1.ToolCall:
+		return outriggerv1connect.ToolServiceCallToolProcedure, new(outriggerv1.ToolOutcome)
+	case *outriggerv1.ListToolsRequest:
+		return outriggerv1connect.ToolServiceListToolsProcedure, new(outriggerv1.ListToolsResponse)
+	case *outriggerv1.ListResourcesRequest:
+		return outriggerv1connect.ToolServiceListResourcesProcedure, new(outriggerv1.ListResourcesResponse)
+	case *outriggerv1.ListResourceTemplatesRequest:
+		return outriggerv1connect.ToolServiceListResourceTemplatesProcedure, new(outriggerv1.ListResourceTemplatesResponse)
+	case *outriggerv1.ReadResourceRequest:
+		return outriggerv1connect.ToolServiceReadResourceProcedure, new(outriggerv1.ResourceOutcome)
+	case *outriggerv1.ListPromptsRequest:
+		return outriggerv1connect.ToolServiceListPromptsProcedure, new(outriggerv1.ListPromptsResponse)
+	case *outriggerv1.GetPromptRequest:
+		return outriggerv1connect.ToolServiceGetPromptProcedure, new(outriggerv1.PromptOutcome)
+	case *outriggerv1.CompleteRequest:
+		return outriggerv1connect.ToolServiceCompleteProcedure, new(outriggerv1.CompleteResponse)
+	case *outriggerv1.GetTaskRequest:
+		return outriggerv1connect.ToolServiceGetTaskProcedure, new(outriggerv1.Task)
+	case *outriggerv1.UpdateTaskRequest:
+		return outriggerv1connect.ToolServiceUpdateTaskProcedure, new(outriggerv1.UpdateTaskResponse)
+	case *outriggerv1.CancelTaskRequest:
+		return outriggerv1connect.ToolServiceCancelTaskProcedure, new(outriggerv1.CancelTaskResponse)
+	default:
+		return "", nil
+	}
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// methodAcknowledged is the method of a change feed's first notification.
+const methodAcknowledged = "notifications/subscriptions/acknowledged"
+
+// Watch subscribes to changes until ctx ends or the stream does; it makes one
+// attempt. The first notification that on gets is the acknowledgement: its filter
+// says what of the wanted changes will be reported from then on. Notifications
+// come in order and on the caller's goroutine, and belong to on.
+//
+// It returns nil where the backend ended the stream well, an *InvalidAnswerError
+// where a notification breaks its rules, the acknowledgement does not come first
+// or comes twice, and a *backend.Error for the rest, the end of ctx included.
+func (c *Client) Watch(ctx context.Context, filter *outriggerv1.ChangeFilter, on func(*outriggerv1.Notification)) error {
+	const procedure = outriggerv1connect.ToolServiceSubscribeProcedure
+	body, err := encode(&outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Changes{Changes: filter}})
+	if err != nil {
+		return err
+	}
+	var refused error
+	acknowledged := false
+	_, err = c.backend.Stream(ctx, procedure, body, nil, func(message []byte) error {
+		n := new(outriggerv1.Notification)
+		if refused = c.check(procedure, message, n); refused != nil {
+			return refused
+		}
+		isFirst := n.GetMethod() == methodAcknowledged && n.GetAcknowledged() != nil
+		switch {
+		case !isFirst && !acknowledged:
+			refused = invalid(procedure, KeywordAcknowledged, "wanted an acknowledgement with its filter as the first notification")
+		case acknowledged && n.GetMethod() == methodAcknowledged:
+			refused = invalid(procedure, KeywordAcknowledged, "wanted no acknowledgement after the first notification")
+		default:
+			acknowledged = true
+			on(n)
+		}
+		return refused
+	})
+	switch {
+	case refused != nil:
+		return refused
+	case err == nil && !acknowledged:
+		return invalid(procedure, KeywordAcknowledged, "wanted an acknowledgement before the end of the stream")
+	default:
+		return err
+	}
+}

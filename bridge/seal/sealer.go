@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultTTL is the default of state.ttl: a person answers a question within a
+	// quarter of an hour, or starts again.
+	DefaultTTL = 900 * time.Second
+	// DefaultMaxPayload is more than the largest request state that
+	// outrigger.v1.InputRequired admits (48 KiB).
+	DefaultMaxPayload = 64 << 10
+	// Overhead is how many bytes a token has beside its payload, before base64.
+	Overhead = keyIDBytes + saltBytes + expiryBytes + tagBytes
+
+	prefix      = "v1."
+	saltBytes   = 24
+	expiryBytes = 8
+	tagBytes    = 16
+	aesKeyBytes = 32
+	nonceBytes  = 12
+)
+
+// Sentinels of [Sealer.Open].
+var (
+	// ErrInvalid: the token was changed, is not one of ours, or was made for
+	// another purpose, caller or request. Which of these is not said.
+	ErrInvalid = errors.New("seal: the token is not valid here")
+	// ErrExpired: the token is authentic and its time is over.
+	ErrExpired = errors.New("seal: the token has expired")
+)
+
+// TooLargeError refuses a payload over [Options.MaxPayload].
+type TooLargeError struct {
+	// Size is the payload's, Limit what is admitted, in bytes.
+	Size, Limit int
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("seal: the payload has %d bytes, over the limit of %d", e.Size, e.Limit)
+}
+
+// Options configure a [Sealer]. Zero fields take the defaults of this package.
+type Options struct {
+	// Keys seal and open. Nil: [RandomKeys].
+	Keys *Keys
+	// TTL is how long a token can be opened where its binding does not say.
+	TTL time.Duration
+	// MaxPayload bounds a payload, in bytes. Longer tokens than the largest
+	// payload makes are refused unread.
+	MaxPayload int
+	// Now is the clock. Nil: [time.Now]. Replicas need clocks that differ by
+	// little against the TTL.
+	Now func() time.Time
+	// Rand is where salts come from. Nil: crypto/rand. It is read by one goroutine
+	// at a time.
+	Rand io.Reader
+}
+
+// Binding says what a token is for. All but TTL must be the same when it is
+// opened.
+type Binding struct {
+	// Purpose is a word for the kind of token, for example "cursor". Required.
+	Purpose string
+	// Principal is the caller.
+	Principal string
+	// Digest is what else must not change, see [Digest]. Zero: nothing.
+	Digest [32]byte
+	// TTL replaces [Options.TTL] where it is not zero; [NoExpiry] for a token that
+	// stays valid as long as its key. Open does not look at it.
+	TTL time.Duration
+}
+
+// NoExpiry is a TTL of 292 years.
+const NoExpiry = time.Duration(1<<63 - 1)
+
+// Sealer seals and opens tokens. Make one with [New].
+type Sealer struct {
+	keys       atomic.Pointer[Keys]
+	ttl        time.Duration
+	maxPayload int
+	now        func() time.Time
+
+	reading sync.Mutex // one reader of rand at a time
+	rand    io.Reader
+}
+
+// New returns a Sealer.
+func New(o Options) *Sealer {
+	s := &Sealer{ttl: o.TTL, maxPayload: o.MaxPayload, now: o.Now, rand: o.Rand}
+	if s.ttl <= 0 {
+		s.ttl = DefaultTTL
+	}
+	if s.maxPayload <= 0 {
+		s.maxPayload = DefaultMaxPayload
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.rand == nil {
+		s.rand = rand.Reader
+	}
+	if !s.Replace(o.Keys) {
+		s.keys.Store(RandomKeys())
+	}
+	return s
+}
+
+// Replace puts other keys in the place of the present ones, for all calls that
+// begin later, and reports whether it did: nil or empty keys change nothing,
+// because a failed reload must not make every token invalid.
+func (s *Sealer) Replace(keys *Keys) bool {
+	if keys.Len() == 0 {
+		return false
+	}
+	s.keys.Store(keys)
+	return true
+}
+
+// SealedLen returns the length of the token of a payload of n bytes. It depends
+// on nothing else. 137 bytes are the most that fit into 256 characters, the bound
+// of a task id; 49,097 fit into 64 KiB.
+func SealedLen(n int) int {
+	return len(prefix) + base64.RawURLEncoding.EncodedLen(n+Overhead)
+}
+
+// Seal returns a token of [SealedLen] visible ASCII characters that [Sealer.Open]
+// takes until its TTL has passed. Sealing the same payload twice gives two tokens.
+// Its error is a *[TooLargeError], a fault of the binding, or that of
+// [Options.Rand].
+func (s *Sealer) Seal(b Binding, payload []byte) (string, error) {
+	ttl := b.TTL
+	if ttl == 0 {
+		ttl = s.ttl
+	}
+	switch {
+	case b.Purpose == "":
+		return "", errors.New("seal: a binding needs a purpose")
+	case ttl < 0:
+		return "", fmt.Errorf("seal: a token cannot expire %s before it was made", -ttl)
+	case len(payload) > s.maxPayload:
+		return "", &TooLargeError{Size: len(payload), Limit: s.maxPayload}
+	}
+	k := &s.keys.Load().list[0]
+	raw := make([]byte, keyIDBytes+saltBytes, len(payload)+Overhead)
+	copy(raw, k.id[:])
+	salt := raw[keyIDBytes:]
+	if err := s.read(salt); err != nil {
+		return "", fmt.Errorf("seal: no randomness: %w", err)
+	}
+	aead, nonce, err := k.cipher(salt)
+	if err != nil {
+		return "", err
+	}
+	plain := make([]byte, 0, expiryBytes+len(payload))
+	plain = binary.BigEndian.AppendUint64(plain, uint64(s.now().Add(ttl).UnixMilli()))
+	plain = append(plain, payload...)
+	return prefix + base64.RawURLEncoding.EncodeToString(aead.Seal(raw, nonce, plain, b.associated())), nil
+}
+
+// Open returns the payload of a token that was sealed under the same purpose,
+// principal and digest. Its error is [ErrInvalid] or [ErrExpired], and nothing
+// of an authentic token is shown with either.
+func (s *Sealer) Open(b Binding, token string) ([]byte, error) {
+	payload, _, err := s.OpenUntil(b, token)
+	return payload, err
+}
+
+// OpenUntil is Open that says when the token expires, as [Spent.Spend] wants it.
+func (s *Sealer) OpenUntil(b Binding, token string) ([]byte, time.Time, error) {
+	raw, ok := s.decode(token)
+	if !ok {
+		return nil, time.Time{}, ErrInvalid
+	}
+	plain, ok := s.keys.Load().open(raw, b.associated())
+	if !ok {
+		return nil, time.Time{}, ErrInvalid
+	}
+	until := time.UnixMilli(int64(binary.BigEndian.Uint64(plain)))
+	if !s.now().Before(until) {
+		return nil, time.Time{}, ErrExpired
+	}
+	return plain[expiryBytes:], until, nil
+}
+
+// decode is strict, so that a token has one spelling: [Spent] knows tokens by
+// their text.
+func (s *Sealer) decode(token string) ([]byte, bool) {
+	text, ok := strings.CutPrefix(token, prefix)
+	// The decoder skips line ends even where it is strict.
+	if !ok || len(token) < SealedLen(0) || len(token) > SealedLen(s.maxPayload) || strings.ContainsAny(text, "\r\n") {
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return raw, err == nil
+}
+
+// open tries the keys that have the token's id, which is one but for a chance in
+// 2^32.
+func (k *Keys) open(raw, associated []byte) ([]byte, bool) {
+	id := [keyIDBytes]byte(raw)
+	salt, sealed := raw[keyIDBytes:keyIDBytes+saltBytes], raw[keyIDBytes+saltBytes:]
+	for i := range k.list {
+		if k.list[i].id != id {
+			continue
+		}
+		aead, nonce, err := k.list[i].cipher(salt)
+		if err != nil {
+			return nil, false
+		}
+		if plain, err := aead.Open(nil, nonce, sealed, associated); err == nil {
+			return plain, true
+		}
+	}
+	return nil, false
+}
+
+// cipher returns what one token is sealed with. Its errors cannot arise: all
+// sizes are fixed.
+func (k *key) cipher(salt []byte) (cipher.AEAD, []byte, error) {
+	derived, err := hkdf.Expand(sha256.New, k.secret[:], cipherLabel+string(salt), aesKeyBytes+nonceBytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal: derive: %w", err)
+	}
+	block, err := aes.NewCipher(derived[:aesKeyBytes])
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal: cipher: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal: mode: %w", err)
+	}
+	return aead, derived[aesKeyBytes:], nil
+}
+
+// associated is unambiguous: what varies in length stands behind its length.
+func (b *Binding) associated() []byte {
+	out := make([]byte, 0, len(prefix)+2*8+len(b.Purpose)+len(b.Principal)+len(b.Digest))
+	out = append(out, prefix...)
+	for _, s := range [...]string{b.Purpose, b.Principal} {
+		out = binary.BigEndian.AppendUint64(out, uint64(len(s)))
+		out = append(out, s...)
+	}
+	return append(out, b.Digest[:]...)
+}
+
+func (s *Sealer) read(dst []byte) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	_, err := io.ReadFull(s.rand, dst)
+	return err
+}

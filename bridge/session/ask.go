@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// Errors of questions to the client.
+var (
+	// ErrUnexpected: nobody waits for a response with this id.
+	ErrUnexpected = errors.New("session: no one waits for a response with this id")
+	// ErrNoAnswer: the client did not answer in time.
+	ErrNoAnswer = errors.New("session: the client did not answer in time")
+)
+
+// RefusedError is the client's answer that it will not answer.
+type RefusedError struct {
+	// Method is what it was asked, Message what it said.
+	Method, Message string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("session: the client answered %s with an error: %s", e.Method, e.Message)
+}
+
+// reply is the client's response, as a copy.
+type reply struct {
+	result []byte
+	failed string
+	isErr  bool
+}
+
+// Ask sends the client a request and waits for its response, whose result it
+// returns. send writes one JSON-RPC message to the client; params is compact
+// JSON. A client that is not waited for any longer is told so with
+// notifications/cancelled (MCP, cancellation), so that it can close what it
+// shows to its user. The errors are a *[RefusedError], [ErrNoAnswer],
+// [ErrClosed], that of send, and the cause of ctx.
+func (s *Session) Ask(ctx context.Context, send func([]byte) error, method string, params []byte) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	id, answer, err := s.expect()
+	if err != nil {
+		return nil, err
+	}
+	if err := send(request(id, method, params)); err != nil {
+		s.withdraw(id)
+		return nil, err
+	}
+	timer := time.NewTimer(s.manager.opts.AskTimeout)
+	defer timer.Stop()
+	var reason string
+	select {
+	case r, ok := <-answer:
+		switch {
+		case !ok:
+			return nil, ErrClosed
+		case r.isErr:
+			return nil, &RefusedError{Method: method, Message: r.failed}
+		}
+		return r.result, nil
+	case <-timer.C:
+		err, reason = ErrNoAnswer, "no answer in time"
+	case <-ctx.Done():
+		err, reason = context.Cause(ctx), "the request that asked has ended"
+	}
+	s.withdraw(id)
+	_ = send(withdrawal(id, reason)) // a client that is gone need not know
+	return nil, err
+}
+
+// expect makes room for one response.
+func (s *Session) expect() (string, chan reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return "", nil, ErrClosed
+	}
+	id := s.newName("ask")
+	answer := make(chan reply, 1)
+	if s.pending == nil {
+		s.pending = map[string]chan reply{}
+	}
+	s.pending[id] = answer
+	return id, answer, nil
+}
+
+// maxWithdrawn is how many questions a session remembers that it gave up: those
+// whose answers may still be on their way.
+const maxWithdrawn = 16
+
+// withdraw waits for a response no longer.
+func (s *Session) withdraw(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pending, id)
+	if s.isClosed {
+		return
+	}
+	if s.withdrawn = append(s.withdrawn, id); len(s.withdrawn) > maxWithdrawn {
+		s.withdrawn = slices.Delete(s.withdrawn, 0, 1)
+	}
+}
+
+// Deliver hands a response to whoever waits for it. The first one counts; one
+// that crossed the word that nobody waits any more is let by. Its error is
+// [ErrUnexpected].
+func (s *Session) Deliver(m *jsonrpc.Message) error {
+	id, isText := jsonrpc.Text(m.ID.Raw())
+	if !isText {
+		return ErrUnexpected
+	}
+	answer, isLate := s.awaited(id)
+	switch {
+	case isLate:
+		return nil
+	case answer == nil:
+		return ErrUnexpected
+	case m.Kind == jsonrpc.KindError:
+		refused := reply{isErr: true}
+		if m.Error != nil {
+			refused.failed = strings.Clone(m.Error.Message)
+		}
+		answer <- refused
+	default:
+		answer <- reply{result: slices.Clone(m.Result)}
+	}
+	return nil
+}
+
+// awaited finds who waits for a response, once.
+func (s *Session) awaited(id string) (answer chan reply, isLate bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer = s.pending[id]
+	delete(s.pending, id)
+	return answer, slices.Contains(s.withdrawn, id)
+}
+
+func request(id, method string, params []byte) []byte {
+	dst := jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
+	dst = jsonrpc.AppendString(append(dst, `,"method":`...), method)
+	if len(params) > 0 {
+		dst = append(append(dst, `,"params":`...), params...)
+	}
+	return append(dst, '}')
+}
+
+func withdrawal(id, reason string) []byte {
+	dst := jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
+	dst = jsonrpc.AppendString(append(dst, `,"reason":`...), reason)
+	return append(dst, `}}`...)
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"container/list"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/correlate"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Manager holds the sessions of one process. Make one with [New]; close it.
+type Manager struct {
+	opts  Options
+	shelf *shelf
+
+	mu     sync.Mutex
+	byID   map[string]*Session
+	unused *list.List // of *Session, the longest unused first; those in use stand nowhere
+	timer  *time.Timer
+	closed bool
+
+	opened, expired, evicted uint64
+}
+
+// New returns a Manager without sessions. It needs no goroutine; timers run
+// while there is something that expires.
+func New(o Options) *Manager {
+	o = o.withDefaults()
+	return &Manager{opts: o, shelf: newShelf(o.Keep, o.MaxKept), byID: map[string]*Session{}, unused: list.New()}
+}
+
+// Open begins a session of a caller and counts as its first use, which
+// [Session.Release] ends. client is what the client said when it opened, of
+// which a copy is kept. Where there are as many sessions as there may be, the
+// longest unused one ends. Its errors are [ErrFull], [ErrClosed],
+// [ErrLargeClient], and those of the feed and of the source of ids.
+func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
+	kept, err := keptClient(client, m.opts.MaxClient)
+	if err != nil {
+		return nil, err
+	}
+	id, nonce, err := m.newID()
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{
+		manager: m, id: id, nonce: nonce, principal: principal, context: kept, origin: origin,
+		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}),
+	}
+	// Room first: the session that goes has a place in the feed, too.
+	if err := m.admit(s); err != nil {
+		return nil, err
+	}
+	if err := s.follow(); err != nil {
+		_ = m.End(principal, id) // it may have been closed with all others
+		return nil, err
+	}
+	m.mu.Lock()
+	m.opened++
+	m.mu.Unlock()
+	return s, nil
+}
+
+// admit takes a session in, which is in use.
+func (m *Manager) admit(s *Session) error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return ErrClosed
+	}
+	var gone *Session
+	if len(m.byID) >= m.opts.Max {
+		if gone = m.oldest(); gone == nil {
+			m.mu.Unlock()
+			return ErrFull
+		}
+		m.forget(gone)
+		m.evicted++
+	}
+	m.byID[s.id] = s
+	s.uses = 1
+	m.mu.Unlock()
+	if gone != nil {
+		gone.close()
+	}
+	return nil
+}
+
+const (
+	// idBytes is the randomness of an id: 192 bits, which nobody guesses, in 32
+	// characters that need no encoding in a header.
+	idBytes = 24
+	// nonceBytes tells the names that one session gives from those of another
+	// with the same client, such as one before it on the same pipe.
+	nonceBytes = 4
+)
+
+// newID returns what is random about a session.
+func (m *Manager) newID() (id, nonce string, err error) {
+	var raw [idBytes + nonceBytes]byte
+	m.mu.Lock() // one reader of Rand at a time
+	_, err = io.ReadFull(m.opts.Rand, raw[:])
+	m.mu.Unlock()
+	if err != nil {
+		return "", "", fmt.Errorf("session: make an id: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), hex.EncodeToString(raw[idBytes:]), nil
+}
+
+// Use finds a session of a caller and counts as a use, which [Session.Release]
+// ends. Its error is [ErrUnknown]: another caller's session is as unknown as one
+// that never was.
+func (m *Manager) Use(principal, id string) (*Session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.byID[id]
+	if s == nil || s.principal != principal {
+		return nil, ErrUnknown
+	}
+	if s.uses++; s.place != nil {
+		m.unused.Remove(s.place)
+		s.place = nil
+	}
+	return s, nil
+}
+
+// release ends a use.
+func (m *Manager) release(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.uses--; s.uses > 0 || m.byID[s.id] != s {
+		return
+	}
+	s.since = time.Now()
+	s.place = m.unused.PushBack(s)
+	m.schedule()
+}
+
+// End ends a session at its client's wish. Its error is [ErrUnknown].
+func (m *Manager) End(principal, id string) error {
+	m.mu.Lock()
+	s := m.byID[id]
+	if s == nil || s.principal != principal {
+		m.mu.Unlock()
+		return ErrUnknown
+	}
+	m.forget(s)
+	m.mu.Unlock()
+	s.close()
+	return nil
+}
+
+// Close ends all sessions: their streams end, and questions are given up. It may
+// be called again.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	all := make([]*Session, 0, len(m.byID))
+	for _, s := range m.byID {
+		all = append(all, s)
+		m.forget(s)
+	}
+	m.mu.Unlock()
+	for _, s := range all {
+		s.close()
+	}
+}
+
+// Stats are counts for operators.
+type Stats struct {
+	// Sessions is how many there are now, Kept the bytes that their streams keep
+	// for clients that come back; the others count since the start.
+	Sessions                 int
+	Kept                     int
+	Opened, Expired, Evicted uint64
+}
+
+// Stats returns the counts.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Stats{Sessions: len(m.byID), Kept: m.shelf.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted}
+}
+
+// oldest is the longest unused session.
+func (m *Manager) oldest() *Session {
+	front := m.unused.Front()
+	if front == nil {
+		return nil
+	}
+	s, _ := front.Value.(*Session)
+	return s
+}
+
+// forget takes a session out; m.mu is held. A map that was large does not give
+// its memory back by itself.
+func (m *Manager) forget(s *Session) {
+	delete(m.byID, s.id)
+	if len(m.byID) == 0 {
+		m.byID = map[string]*Session{}
+	}
+	if s.place != nil {
+		m.unused.Remove(s.place)
+		s.place = nil
+	}
+}
+
+// schedule sets the timer to the moment when the longest unused session expires;
+// m.mu is held.
+func (m *Manager) schedule() {
+	s := m.oldest()
+	if s == nil || m.closed {
+		return
+	}
+	wait := time.Until(s.since.Add(m.opts.Idle))
+	if m.timer == nil {
+		m.timer = time.AfterFunc(wait, m.expire)
+		return
+	}
+	m.timer.Reset(wait)
+}
+
+// expire ends what has been unused for too long.
+func (m *Manager) expire() {
+	m.mu.Lock()
+	var gone []*Session
+	for s := m.oldest(); s != nil && time.Since(s.since) >= m.opts.Idle; s = m.oldest() {
+		m.forget(s)
+		m.expired++
+		gone = append(gone, s)
+	}
+	m.schedule()
+	m.mu.Unlock()
+	for _, s := range gone {
+		s.close()
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Errors of readers.
+var (
+	// ErrTaken: another connection reads the stream now.
+	ErrTaken = errors.New("session: another reader has taken over")
+	// ErrPaused: nothing will come for a while; the reader should go and come
+	// back.
+	ErrPaused = errors.New("session: the stream is quiet for a while")
+	// ErrLost: what the reader wants is no longer kept.
+	ErrLost = errors.New("session: the event is no longer kept")
+)
+
+// Reader reads a stream on behalf of one connection.
+type Reader struct {
+	stream *Stream
+	next   uint64
+	// holds: the event before next was given to the connection last.
+	holds bool
+	taken bool
+	news  chan struct{}
+}
+
+// Read begins to read at the first event that nobody has read. A stream has one
+// reader: the newest, because an older connection may be dead without anybody
+// knowing.
+func (st *Stream) Read() *Reader {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.read(max(st.unread, st.first))
+}
+
+// Greet is Read that begins with an empty event where there is nothing else to
+// read, so that the client has an id to come back with at once.
+func (st *Stream) Greet() *Reader {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.unread >= st.end() && !st.ended {
+		st.add(nil)
+	}
+	return st.read(max(st.unread, st.first))
+}
+
+// Resume begins to read the stream of an event, behind that event: a client that
+// comes back. Its error is [ErrLost] where there was no such event, or what
+// followed it is no longer kept.
+func (s *Session) Resume(eventID string) (*Reader, error) {
+	stream, event, ok := strings.Cut(eventID, "-")
+	number, err1 := strconv.ParseUint(stream, 10, 64)
+	seen, err2 := strconv.ParseUint(event, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return nil, ErrLost
+	}
+	s.mu.Lock()
+	st := s.streams[number]
+	s.mu.Unlock()
+	if st == nil {
+		return nil, ErrLost
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if seen == 0 || seen >= st.end() || seen+1 < st.first || eventID != st.id(seen) {
+		return nil, ErrLost
+	}
+	st.paused = false // the client has come back, as it was asked to
+	return st.read(seen + 1), nil
+}
+
+// read makes the newest reader; st.mu is held.
+func (st *Stream) read(from uint64) *Reader {
+	r := &Reader{stream: st, next: from, news: make(chan struct{}, 1)}
+	if old := st.reader; old != nil {
+		old.taken = true
+		st.wake()
+	}
+	st.reader = r
+	return r
+}
+
+// IsMain reports whether the reader reads [Session.Main].
+func (r *Reader) IsMain() bool {
+	s := r.stream.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.main == r.stream
+}
+
+// Poll returns the next event without waiting; false where there is none yet.
+// Its errors are [ErrEnded], [ErrTaken], [ErrPaused] and [ErrLost].
+func (r *Reader) Poll() (Event, bool, error) {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case r.taken:
+		return Event{}, false, ErrTaken
+	case r.next < st.first:
+		return Event{}, false, ErrLost
+	case r.next < st.end():
+		e := Event{ID: st.id(r.next), Message: st.events[r.next-st.first]}
+		r.next++
+		r.holds = true
+		st.unread = max(st.unread, r.next)
+		return e, true, nil
+	case st.ended:
+		return Event{}, false, ErrEnded
+	case st.paused:
+		return Event{}, false, ErrPaused
+	}
+	return Event{}, false, nil
+}
+
+// Return gives the last event back, which did not reach its client: the next
+// reader has it first. Nothing can be given back once another one reads.
+func (r *Reader) Return() {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if r.holds && !r.taken && st.unread == r.next {
+		r.next--
+		st.unread--
+	}
+	r.holds = false
+}
+
+// News has a token when Poll may have something new.
+func (r *Reader) News() <-chan struct{} { return r.news }
+
+// Next is Poll that waits. Its further error is the cause of ctx.
+func (r *Reader) Next(ctx context.Context) (Event, error) {
+	for {
+		e, ok, err := r.Poll()
+		if ok || err != nil {
+			return e, err
+		}
+		select {
+		case <-r.news:
+		case <-ctx.Done():
+			return Event{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Close leaves the stream to the next reader.
+func (r *Reader) Close() {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if r.stream.reader == r {
+		r.stream.reader = nil
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"container/list"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrEnded says that the stream is over, and all of it was read.
+var ErrEnded = errors.New("session: the stream has ended")
+
+// Event is one message on a stream.
+type Event struct {
+	// ID names the event in its session: a client that has seen it goes on after
+	// it.
+	ID string
+	// Message is one JSON-RPC message; empty for an event that only gives a client
+	// an id to come back with.
+	Message []byte
+}
+
+// eventBytes is what an event costs beside its message.
+const eventBytes = 32
+
+// Stream is an ordered series of messages to the client. It keeps the newest of
+// them, so that a client whose connection broke misses nothing and gets nothing
+// twice. Make one with [Session.NewStream].
+type Stream struct {
+	session *Session
+	number  uint64
+
+	// These belong to the shelf and its lock.
+	since time.Time // of the end
+	place *list.Element
+
+	mu     sync.Mutex
+	events [][]byte // the messages of the events that are kept
+	first  uint64   // the number of events[0]; events are numbered from 1
+	bytes  int
+	// counted: the stream can be resumed, and the shelf counts its bytes.
+	counted bool
+	ended   bool
+	paused  bool
+	reader  *Reader
+	unread  uint64 // the number of the first event that no reader had
+}
+
+// NewStream begins a stream with its first event, which is empty and gives the
+// client an id. A session that has as many as it may forgets the oldest one that
+// has ended, or, where none has, the oldest: what that one has to say goes to
+// the connection that reads it, and cannot be resumed.
+func (s *Session) NewStream() *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeRoom()
+	return s.newStream()
+}
+
+func (s *Session) newStream() *Stream {
+	s.numbered++
+	st := &Stream{session: s, number: s.numbered, first: 1, unread: 1, ended: s.isClosed, counted: !s.isClosed}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.add(nil)
+	if s.isClosed {
+		return st
+	}
+	if s.streams == nil {
+		s.streams = map[uint64]*Stream{}
+	}
+	s.streams[st.number] = st
+	s.order = append(s.order, st)
+	return st
+}
+
+// makeRoom forgets a stream where there are as many as there may be, besides the
+// main one; s.mu is held.
+func (s *Session) makeRoom() {
+	kept := len(s.order)
+	if s.main != nil {
+		kept--
+	}
+	if kept < s.manager.opts.MaxStreams {
+		return
+	}
+	at := slices.IndexFunc(s.order, func(st *Stream) bool { return st != s.main && st.hasEnded() })
+	if at < 0 {
+		at = slices.IndexFunc(s.order, func(st *Stream) bool { return st != s.main })
+	}
+	if at >= 0 {
+		s.dropStream(at)
+	}
+}
+
+// forgetStream lets nobody resume a stream any more.
+func (s *Session) forgetStream(st *Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.Index(s.order, st); at >= 0 {
+		s.dropStream(at)
+	}
+}
+
+// dropStream is forgetStream by place; s.mu is held.
+func (s *Session) dropStream(at int) {
+	st := s.order[at]
+	delete(s.streams, st.number)
+	s.order = slices.Delete(s.order, at, at+1)
+	st.uncount()
+}
+
+// Main is the stream of messages that belong to no request; it lasts as long as
+// the session.
+func (s *Session) Main() *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main == nil {
+		s.main = s.newStream()
+	}
+	return s.main
+}
+
+// uncount takes the stream out of what is counted. A reader that is still at it
+// gets the rest.
+func (st *Stream) uncount() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.counted {
+		return
+	}
+	st.counted = false
+	shelf := st.session.manager.shelf
+	shelf.bytes.Add(-int64(st.bytes))
+	shelf.remove(st)
+}
+
+func (st *Stream) hasEnded() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.ended
+}
+
+// end is the number of the event that comes next; st.mu is held.
+func (st *Stream) end() uint64 { return st.first + uint64(len(st.events)) }
+
+func (st *Stream) id(event uint64) string {
+	return strconv.FormatUint(st.number, 10) + "-" + strconv.FormatUint(event, 10)
+}
+
+// Send adds a message, which belongs to the stream from then on. It never waits
+// for readers. Its error is [ErrEnded].
+func (st *Stream) Send(message []byte) error {
+	if err := st.send(message); err != nil {
+		return err
+	}
+	st.session.manager.shelf.shed()
+	return nil
+}
+
+func (st *Stream) send(message []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return ErrEnded
+	}
+	st.paused = false
+	st.add(message)
+	st.wake()
+	return nil
+}
+
+// add appends an event and forgets the oldest ones for which there is no room:
+// beyond the stream's own bounds, and, where all streams together keep too much,
+// those that a client has had. The newest one always stays. st.mu is held.
+func (st *Stream) add(message []byte) {
+	o, shelf := &st.session.manager.opts, st.session.manager.shelf
+	before := st.bytes
+	st.events = append(st.events, message)
+	st.bytes += len(message) + eventBytes
+	isFull := st.counted && shelf.isFull()
+	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isFull && st.first < st.unread) {
+		st.bytes -= len(st.events[0]) + eventBytes
+		st.events[0] = nil
+		st.events = st.events[1:]
+		st.first++
+	}
+	if st.counted {
+		shelf.bytes.Add(int64(st.bytes - before))
+	}
+}
+
+// Pause says that nothing will come for a while: the reader, if there is one,
+// goes and comes back. The next message ends the pause, and so does a client
+// that comes back.
+func (st *Stream) Pause() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.ended {
+		st.paused = true
+		st.wake()
+	}
+}
+
+// End ends the stream: readers get what is there, and then [ErrEnded].
+func (st *Stream) End() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return
+	}
+	st.ended = true
+	st.wake()
+	if st.counted {
+		st.session.manager.shelf.put(st)
+	}
+}
+
+// wake tells the reader that there is something new; st.mu is held.
+func (st *Stream) wake() {
+	if st.reader == nil {
+		return
+	}
+	select {
+	case st.reader.news <- struct{}{}:
+	default:
+	}
+}

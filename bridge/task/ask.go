@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+const (
+	// maxOutstanding is how many questions a task may show at a time, and maxKey
+	// how long the key of one may be in bytes: Task.input_requests of the contract.
+	maxOutstanding = 64
+	maxKey         = 256
+)
+
+// Sentinels of [Ask].
+var (
+	// ErrNoTask: the context is not that of work.
+	ErrNoTask = errors.New("task: this is no task and cannot ask")
+	// ErrTooManyQuestions: more than 64 would be outstanding, or the task has asked
+	// as many as it may ([Options.MaxQuestions]).
+	ErrTooManyQuestions = errors.New("task: too many questions")
+	// ErrEnded: the work returned, or its task was forgotten, before its questions
+	// were answered.
+	ErrEnded = errors.New("task: ended")
+)
+
+// Ask puts questions to the caller of the task whose work has this context, and
+// returns the answers by the keys of the questions once all are there. Answers are
+// untrusted and may have any shape.
+//
+// The task shows all questions that are outstanding, of several that ask at a
+// time, too, and input_required as its status until each is answered. A key that
+// the task has shown before is shown in another form, since clients take a key
+// for one question for ever; the answers come back under the key as it was given.
+// A call that is no task yet becomes one now. Questions must not be changed after
+// they were asked.
+//
+// Its errors are [ErrNoTask], [ErrTooManyQuestions], [ErrFull] and [ErrClosed]
+// where the call cannot become a task, [ErrEnded], those of the store, and the
+// cause of ctx. Questions that nobody waits for any more disappear.
+func Ask(ctx context.Context, questions map[string]*outriggerv1.InputRequest) (map[string]*outriggerv1.InputResponse, error) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return nil, ErrNoTask
+	}
+	for key, question := range questions {
+		if question.GetRequest() == nil {
+			return nil, fmt.Errorf("task: question %q asks nothing", key)
+		}
+	}
+	if len(questions) == 0 {
+		return map[string]*outriggerv1.InputResponse{}, nil
+	}
+	if err := r.needTask(ctx); err != nil {
+		return nil, err
+	}
+	shown, err := r.reserve(questions)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.pose(ctx, shown, questions); err != nil {
+		return nil, err
+	}
+	answers, err := r.collect(ctx, shown)
+	if err != nil {
+		r.withdraw(shown)
+	}
+	return answers, err
+}
+
+// needTask makes a task of a call.
+func (r *run) needTask(ctx context.Context) error {
+	answer := make(chan error, 1) // whoever answers does not wait
+	select {
+	case <-r.settled:
+		return nil
+	case r.asking <- answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.ctx.Done(): // ctx need not end with it
+		return context.Cause(r.ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// reserve returns the keys under which questions are shown, each never shown
+// before, by the keys that the work gave them.
+func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[string]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(questions) > maxOutstanding || len(r.asked)+len(questions) > r.m.opts.MaxQuestions {
+		return nil, ErrTooManyQuestions
+	}
+	shown := make(map[string]string, len(questions))
+	// Sorted, so that the same work shows the same keys.
+	for _, key := range slices.Sorted(maps.Keys(questions)) {
+		name := key
+		for n := len(r.asked) + 1; ; n++ {
+			_, taken := r.asked[name]
+			if !taken && name != "" && len(name) <= maxKey && utf8.ValidString(name) {
+				break
+			}
+			name = "q" + strconv.Itoa(n)
+		}
+		r.asked[name] = struct{}{}
+		shown[key] = name
+	}
+	return shown, nil
+}
+
+// pose shows questions.
+func (r *run) pose(ctx context.Context, shown map[string]string, questions map[string]*outriggerv1.InputRequest) error {
+	var tooMany bool
+	ended, err := r.m.change(ctx, r.id, func(record *Record) bool {
+		open := maps.Clone(record.Task.GetInputRequests())
+		if open == nil {
+			open = make(map[string]*outriggerv1.InputRequest, len(shown))
+		}
+		for key, name := range shown {
+			open[name] = questions[key]
+		}
+		if tooMany = len(open) > maxOutstanding; tooMany {
+			return false
+		}
+		record.Answers = r.unread(record.Answers)
+		setOpen(record.Task, open)
+		return true
+	})
+	switch {
+	case ended:
+		return r.endedError(ctx)
+	case errors.Is(err, ErrNotFound):
+		return ErrEnded
+	case err == nil && tooMany:
+		return ErrTooManyQuestions
+	}
+	return err
+}
+
+// collect waits for the answers.
+func (r *run) collect(ctx context.Context, shown map[string]string) (map[string]*outriggerv1.InputResponse, error) {
+	for {
+		changed := r.update() // before the look, so that no change is missed
+		record, err := r.m.store.Get(ctx, r.id)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return nil, ErrEnded
+		case err == nil && isFinal(record.Task.GetStatus()):
+			return nil, r.endedError(ctx)
+		case err != nil:
+			return nil, err
+		}
+		if answers, all := answered(record.Answers, shown); all {
+			r.markRead(shown)
+			return answers, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// answered returns the answers under the keys that the work gave its questions,
+// where all are there.
+func answered(given map[string]*outriggerv1.InputResponse, shown map[string]string) (map[string]*outriggerv1.InputResponse, bool) {
+	answers := make(map[string]*outriggerv1.InputResponse, len(shown))
+	for key, name := range shown {
+		answer, ok := given[name]
+		if !ok {
+			return nil, false
+		}
+		answers[key] = answer
+	}
+	return answers, true
+}
+
+// withdraw takes questions back that nobody waits for any more.
+func (r *run) withdraw(shown map[string]string) {
+	r.markRead(shown)
+	err := r.write(func(record *Record) bool {
+		open := maps.Clone(record.Task.GetInputRequests())
+		before := len(open)
+		for _, name := range shown {
+			delete(open, name)
+		}
+		if len(open) == before {
+			return false
+		}
+		record.Answers = r.unread(record.Answers)
+		setOpen(record.Task, open)
+		return true
+	})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		r.m.opts.OnError(fmt.Errorf("task: a question was not taken back: %w", err))
+	}
+}
+
+// markRead notes that the answers to questions are needed no longer. They leave
+// the record with its next change, because to leave is none that a caller sees.
+func (r *run) markRead(shown map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range shown {
+		r.read[name] = struct{}{}
+	}
+}
+
+// unread returns the answers that the work still needs.
+func (r *run) unread(answers map[string]*outriggerv1.InputResponse) map[string]*outriggerv1.InputResponse {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := maps.Clone(answers)
+	maps.DeleteFunc(left, func(name string, _ *outriggerv1.InputResponse) bool {
+		_, read := r.read[name]
+		return read
+	})
+	return left
+}
+
+// endedError is why a task that has ended cannot ask. The end of the work's
+// context, which knows, follows that of its task.
+func (r *run) endedError(ctx context.Context) error {
+	select {
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// setOpen sets the questions that are outstanding, and the status that belongs to
+// them.
+func setOpen(t *outriggerv1.Task, open map[string]*outriggerv1.InputRequest) {
+	if len(open) == 0 {
+		t.InputRequests, t.Status = nil, outriggerv1.TaskStatus_TASK_STATUS_WORKING
+		return
+	}
+	t.InputRequests, t.Status = open, outriggerv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED
+}

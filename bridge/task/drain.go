@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import "context"
+
+// Drain lets no new work begin and no call become a task, and waits until all
+// work has returned and every change was told. If ctx ends first, what still goes
+// on ends as UNAVAILABLE with an unknown outcome, its context ends with
+// [ErrClosed], and Drain returns how much that was without waiting for it.
+// Drain may be called again, and by several at once. Tasks can still be looked
+// at, answered and cancelled.
+func (m *Manager) Drain(ctx context.Context) (cut int) {
+	m.mu.Lock()
+	if !m.closing {
+		m.closing = true
+		if len(m.runs) == 0 {
+			close(m.idle)
+		}
+	}
+	m.mu.Unlock()
+	select {
+	case <-m.idle:
+	case <-ctx.Done():
+		for _, r := range m.running() {
+			if r.cut() {
+				cut++
+			}
+		}
+	}
+	select {
+	case <-m.told.idle():
+	case <-ctx.Done():
+	}
+	return cut
+}
+
+// running returns all work that has not returned.
+func (m *Manager) running() []*run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*run, 0, len(m.runs))
+	for _, r := range m.runs {
+		all = append(all, r)
+	}
+	return all
+}

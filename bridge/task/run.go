@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+const (
+	// storeTimeout bounds one write of what no request waits for.
+	storeTimeout = 5 * time.Second
+	// storeAttempts is how often the end of a task is written to a store that
+	// fails, with storePause between the first two and twice as long after each:
+	// six seconds in all, in which a store that restarts is back.
+	storeAttempts = 7
+	storePause    = 100 * time.Millisecond
+)
+
+// phase is how far a call is.
+type phase uint8
+
+const (
+	// calling: its request waits for it, and it is no task yet.
+	calling phase = iota
+	// tasked: it is a task.
+	tasked
+	// over: it has ended, or nobody waits for it. What its work returns is dropped.
+	over
+)
+
+// run is work that goes on.
+type run struct {
+	m      *Manager
+	id     string
+	spec   Spec
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// release ends the timer of the context, overdue is the one behind it.
+	release context.CancelFunc
+	overdue *time.Timer
+
+	// asking is how the work wants to become a task before its time; the answer is
+	// nil once it is one, or why it cannot be.
+	asking chan chan<- error
+	// settled is closed when it has become a task, ended when outcome is set.
+	settled, ended chan struct{}
+
+	mu      sync.Mutex
+	phase   phase
+	outcome *Outcome // not changed after ended is closed
+	message string   // what was last reported
+	// changed is closed, and another put into its place, whenever the record was
+	// updated.
+	changed chan struct{}
+	// asked are the keys of all questions so far, read those whose answers were
+	// handed to the work.
+	asked, read map[string]struct{}
+}
+
+// runKey finds the run of a context.
+type runKey struct{}
+
+func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
+	spec.About.ToolCall = true
+	if spec.Timeout <= 0 || spec.Timeout > m.opts.MaxTimeout {
+		spec.Timeout = m.opts.MaxTimeout
+	}
+	if spec.PollInterval <= 0 {
+		spec.PollInterval = m.opts.PollInterval
+	}
+	if spec.TTL <= 0 {
+		spec.TTL = m.opts.TTL
+	}
+	r := &run{
+		m: m, id: id, spec: spec,
+		asking: make(chan chan<- error), settled: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
+		asked: map[string]struct{}{}, read: map[string]struct{}{},
+	}
+	detached := context.WithValue(context.WithoutCancel(ctx), runKey{}, r)
+	detached, r.release = context.WithTimeout(detached, spec.Timeout)
+	r.ctx, r.cancel = context.WithCancelCause(detached)
+	r.overdue = time.AfterFunc(spec.Timeout+m.opts.Grace, r.expire)
+	return r
+}
+
+// do runs the work to its end. It is the one place that recovers from its panics.
+func (r *run) do(work Run) {
+	var result *outriggerv1.ToolResult
+	// What holds where the work returns neither, or leaves its goroutine.
+	err := errmap.Wrap(errmap.InternalError, errors.New("task: the work ended without a result"), errmap.Tool(r.spec.Tool))
+	defer func() {
+		if p := recover(); p != nil {
+			r.m.opts.OnPanic(p, debug.Stack())
+			err = errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p), errmap.Tool(r.spec.Tool))
+		}
+		r.end(result, err, storeAttempts)
+		r.close()
+	}()
+	got, failed := work(r.ctx, r.report)
+	if got != nil || failed != nil {
+		result, err = got, failed
+	}
+}
+
+// close frees what the run holds. Its work has returned, or was not begun.
+func (r *run) close() {
+	r.overdue.Stop()
+	r.cancel(ErrEnded)
+	r.release()
+	r.m.leave(r.id)
+}
+
+// expire ends work that goes on although its time is long over.
+func (r *run) expire() {
+	r.end(nil, errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
+}
+
+// cut ends work that a drain does not wait for any longer, and reports whether it
+// had not ended before.
+func (r *run) cut() bool {
+	again := r.spec.About.Idempotent
+	wasGoing := r.end(nil, errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
+		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
+	r.cancel(ErrClosed)
+	return wasGoing
+}
+
+// end is the end of the call, or of the task that it became; only the first
+// counts. It reports whether this was it.
+func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts int) bool {
+	r.mu.Lock()
+	was := r.phase
+	r.phase = over
+	if was == calling {
+		if err != nil {
+			result = nil
+		}
+		r.outcome = &Outcome{Result: result, Err: err}
+		close(r.ended)
+	}
+	r.mu.Unlock()
+	if was == tasked {
+		r.finish(r.m.endingOf(r.spec.About, result, err), attempts)
+	}
+	return was != over
+}
+
+// abandon gives up a call whose request has ended.
+func (r *run) abandon(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = over
+	r.cancel(cause)
+}
+
+// finish writes down how the task ended. Where a result finds no room, that is
+// what the task ends with.
+func (r *run) finish(e ending, attempts int) {
+	pause := storePause
+	for {
+		attempts--
+		err := r.write(func(record *Record) bool {
+			e.apply(record)
+			return true
+		})
+		switch {
+		case err == nil || errors.Is(err, ErrNotFound):
+			return
+		case errors.Is(err, ErrFull) && attempts > 0:
+			e = r.m.endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
+				errmap.Message("Result too large: the tool ran to its end, and there is no room to keep its result")))
+			continue
+		case attempts <= 0:
+			r.m.opts.OnError(fmt.Errorf("task: the end of a task was not kept: %w", err))
+			return
+		}
+		time.Sleep(pause)
+		pause *= 2
+	}
+}
+
+// report keeps what the work says, and shows it where it is a task.
+func (r *run) report(message string) {
+	message = r.m.clip(message)
+	r.mu.Lock()
+	show := r.phase == tasked
+	r.message = message
+	r.mu.Unlock()
+	if show {
+		r.show()
+	}
+}
+
+// show writes what was last reported into the task.
+func (r *run) show() {
+	err := r.write(func(record *Record) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if record.Task.GetStatusMessage() == r.message {
+			return false
+		}
+		record.Task.StatusMessage = r.message
+		return true
+	})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		r.m.opts.OnError(fmt.Errorf("task: a status message was not kept: %w", err))
+	}
+}
+
+// write changes the record on behalf of the work, also where its context has
+// ended.
+func (r *run) write(f func(*Record) bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeTimeout)
+	defer cancel()
+	_, err := r.m.change(ctx, r.id, f)
+	return err
+}
+
+// noticed is told that the record was updated. Who ends a task otherwise than by
+// cancelling it, ends the work's context, too.
+func (r *run) noticed(status outriggerv1.TaskStatus) {
+	r.mu.Lock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	if isFinal(status) {
+		r.phase = over
+	}
+	r.mu.Unlock()
+	if status == outriggerv1.TaskStatus_TASK_STATUS_CANCELLED {
+		r.cancel(ErrCancelled)
+	}
+}
+
+// update is closed at the next update of the record.
+func (r *run) update() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
