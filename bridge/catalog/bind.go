@@ -19,8 +19,12 @@ type binder struct {
 	transcoder *transcode.Transcoder
 	inputs     map[protoreflect.FullName]bound
 	outputs    map[protoreflect.FullName]bound
+	streams    map[protoreflect.FullName]*schema.Schema
 	messages   map[protoreflect.FullName]compiled
 }
+
+// httpBody is the message that carries any document with its media type.
+const httpBody protoreflect.FullName = "google.api.HttpBody"
 
 // bound is a message's schema for one direction, or why it has none.
 type bound struct {
@@ -39,6 +43,7 @@ func newBinder(types *Types, profile schema.Profile) *binder {
 		types: types, profile: profile, transcoder: transcode.New(transcode.Options{Resolver: types}),
 		inputs:   map[protoreflect.FullName]bound{},
 		outputs:  map[protoreflect.FullName]bound{},
+		streams:  map[protoreflect.FullName]*schema.Schema{},
 		messages: map[protoreflect.FullName]compiled{},
 	}
 }
@@ -62,7 +67,14 @@ func (b *binder) bind(t *Tool) error {
 	if t.Out, err = b.message(out); err != nil {
 		return fmt.Errorf("transcoder of %s: %w", out.FullName(), err)
 	}
-	t.OutputNotObject = t.Output.Wrapped
+	switch {
+	case t.Streams():
+		t.Output = b.gathered(out, t.Output)
+	case !t.Method.ClientStreaming && out.FullName() == httpBody:
+		t.HTTPBody, t.Output = true, &schema.Schema{}
+	default:
+		t.OutputNotObject = t.Output.Wrapped
+	}
 	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
 	return err
 }
@@ -76,6 +88,14 @@ func (b *binder) schema(
 		cache[md.FullName()] = got
 	}
 	return got.schema, got.err
+}
+
+// gathered is the schema of a stream of messages.
+func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Schema) *schema.Schema {
+	if b.streams[md.FullName()] == nil {
+		b.streams[md.FullName()] = gathered(one, md)
+	}
+	return b.streams[md.FullName()]
 }
 
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {

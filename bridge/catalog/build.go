@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
@@ -24,7 +25,8 @@ type BuildOptions struct {
 	Limits  Limits
 }
 
-// Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too.
+// Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
+// every tool that a native backend declares.
 //
 // The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
 // What costs only some files or methods is among the catalog's warnings.
@@ -35,34 +37,48 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, selection: o.Selection, limits: o.Limits.withDefaults(),
-		hasToolOption: definesToolOption(linked.registry),
-		problems:      problems,
-		warnings:      slices.Concat(merged.warnings, linked.warnings, warnings),
+		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
+		problems: problems,
+		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	b.bind = newBinder(types, o.Profile)
 	for _, load := range loads {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
 	for _, s := range b.offered(loads) {
-		b.service(s)
+		if s.isTyped {
+			b.typedService(s)
+		} else {
+			b.service(s)
+		}
+	}
+	for _, load := range loads {
+		b.native(load)
 	}
 	return b.finish()
 }
 
 // builder is the state of one Build.
 type builder struct {
-	linked        *linker
-	types         *Types
-	bind          *binder
-	overlay       []overlayEntry
-	selection     *Selection
-	limits        Limits
-	hasToolOption bool
-	rules         optionRules
+	linked    *linker
+	types     *Types
+	bind      *binder
+	overlay   []overlayEntry
+	selection *Selection
+	limits    Limits
+	// hasToolOption and hasResourceOption tell that the descriptors define our options.
+	hasToolOption, hasResourceOption bool
+	rules                            optionRules
+	contract                         contractRules
+	// description is what the native backend says about itself; nil where there is none.
+	description *outriggerv1.ServerDescription
 
-	tools    []*Tool
-	problems []Problem
-	warnings []Warning
+	tools []*Tool
+	// typed are RPCs of a sidecar behind, for typed callers alone.
+	typed     []*Tool
+	resources []*ResourceMethod
+	problems  []Problem
+	warnings  []Warning
 	// passedOver are services that are there and not offered.
 	passedOver []string
 	// seen counts the methods that were looked at, unselected those that no glob took.
@@ -73,11 +89,14 @@ type builder struct {
 type offer struct {
 	service protoreflect.ServiceDescriptor
 	source  string
+	// isTyped is set where a sidecar offers it, which lists tools of its own for it.
+	isTyped bool
 }
 
 // offered lists the services to make tools of, each once, sorted by name.
 func (b *builder) offered(loads []*Loaded) []offer {
-	from := map[string]string{}
+	from, isTyped := map[string]string{}, map[string]bool{}
+	isSidecar := slices.ContainsFunc(loads, func(l *Loaded) bool { return l.Native.isSidecar() })
 	for _, load := range loads {
 		names := load.Services
 		if names == nil {
@@ -88,6 +107,7 @@ func (b *builder) offered(loads []*Loaded) []offer {
 				b.passedOver = append(b.passedOver, name)
 			} else if _, ok := from[name]; !ok {
 				from[name] = load.Source
+				isTyped[name] = isSidecar && load.Reflected
 			}
 		}
 	}
@@ -99,7 +119,7 @@ func (b *builder) offered(loads []*Loaded) []offer {
 			b.warn(name, "the service is left out: "+b.linked.whyNot(name))
 			continue
 		}
-		out = append(out, offer{service, from[name]})
+		out = append(out, offer{service, from[name], isTyped[name]})
 	}
 	return out
 }
@@ -150,7 +170,11 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		}
 		return nil, nil
 	}
-	declared, schemas := b.overlaid(md, options.tool)
+	names := []string{derived, MCPName(derived)}
+	if n := options.tool.GetName(); n != "" {
+		names = append(names, n, MCPName(n))
+	}
+	declared, schemas := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
 	name := cmp.Or(declared.GetName(), derived)
 	if !b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived), name, MCPName(name)) {
 		b.unselected++
@@ -179,6 +203,7 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		return nil, err
 	}
 	b.describe(t, options, declared)
+	b.resource(t, schemas.Resource)
 	for _, w := range slices.Concat(t.Input.Warnings, t.Output.Warnings) {
 		b.warn(id, w)
 	}
@@ -190,6 +215,13 @@ func (b *builder) finish() (*Catalog, error) {
 	for _, e := range b.overlay {
 		if !e.wasUsed {
 			b.warn("overlay entry "+e.Match, "it matches no method")
+		}
+	}
+	resources, problems := newResources(b.resources)
+	b.problems = append(b.problems, problems...)
+	if b.description.GetCapabilities().GetResources() == nil {
+		for _, m := range resources.unreadable() {
+			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, which no method reads; give one that uri_template", m.template.text))
 		}
 	}
 	collisions := findCollisions(b.tools)
@@ -209,7 +241,12 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, b.fault(nil, Problem{"catalog",
 			fmt.Sprintf("it would hold %d tools, the limit is %d; choose with --include and --exclude", visible, b.limits.MaxTools)})
 	}
-	return newCatalog(b.tools, b.linked, b.types, b.warnings)
+	c, err := newCatalog(b.tools, b.typedTools(), b.linked, b.types, b.warnings)
+	if err != nil {
+		return nil, err
+	}
+	c.description, c.resources = b.description, resources
+	return c, nil
 }
 
 // fault is the error for what somebody has to change.
@@ -253,7 +290,7 @@ func methodName(md protoreflect.MethodDescriptor) string {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func byName(a, b *Tool) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure))
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
 }
 
 func bySubject(a, b Warning) int {

@@ -3,31 +3,33 @@
 package catalog
 
 import (
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // Catalog is the set of tools at one moment. It never changes, and neither does what it returns; callers must not
 // change it either. Safe for concurrent use.
 type Catalog struct {
-	tools       []*Tool          // visible, by name
-	all         []*Tool          // hidden ones too, by name, then procedure
-	byName      map[string]*Tool // derived ones
-	registered  map[string]*Tool // registered ones, apart, so that one more does not copy the names of all
+	own         *lists           // all but registered tools
+	byName      map[string]*Tool // the same
+	growth      *growth          // registered tools; nil where there are none
 	byProcedure map[string]*Tool
 	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
-	services    []Service
 	files       protodesc.Resolver
 	paths       []string
 	types       *Types
 	warnings    []Warning
+	description *outriggerv1.ServerDescription
+	resources   *Resources
+	digests     digests
 	fingerprint string
 }
 
-// Service is an RPC service that at least one tool comes from.
+// Service is an RPC service that at least one tool comes from. Native tools come from none.
 type Service struct {
 	// Name is its full name.
 	Name string
@@ -39,28 +41,43 @@ type Service struct {
 }
 
 // Tools are the tools that callers may see, sorted by canonical name.
-func (c *Catalog) Tools() []*Tool { return c.tools }
+func (c *Catalog) Tools() []*Tool { return c.lists().visible }
+
+// count is the number of tools that callers may see.
+func (c *Catalog) count() int { return len(c.own.visible) + c.growth.count() }
+
+func (c *Catalog) lists() *lists {
+	if c.growth == nil {
+		return c.own
+	}
+	return c.growth.lists()
+}
 
 // All are all tools, hidden ones too, sorted by canonical name: for an operator's eyes.
-func (c *Catalog) All() []*Tool { return c.all }
+func (c *Catalog) All() []*Tool { return c.lists().all }
 
 // Lookup finds a tool by its canonical or its MCP name. A hidden tool is not found.
 func (c *Catalog) Lookup(name string) (*Tool, bool) {
-	t, ok := c.byName[name]
-	if !ok {
-		t, ok = c.registered[name]
+	if t, ok := c.byName[name]; ok {
+		return t, true
 	}
-	return t, ok
+	return c.growth.lookup(name)
 }
 
-// ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". A hidden tool is not found.
+// ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". A hidden tool is not found, and no native one.
 func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 	t, ok := c.byProcedure[procedure]
 	return t, ok
 }
 
 // Services are the services that tools come from, sorted by name.
-func (c *Catalog) Services() []Service { return c.services }
+func (c *Catalog) Services() []Service { return c.lists().services }
+
+// Description is what the native backend says about itself; nil where there is none. Not to be changed.
+func (c *Catalog) Description() *outriggerv1.ServerDescription { return c.description }
+
+// Resources are what plain RPCs offer to be read; never nil. A hidden tool's method may be among them.
+func (c *Catalog) Resources() *Resources { return c.resources }
 
 // Files finds descriptors by path and name, as server reflection needs it.
 func (c *Catalog) Files() protodesc.Resolver { return c.files }
@@ -78,15 +95,16 @@ func (c *Catalog) Warnings() []Warning { return c.warnings }
 // which descriptors arrived.
 func (c *Catalog) Fingerprint() string { return c.fingerprint }
 
-// newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may.
-func newCatalog(tools []*Tool, linked *linker, types *Types, warnings []Warning) (*Catalog, error) {
+// newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may. Typed ones are
+// found by their procedures alone.
+func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []Warning) (*Catalog, error) {
 	c := &Catalog{
-		all: tools, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
+		own: &lists{all: tools}, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
 		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
 	}
-	slices.SortFunc(c.all, byName)
+	slices.SortFunc(tools, byName)
 	services := map[string]*Service{}
-	for _, t := range c.all {
+	addRPC := func(t *Tool) {
 		s := services[t.Method.Service]
 		if s == nil {
 			parent, _ := t.Method.Descriptor.Parent().(protoreflect.ServiceDescriptor)
@@ -95,58 +113,47 @@ func newCatalog(tools []*Tool, linked *linker, types *Types, warnings []Warning)
 		}
 		s.Tools = append(s.Tools, t)
 		c.derived[t.Method.Procedure] = t
+	}
+	for _, t := range typed {
+		addRPC(t)
+		c.byProcedure[t.Method.Procedure] = t
+	}
+	for _, t := range tools {
+		if !t.Native {
+			addRPC(t)
+		}
 		if t.Hidden {
 			continue
 		}
 		if err := t.seal(); err != nil {
 			return nil, err
 		}
-		c.tools = append(c.tools, t)
+		c.own.visible = append(c.own.visible, t)
 		c.byName[t.Name], c.byName[t.MCPName] = t, t
-		c.byProcedure[t.Method.Procedure] = t
+		if !t.Native {
+			c.byProcedure[t.Method.Procedure] = t
+		}
 	}
 	for _, name := range sortedKeys(services) {
-		c.services = append(c.services, *services[name])
+		c.own.services = append(c.own.services, *services[name])
 	}
 	slices.SortStableFunc(c.warnings, bySubject)
-	c.fingerprint = catalogFingerprint(c.tools)
+	c.digests = digests{}.with(c.own.visible)
+	c.fingerprint = c.digests.sum()
 	return c, nil
 }
 
-// with is the catalog with registered tools added, which collide with none that is there or with each other, and
-// warnings. It costs some microseconds for a thousand tools: nothing is derived or compiled again.
+// with is the catalog with registered tools added, which are sorted by name and collide with none that is there or with
+// each other, and warnings. One more tool costs some microseconds, whatever the number of those that are there: nothing is
+// derived, listed or compiled again.
 func (c *Catalog) with(tools []*Tool, warnings []Warning) *Catalog {
 	out := *c
-	out.all = insertTools(c.all, tools)
-	out.tools = insertTools(c.tools, tools)
-	out.registered = make(map[string]*Tool, len(c.registered)+2*len(tools))
-	maps.Copy(out.registered, c.registered)
-	out.services = slices.Clone(c.services)
-	for _, t := range tools {
-		out.registered[t.Name], out.registered[t.MCPName] = t, t
-		for i := range out.services {
-			if s := &out.services[i]; s.Name == t.Method.Service {
-				s.Tools = insertTools(s.Tools, []*Tool{t})
-			}
-		}
-	}
+	out.growth = c.growth.with(tools, c.own)
 	if len(warnings) > 0 {
 		out.warnings = slices.Concat(c.warnings, warnings)
 		slices.SortStableFunc(out.warnings, bySubject)
 	}
-	out.fingerprint = catalogFingerprint(out.tools)
+	out.digests = c.digests.with(tools)
+	out.fingerprint = out.digests.sum()
 	return &out
-}
-
-// insertTools is a copy of a sorted list with tools added.
-func insertTools(sorted, tools []*Tool) []*Tool {
-	out := make([]*Tool, len(sorted), len(sorted)+len(tools))
-	copy(out, sorted)
-	if len(tools) == 1 {
-		at, _ := slices.BinarySearchFunc(out, tools[0], byName)
-		return slices.Insert(out, at, tools[0])
-	}
-	out = append(out, tools...)
-	slices.SortFunc(out, byName)
-	return out
 }

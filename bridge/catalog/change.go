@@ -2,6 +2,8 @@
 
 package catalog
 
+import "google.golang.org/protobuf/proto"
+
 // Change is what callers can see of the way from one catalog to another.
 type Change struct {
 	// Added and Changed are tools of the newer catalog, sorted by name. Of a
@@ -11,14 +13,20 @@ type Change struct {
 	Removed []string
 }
 
+// looksLike reports whether callers see no difference from another catalog.
+func (c *Catalog) looksLike(old *Catalog) bool {
+	return c.fingerprint == old.fingerprint && c.resources.fingerprint == old.resources.fingerprint &&
+		proto.Equal(c.description, old.description)
+}
+
 // Since compares a catalog with an older one, which may be nil: then every tool is new.
 func (c *Catalog) Since(old *Catalog) Change {
 	var out Change
 	var before []*Tool
 	if old != nil {
-		before = old.tools
+		before = old.Tools()
 	}
-	for _, t := range c.tools {
+	for _, t := range c.Tools() {
 		for len(before) > 0 && before[0].Name < t.Name {
 			out.Removed = append(out.Removed, before[0].Name)
 			before = before[1:]

@@ -5,6 +5,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -16,7 +17,7 @@ var ErrEmpty = errors.New("there are no tools")
 type Collision struct {
 	// Name is the name, Form which of its forms: "canonical" or "MCP".
 	Name, Form string
-	// Methods are the methods that have it, as "pkg.Service/Method", sorted.
+	// Methods are the methods that have it, as "pkg.Service/Method", sorted. A native tool is "service/name".
 	Methods []string
 }
 
@@ -65,21 +66,22 @@ func (e *BuildError) Error() string {
 }
 
 // findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
-// in MCP's form as well, which is not said twice. Hidden tools take no name from anyone.
+// in MCP's form as well, which is not said twice. A native tool's name in MCP may be another one's canonical name. Hidden
+// tools take no name from anyone.
 func findCollisions(tools []*Tool) []Collision {
-	byName, byMCP := map[string][]string{}, map[string][]string{}
-	names := map[string]map[string]bool{} // MCP name to the canonical names that it stands for
+	byName := map[string][]string{}
+	claims := map[string]map[string][]string{} // name in either form, to canonical names, to methods
 	for _, t := range tools {
 		if t.Hidden {
 			continue
 		}
-		method := strings.TrimPrefix(t.Method.Procedure, "/")
-		byName[t.Name] = append(byName[t.Name], method)
-		byMCP[t.MCPName] = append(byMCP[t.MCPName], method)
-		if names[t.MCPName] == nil {
-			names[t.MCPName] = map[string]bool{}
+		byName[t.Name] = append(byName[t.Name], t.subject())
+		for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
+			if claims[name] == nil {
+				claims[name] = map[string][]string{}
+			}
+			claims[name][t.Name] = append(claims[name][t.Name], t.subject())
 		}
-		names[t.MCPName][t.Name] = true
 	}
 	var out []Collision
 	for _, name := range sortedKeys(byName) {
@@ -88,8 +90,9 @@ func findCollisions(tools []*Tool) []Collision {
 			out = append(out, Collision{name, "canonical", methods})
 		}
 	}
-	for _, name := range sortedKeys(byMCP) {
-		if methods := byMCP[name]; len(methods) > 1 && len(names[name]) > 1 {
+	for _, name := range sortedKeys(claims) {
+		if len(claims[name]) > 1 {
+			methods := slices.Concat(slices.Collect(maps.Values(claims[name]))...)
 			slices.Sort(methods)
 			out = append(out, Collision{name, "MCP", methods})
 		}

@@ -15,8 +15,9 @@ import (
 // MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.
 const MaxSchemaBytes = 4 << 20
 
-// Declared are the validators of the schemas that an overlay entry or a registration puts in the place of derived ones;
-// a nil one was not declared. They are asked besides the transcoder, which knows only the RPC's own messages.
+// Declared are the validators of the schemas that an overlay entry or a registration puts in the place of derived ones,
+// or that a native backend has for its tool; a nil one was not declared. They are asked besides the transcoder, which
+// knows only the RPC's own messages, and alone where there is none.
 type Declared struct {
 	// Input is for the arguments, before the transcoder; Output for the result, as callers get it.
 	Input, Output *schema.Validator
@@ -29,6 +30,8 @@ type declaration struct {
 	// text is the schema as it was declared, without white space; canonical is its one spelling, to compare by.
 	text, canonical []byte
 	validator       *schema.Validator
+	// headers are the arguments that the schema wants in headers.
+	headers []HeaderParam
 }
 
 // CheckSchema finds what is wrong with a schema that somebody wants to declare, without knowing the RPC. Paths are JSON
@@ -41,27 +44,31 @@ func CheckSchema(raw json.RawMessage) []schema.Violation {
 // compileDeclared makes a declared schema ready for use. What it refuses, no caller could use: clients expect an object
 // at the root of both schemas, and arguments and results always are objects.
 func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
+	d, faults := compileSchema(raw)
+	if len(faults) > 0 {
+		return declaration{}, faults
+	}
+	if root, _ := d.validator.Document().(map[string]any); root["type"] != "object" {
+		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
+			Message: `the root is no object schema: write "type": "object" there`})
+	}
+	var misplaced []schema.Violation
+	d.headers, misplaced = headerParams(d.validator.Document())
+	if faults = append(faults, misplaced...); len(faults) > 0 {
+		return declaration{}, faults
+	}
+	return d, nil
+}
+
+// compileSchema makes any schema ready for use, whatever its root admits.
+func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
 	if len(raw) > MaxSchemaBytes {
 		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes, at most %d are taken", len(raw), MaxSchemaBytes))
 	}
 	var d declaration
 	var err error
-	if d.validator, err = schema.Compile(raw); err != nil {
+	if d.validator, err = schema.Prepare(raw); err != nil {
 		return declaration{}, schemaFault("schema", "the schema does not compile: "+plainSchemaError(err))
-	}
-	var faults []schema.Violation
-	var root map[string]json.RawMessage
-	if json.Unmarshal(raw, &root) != nil || !bytes.Equal(bytes.TrimSpace(root["type"]), []byte(`"object"`)) {
-		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
-			Message: `the root is no object schema: write "type": "object" there`})
-	}
-	var document any
-	// Compile has read it, so it is JSON.
-	if json.Unmarshal(raw, &document) == nil {
-		faults = appendHeaderFaults(faults, document, "")
-	}
-	if len(faults) > 0 {
-		return declaration{}, faults
 	}
 	var text bytes.Buffer
 	if err := json.Compact(&text, raw); err != nil {
@@ -101,30 +108,6 @@ func plainSchemaError(err error) string {
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// headerKeyword asks an MCP client to repeat an argument in an HTTP header, which the server then has to compare (MCP
-// 2026-07-28, Streamable HTTP). Nothing here compares yet, so a schema that asks for it would promise too much.
-const headerKeyword = "x-mcp-header"
-
-// appendHeaderFaults finds the keyword at any depth. A property of that name has a schema as its value, never a string.
-func appendHeaderFaults(faults []schema.Violation, value any, path string) []schema.Violation {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, name := range sortedKeys(v) {
-			at := schema.AppendPointer(path, name)
-			if _, isText := v[name].(string); isText && name == headerKeyword {
-				faults = append(faults, schema.Violation{Path: at, Keyword: headerKeyword,
-					Message: "headers made of arguments are not supported by this version; leave the keyword out"})
-			}
-			faults = appendHeaderFaults(faults, v[name], at)
-		}
-	case []any:
-		for i, entry := range v {
-			faults = appendHeaderFaults(faults, entry, fmt.Sprintf("%s/%d", path, i))
-		}
-	}
-	return faults
-}
-
 // declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
 // declaration leaves a schema as it is.
 func (t *Tool) declare(input, output declaration, types *Types) error {
@@ -133,7 +116,7 @@ func (t *Tool) declare(input, output declaration, types *Types) error {
 		declared = *t.Declared
 	}
 	if input.validator != nil {
-		declared.Input = input.validator
+		declared.Input, t.HeaderParams = input.validator, input.headers
 		t.Input = &schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped}
 	}
 	if output.validator != nil {
@@ -196,6 +179,9 @@ func (t *Tool) checkExample(arguments []byte) error {
 	}
 	if len(found) > 0 {
 		return errors.New(found[0].Path + ": " + found[0].Message)
+	}
+	if t.Native {
+		return nil
 	}
 	_, err = t.In.ToWire(nil, arguments)
 	return err

@@ -16,29 +16,16 @@ import (
 // describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
 // the descriptors say.
 func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions) {
-	id := strings.TrimPrefix(t.Method.Procedure, "/")
+	id := t.subject()
 	md := t.Method.Descriptor
-	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
-	t.Timeout = declared.GetTimeout().AsDuration()
-	t.Tags = declared.GetTags()
-	t.TaskSupport = cmp.Or(declared.GetTaskSupport(), "forbidden")
-	t.TaskAfter = declared.GetTaskAfter().AsDuration()
-	t.Metadata = Metadata{
-		Module:       cmp.Or(cleanText(declared.GetModule()), t.Method.Service),
-		Destructive:  declared.GetDestructive(),
-		DeprecatedIn: cleanText(declared.GetDeprecatedIn()),
-		CacheTTL:     defaultCacheTTL,
-	}
-	if ttl := declared.GetCacheTtl(); ttl != nil {
-		t.Metadata.CacheTTL = ttl.AsDuration()
-	}
+	b.settle(t, declared, t.Method.Service)
 	if options.deprecated && t.Metadata.DeprecatedIn == "" {
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)
 
 	said := comment(md)
-	title := cmp.Or(strings.Join(strings.Fields(cleanText(declared.GetTitle())), " "), firstSentence(said), humanName(string(md.Name())))
+	title := cmp.Or(oneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
 	text := cmp.Or(strings.TrimSpace(cleanText(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
 	text, wasCut := cutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
@@ -47,6 +34,25 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	}
 	t.Description = text
 	t.Examples = b.examples(t, declared.GetExamples())
+}
+
+// settle fills in what is declared and needs no words; what says nothing gets its default.
+func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module string) {
+	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
+	t.Timeout = declared.GetTimeout().AsDuration()
+	t.Tags, t.Icons = declared.GetTags(), declared.GetIcons()
+	t.TaskSupport = cmp.Or(declared.GetTaskSupport(), "forbidden")
+	t.TaskUnsaid = declared.GetTaskSupport() == ""
+	t.TaskAfter = declared.GetTaskAfter().AsDuration()
+	t.Metadata = Metadata{
+		Module:       cmp.Or(cleanText(declared.GetModule()), module),
+		Destructive:  declared.GetDestructive(),
+		DeprecatedIn: cleanText(declared.GetDeprecatedIn()),
+		CacheTTL:     defaultCacheTTL,
+	}
+	if ttl := declared.GetCacheTtl(); ttl != nil {
+		t.Metadata.CacheTTL = ttl.AsDuration()
+	}
 }
 
 // describeMethod is the description of a method without a comment.
@@ -111,7 +117,7 @@ func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotati
 
 // examples keeps the examples whose arguments the tool accepts; a wrong one would teach a model to fail.
 func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Example {
-	id := strings.TrimPrefix(t.Method.Procedure, "/")
+	id := t.subject()
 	var out []Example
 	for i, e := range declared {
 		example := Example{

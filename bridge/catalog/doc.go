@@ -4,13 +4,27 @@
 // descriptor set files), turns every method into a [Tool] with names, texts, schemas and transcoders, and freezes the
 // result as a [Catalog].
 //
+// A backend that implements outrigger.v1.ToolService is a source of its own ([NewNative]): its tools are what it
+// declares, under the names and with the schemas that it declares, and what it says about itself goes with them. They
+// have no transcoders, since their arguments and results stay JSON, and belong to no service, since all of them are
+// called by one RPC.
+//
+// What one call answers is one result. A method that answers with a stream has its answers gathered as items; one that
+// answers with google.api.HttpBody has a document and no schema; one that takes a stream is listed, and cannot be
+// called.
+//
+// A method that is marked so, by its option or by the overlay, is also a source of resources ([Resources]): it reads
+// one, or a family with a URI template, or it lists them. The request is filled in from the URI, and the contents are
+// taken from the response; the call itself is made elsewhere, like that of a tool.
+//
 // In the flow it stands between bridge, which asks for a tool by name, and schema and transcode, whose products it
-// stores per tool. It calls no method itself and decides nothing about callers.
+// stores per tool. It calls no method itself, except for asking what there is, and decides nothing about callers.
 //
 // It refuses what would make a tool ambiguous or empty: two methods with one name are a [BuildError] that names both
 // and the option that tells them apart, and a source that fails, lies or offers nothing is a [SourceError] with its
-// cause, never an empty list. What only costs one file or one method (a file that does not link, a comment that is too
-// long) is a [Warning] and the rest is served.
+// cause, never an empty list. A wrong option, and two templates that could be one URI, are a [BuildError] too. What only
+// costs one file, one method or one native tool (a file that does not link, a comment that is too long, a schema that
+// does not compile) is a [Warning] and the rest is served.
 //
 // A [Catalog] and all that it holds is immutable and safe for concurrent use. [Live] holds the current one behind an
 // atomic pointer and replaces it as a whole; its methods may be called from any goroutine.

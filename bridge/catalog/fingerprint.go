@@ -3,10 +3,13 @@
 package catalog
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -24,15 +27,17 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 	return value, err
 }
 
-// toolFingerprint is the SHA-256 over both canonical schemas, 64 hex digits.
+// toolFingerprint is the SHA-256 over both canonical schemas, 64 hex digits. An output schema may be absent.
 func toolFingerprint(input, output []byte) (string, error) {
 	hash := sha256.New()
 	for _, schema := range [][]byte{input, output} {
-		text, err := canonicalJSON(schema)
-		if err != nil {
-			return "", fmt.Errorf("canonicalise schema: %w", err)
+		if len(schema) > 0 {
+			text, err := canonicalJSON(schema)
+			if err != nil {
+				return "", fmt.Errorf("canonicalise schema: %w", err)
+			}
+			hash.Write(text)
 		}
-		hash.Write(text)
 		// JSON text holds no line feed outside of white space, so the two cannot run into each other.
 		hash.Write([]byte{'\n'})
 	}
@@ -42,24 +47,78 @@ func toolFingerprint(input, output []byte) (string, error) {
 // seal keeps the SHA-256 over everything that callers can see of a tool. After that the tool must not change.
 func (t *Tool) seal() error {
 	text, err := json.Marshal([]any{
-		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Method.ClientStreaming,
-		t.Method.ServerStreaming, t.Annotations, t.Version, t.Fingerprint, string(t.Input.Advertised),
-		string(t.Output.Advertised), t.Metadata, t.Timeout, t.Examples, t.Tags, t.TaskSupport, t.TaskAfter,
+		t.Method.ClientStreaming, t.Method.ServerStreaming, t.Annotations, t.Metadata, t.Timeout, t.Examples, t.Tags, t.TaskAfter,
 	})
 	if err != nil {
+		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
+	}
+	// The long ones as they are, each behind its length: nothing can run into its neighbour.
+	for _, part := range [...]string{
+		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Version, t.Fingerprint, t.TaskSupport,
+	} {
+		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
+	}
+	for _, part := range [...][]byte{t.Input.Advertised, t.Output.Advertised} {
+		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
+	}
+	if text, err = t.appendSeen(text); err != nil {
 		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}
 	t.digest = sha256.Sum256(text)
 	return nil
 }
 
-// catalogFingerprint is the SHA-256 over everything that callers can see of the tools, which are sealed and sorted by
-// name. It reads 32 bytes of each, so that it costs little to add one.
-func catalogFingerprint(tools []*Tool) string {
-	all := make([]byte, 0, len(tools)*sha256.Size)
+// IsSame reports whether callers see the same of two tools of catalogs: everything that the listings show is equal.
+func (t *Tool) IsSame(other *Tool) bool { return t == other || t.digest == other.digest }
+
+// digestParts is how many parts the digests of a catalog are kept in: of a thousand tools, one holds sixteen.
+const digestParts = 64
+
+// digests are those of the sealed tools of a catalog, in parts by their first byte, so that one more tool leaves all parts
+// but one as they are. Equal ones stand for the same tools, whatever the order in which they came. Immutable.
+type digests [digestParts]*digestPart
+
+type digestPart struct {
+	sorted [][sha256.Size]byte
+	sum    [sha256.Size]byte // over all of them
+}
+
+// with is the digests with those of other tools added.
+func (d digests) with(tools []*Tool) digests {
+	var added [digestParts][][sha256.Size]byte
 	for _, t := range tools {
-		all = append(all, t.digest[:]...)
+		at := t.digest[0] % digestParts
+		added[at] = append(added[at], t.digest)
 	}
-	sum := sha256.Sum256(all)
-	return hex.EncodeToString(sum[:])
+	for at, more := range added {
+		if len(more) == 0 {
+			continue
+		}
+		part := &digestPart{sorted: more}
+		if d[at] != nil {
+			part.sorted = slices.Concat(d[at].sorted, more)
+		}
+		slices.SortFunc(part.sorted, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+		hash := sha256.New()
+		for i := range part.sorted {
+			hash.Write(part.sorted[i][:])
+		}
+		hash.Sum(part.sum[:0])
+		d[at] = part
+	}
+	return d
+}
+
+// sum is the SHA-256 over all digests, 64 hex digits.
+func (d digests) sum() string {
+	hash := sha256.New()
+	var none [sha256.Size]byte
+	for _, part := range d {
+		if part == nil {
+			hash.Write(none[:])
+			continue
+		}
+		hash.Write(part.sum[:])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -141,7 +141,7 @@ func (l *Live) Refresh(ctx context.Context) error {
 
 // tell calls those who watch where a change shows. The caller holds the lock of the registrations.
 func (l *Live) tell(old, now *Catalog) {
-	if old != nil && old.Fingerprint() == now.Fingerprint() {
+	if old != nil && now.looksLike(old) {
 		return
 	}
 	l.mu.Lock()
@@ -168,8 +168,9 @@ func (l *Live) use(ctx context.Context, fresh *Catalog, statuses []SourceStatus)
 }
 
 // OnChange has fn called after every change that callers can see, the first catalog included (old is then nil), with
-// one call at a time, until stop is called. fn runs within the load or the registration: it must be quick and must not
-// call Refresh or Register.
+// one call at a time, until stop is called. What has changed are tools, resources, or what the native backend says about
+// itself; the fingerprints of the catalogs and of their resources tell the first two apart. fn runs within the load or
+// the registration: it must be quick and must not call Refresh or Register.
 func (l *Live) OnChange(fn func(old, now *Catalog)) (stop func()) {
 	w := &watcher{fn}
 	l.mu.Lock()
@@ -208,6 +209,9 @@ func loadAll(ctx context.Context, sources []Source) ([]*Loaded, []SourceStatus, 
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			if load := loads[i]; load != nil {
 				statuses[i].Files, statuses[i].Services = len(load.Files), countServices(load)
+				if load.Native != nil {
+					statuses[i].Tools = len(load.Native.Tools)
+				}
 			}
 		})
 	}

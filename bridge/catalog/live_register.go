@@ -80,7 +80,7 @@ func (l *Live) add(r *registered) (*Tool, bool, error) {
 	if text := taken(c.Lookup, t); text != "" {
 		return nil, false, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict", Message: text})
 	}
-	if full := known.full(r, isKnown, len(c.tools), limits); full != "" {
+	if full := known.full(r, isKnown, c.count(), limits); full != "" {
 		return nil, false, refuse(r.Name, TooMany, schema.Violation{Keyword: "limit", Message: full})
 	}
 	if !isKnown {

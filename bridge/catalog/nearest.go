@@ -33,15 +33,13 @@ func (c *Catalog) Nearest(name string, n int) []string {
 	}
 	var found []candidate
 	var rows editRows
-	for _, t := range c.tools {
-		known := strings.ReplaceAll(t.Name, ".", "_")
-		if len(known) > nearestInput {
-			known = known[:nearestInput]
-		}
-		most := max(len(asked), len(known)) / nearestShare
-		d, near := rows.distance(asked, known, most)
-		if !near && isTail(asked, known) {
-			d, near = most+1, true
+	for _, t := range c.Tools() {
+		d, near := rows.near(asked, strings.ReplaceAll(t.Name, ".", "_"))
+		if t.Native {
+			// Its name in MCP is no form of the canonical one.
+			if other, isNearer := rows.near(asked, flatName(t.MCPName)); isNearer && (!near || other < d) {
+				d, near = other, true
+			}
 		}
 		if near {
 			found = append(found, candidate{t.Name, d})
@@ -72,6 +70,19 @@ func isTail(asked, known string) bool {
 
 // editRows is the working memory of distance, reused from name to name.
 type editRows struct{ before, last, next []int }
+
+// near is how far a known name is from the one that was asked for, and whether that is near.
+func (r *editRows) near(asked, known string) (int, bool) {
+	if len(known) > nearestInput {
+		known = known[:nearestInput]
+	}
+	most := max(len(asked), len(known)) / nearestShare
+	d, near := r.distance(asked, known, most)
+	if !near && isTail(asked, known) {
+		d, near = most+1, true
+	}
+	return d, near
+}
 
 // distance is the number of insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal
 // string alignment), and whether it is at most the given bound. It gives up as soon as it cannot be.

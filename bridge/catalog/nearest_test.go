@@ -55,7 +55,7 @@ func TestNearestTimeIsBounded(t *testing.T) {
 	for i := range 1000 {
 		tools = append(tools, &Tool{Name: fmt.Sprintf("service_number_%d.method_number_%d", i, i)})
 	}
-	c := &Catalog{tools: tools}
+	c := &Catalog{own: &lists{visible: tools}}
 	start := time.Now()
 	c.Nearest(strings.Repeat("service_number_", 100_000), 3)
 	// A megabyte compared in full would take minutes; 2 s leaves room for a busy machine under the race detector.

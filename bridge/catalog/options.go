@@ -21,13 +21,16 @@ import (
 
 // Override is one entry of the overlay: facts about tools whose service cannot be changed.
 type Override struct {
-	// Match is a glob over methods, as in Selection.
+	// Match is a glob over methods and native tools, as in Selection. A native tool keeps its schemas, and is no source of
+	// resources.
 	Match string
 	// Options win over the method's own, member by member; a list replaces a list.
 	Options *outriggerv1.ToolOptions
 	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones, which arguments and results
 	// must satisfy as well; nil leaves the derived ones. A schema is for one tool, so Match should name one method.
 	InputSchema, OutputSchema json.RawMessage
+	// Resource makes the method a source of resources; its members win over those of the method's own option.
+	Resource *outriggerv1.ResourceOptions
 }
 
 // httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
@@ -96,9 +99,9 @@ func isServiceDeprecated(md protoreflect.MethodDescriptor) bool {
 	return ok && options.GetDeprecated()
 }
 
-// definesToolOption reports whether the files define the method option under our name and number.
-func definesToolOption(files *protoregistry.Files) bool {
-	own := outriggerv1.E_Tool.TypeDescriptor()
+// definesOption reports whether the files define one of our method options under its name and number.
+func definesOption(files *protoregistry.Files, option protoreflect.ExtensionType) bool {
+	own := option.TypeDescriptor()
 	d, err := files.FindDescriptorByName(own.FullName())
 	if err != nil {
 		return false
@@ -108,10 +111,13 @@ func definesToolOption(files *protoregistry.Files) bool {
 		field.ContainingMessage().FullName() == own.ContainingMessage().FullName()
 }
 
-// overrideOptions is base with every member that over sets put in the place of its own.
-func overrideOptions(base, over *outriggerv1.ToolOptions) *outriggerv1.ToolOptions {
-	if over == nil {
+// override is base with every member that over sets put in the place of its own; either may be nil.
+func override[M proto.Message](base, over M) M {
+	if !over.ProtoReflect().IsValid() {
 		return base
+	}
+	if !base.ProtoReflect().IsValid() {
+		return over
 	}
 	out := proto.CloneOf(base)
 	proto.CloneOf(over).ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -144,6 +150,9 @@ func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
 
 // violations are the rules that the options break, with the paths of their fields.
 func (r *optionRules) violations(o *outriggerv1.ToolOptions) ([]schema.Violation, error) {
+	if arePlain(o) {
+		return nil, nil
+	}
 	raw, err := proto.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode options: %w", err)

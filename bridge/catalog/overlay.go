@@ -5,8 +5,6 @@ package catalog
 import (
 	"encoding/json"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -31,22 +29,21 @@ func compileOverlay(overlay []Override) (out []overlayEntry, problems []Problem)
 	return out, problems
 }
 
-// overlaid is what the method declares, as the overlay leaves it, and the schemas that the overlay has for it. Entries
-// match the derived name, so that an entry may change the name without losing its method.
-func (b *builder) overlaid(md protoreflect.MethodDescriptor, declared *outriggerv1.ToolOptions) (*outriggerv1.ToolOptions, Override) {
-	derived := CanonicalName(md)
-	names := []string{derived, MCPName(derived)}
-	if n := declared.GetName(); n != "" {
-		names = append(names, n, MCPName(n))
-	}
+// overlaid is what a method declares, as the overlay leaves it, and what else the overlay has for it. The method
+// is given as globs know it, with the names that it has before the overlay, so that an entry may change the name without
+// losing its method.
+func (b *builder) overlaid(
+	service, method string, names []string, declared *outriggerv1.ToolOptions,
+) (*outriggerv1.ToolOptions, Override) {
 	var schemas Override
 	for i := range b.overlay {
 		e := &b.overlay[i]
-		if !e.glob.matches(string(md.Parent().FullName()), methodName(md), names...) {
+		if !e.glob.matches(service, method, names...) {
 			continue
 		}
 		e.wasUsed = true
-		declared = overrideOptions(declared, e.Options)
+		declared = override(declared, e.Options)
+		schemas.Resource = override(schemas.Resource, e.Resource)
 		if e.InputSchema != nil {
 			schemas.Match, schemas.InputSchema = e.Match, e.InputSchema
 		}
@@ -56,6 +53,9 @@ func (b *builder) overlaid(md protoreflect.MethodDescriptor, declared *outrigger
 	}
 	return declared, schemas
 }
+
+// noSchemaForBody is why some tools cannot have an output schema.
+const noSchemaForBody = "the RPC answers with google.api.HttpBody, whose document is the result, so there is nothing that a schema could describe"
 
 // declare gives the tool the schemas of the overlay. False means that a problem was noted.
 func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
@@ -74,6 +74,10 @@ func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
 			b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, declared.member + f.Path + ": " + f.Message})
 			isFine = false
 		}
+	}
+	if t.HTTPBody && schemas.OutputSchema != nil {
+		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "output_schema: " + noSchemaForBody})
+		isFine = false
 	}
 	if !isFine {
 		return false, nil

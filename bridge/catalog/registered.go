@@ -38,6 +38,9 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 		return nil, nil, err
 	}
 	var faults []schema.Violation
+	if t.HTTPBody && r.output.validator != nil {
+		faults = append(faults, schema.Violation{Path: "/output_schema", Keyword: "binding", Message: noSchemaForBody})
+	}
 	for i, e := range r.Examples {
 		if err := t.checkExample(e.Arguments); err != nil {
 			faults = append(faults, schema.Violation{Path: fmt.Sprintf("/examples/%d/arguments_json", i), Keyword: "example",
@@ -79,10 +82,10 @@ func (c *Catalog) bindable(b Binding) (*Tool, string) {
 // offers says what a binding could name instead.
 func (c *Catalog) offers(service string) string {
 	var services, methods []string
-	for _, s := range c.services {
+	for _, s := range c.own.services {
 		services = append(services, s.Name)
 		for _, t := range s.Tools {
-			if s.Name == service && !t.Hidden && !t.Registered {
+			if s.Name == service && !t.Hidden {
 				methods = append(methods, string(t.Method.Descriptor.Name()))
 			}
 		}
@@ -99,7 +102,7 @@ func taken(lookup func(name string) (*Tool, bool), t *Tool) string {
 	for _, form := range [...]struct{ kind, name string }{{"", t.Name}, {"MCP ", t.MCPName}} {
 		if other, ok := lookup(form.name); ok {
 			return fmt.Sprintf("the %sname %q belongs to the tool %s of %s", form.kind, form.name, other.Name,
-				strings.TrimPrefix(other.Method.Procedure, "/"))
+				other.subject())
 		}
 	}
 	return ""
@@ -129,7 +132,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		switch {
 		case len(faults) > 0:
 			why = faults[0].Message
-		case len(c.tools)+len(tools) >= limits.MaxTools:
+		case c.count()+len(tools) >= limits.MaxTools:
 			why = fmt.Sprintf("the catalog holds %d tools, which is the limit", limits.MaxTools)
 		default:
 			why = taken(lookup, t)

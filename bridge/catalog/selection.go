@@ -21,6 +21,9 @@ import (
 //   - without a slash it is compared with the service's full name ("shop.v1.*", "shop.v1.Orders"), and with the tool's
 //     names in both forms ("orders.get_*", "orders_get_*"); what matches any of them is chosen.
 //
+// A native tool is chosen like a method: its service is the first part of its canonical name, its method the name that
+// it was declared under ("weather_desk/getForecast", "weather_desk").
+//
 // "*" stands for any run of characters except "/" (so it spans the dots of a package), "?" for one such character,
 // "[a-z]" for one of a class, and a backslash takes the next character literally. Letters' case counts.
 //
@@ -70,12 +73,14 @@ func compileGlobs(flag string, patterns []string) ([]glob, error) {
 	return out, errors.Join(errs...)
 }
 
-// matches compares the glob with a method, given by its service, "pkg.Service/Method" and names.
+// matches compares the glob with a method, given by its service, "pkg.Service/Method" and names. Among the names of a
+// native tool may be those of the RPC behind it, which have a slash of their own.
 func (g glob) matches(service, method string, names ...string) bool {
+	subject := service
 	if g.ofMethod {
-		return matchGlob(g.pattern, method)
+		subject = method
 	}
-	if matchGlob(g.pattern, service) {
+	if matchGlob(g.pattern, subject) {
 		return true
 	}
 	for _, n := range names {

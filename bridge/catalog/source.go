@@ -31,6 +31,11 @@ type Loaded struct {
 	// Imported are the paths of files that are there only because others import them. Their services become tools only
 	// where an include glob names them without a wildcard.
 	Imported []string
+	// Reflected tells that Services are what the backend itself says it serves. Where that is a sidecar, it has made
+	// tools of them already; they are not made into tools again, and are there for typed callers alone.
+	Reflected bool
+	// Native is what a backend that speaks the tool API offers; nil where the source is none.
+	Native *Native
 	// Warnings are what was odd, but did not stand in the way.
 	Warnings []Warning
 	// Static tells that the next load will bring the same, unless somebody changes a file.

@@ -55,7 +55,7 @@ type serverReflection struct {
 // shown; a password in it is not.
 //
 // Errors are *SourceError and not permanent: another server may answer the next time. A server that lists nothing to
-// call, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
+// call, and does not speak the tool API, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
 func NewReflection(target string, dial Dial, o ReflectionOptions) Source {
 	return &serverReflection{
 		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(),
@@ -130,6 +130,9 @@ type reflectionWalk struct {
 	warnings []Warning
 }
 
+// toolService is the service of a backend that speaks the tool API itself.
+const toolService = "outrigger.v1.ToolService"
+
 // run asks for the services, the files that define them, and the files that those import.
 func (w *reflectionWalk) run() (*Loaded, error) {
 	services, err := w.services()
@@ -144,7 +147,7 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 	if err := w.imports(); err != nil {
 		return nil, err
 	}
-	out := &Loaded{Source: w.source, Services: services, Warnings: w.warnings}
+	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings}
 	for _, name := range sortedKeys(w.files) {
 		out.Files = append(out.Files, w.files[name])
 	}
@@ -179,6 +182,9 @@ func (w *reflectionWalk) services() ([]string, error) {
 	}
 	if len(skipped) == 0 {
 		return nil, w.fail(step, errors.New("the server lists no services: it reflects, but nothing is registered with its reflection"))
+	}
+	if slices.Contains(skipped, toolService) {
+		return []string{}, nil // it is asked for its tools by a source of its own
 	}
 	slices.Sort(skipped)
 	return nil, w.fail(step, fmt.Errorf("the server lists nothing to call: %s %s infrastructure or excluded",

@@ -5,6 +5,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,6 +35,9 @@ func spellings() []spelling {
 func (t *Tool) CheckRequest(wire []byte) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Input == nil {
 		return nil, nil
+	}
+	if t.Native {
+		return nil, errors.New("a native tool takes no request but the arguments")
 	}
 	message := dynamicpb.NewMessage(t.Method.Descriptor.Input())
 	if err := (proto.UnmarshalOptions{Resolver: t.Declared.types}).Unmarshal(wire, message); err != nil {

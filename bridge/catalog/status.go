@@ -32,8 +32,8 @@ type SourceStatus struct {
 	// At is when the load began, Took how long it was.
 	At   time.Time
 	Took time.Duration
-	// Files and Services are what it brought.
-	Files, Services int
+	// Files, Services and Tools are what it brought; Tools are those that a native backend declares.
+	Files, Services, Tools int
 }
 
 // NotReadyError says why there is no catalog yet.

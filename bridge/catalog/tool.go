@@ -5,12 +5,14 @@ package catalog
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 const (
@@ -26,20 +28,32 @@ const (
 type Tool struct {
 	// Name is the canonical name ("route_guide.get_feature"), MCPName the one that MCP shows.
 	Name, MCPName string
+	// Native tells that a backend which speaks the tool API declared the tool and runs it itself, under NativeName. In
+	// and Out are nil then: arguments and results stay JSON.
+	Native     bool
+	NativeName string
 	// Title is for people, Description for a model to choose by; neither is ever empty.
 	Title, Description string
-	// Method is the RPC behind the tool.
+	// Method is the RPC behind the tool; never nil. All native tools have CallTool of the tool API.
 	Method *Method
-	// Input and Output are the schemas of request and response.
+	// Input and Output are the schemas of request and response. Neither is nil; where nothing is promised about the
+	// output (see HasOutput), both forms of Output are. A method that answers with a stream has the schema of
+	// {"items": [...], "truncated": ...}, where each item is one answer as Out writes it.
 	Input, Output *schema.Schema
 	// In turns arguments into the request's bytes, Out the response's bytes into JSON.
 	In, Out *transcode.Message
 	// OutputNotObject is set where the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a
 	// ListValue), which callers that admit only objects must get wrapped as {"value": ...}. Where the request is such a
-	// message, Input and In already take the wrapped form.
+	// message, Input and In already take the wrapped form. A stream's answers are items, so it is not set there.
 	OutputNotObject bool
-	// Declared holds the validators of schemas that an overlay entry or a registration declared, which Input and Output
-	// then are; nil where all is derived.
+	// HTTPBody is set for a unary method that answers with google.api.HttpBody: its result is a document with a media
+	// type, and has no output schema.
+	HTTPBody bool
+	// HeaderParams are the arguments that an MCP client repeats in headers, sorted by pointer. Only schemas that somebody
+	// declared ask for that.
+	HeaderParams []HeaderParam
+	// Declared holds the validators of schemas that an overlay entry, a registration or a native backend declared, which
+	// Input and Output then are; nil where all is derived.
 	Declared *Declared
 	// Registered tells that the tool comes from a registration: a second name for an RPC that has a tool already.
 	Registered  bool
@@ -57,13 +71,39 @@ type Tool struct {
 	Examples []Example
 	// Tags are words to group by.
 	Tags []string
+	// Icons are pictures for a user interface. Not to be changed.
+	Icons []*outriggerv1.Icon
+	// Meta is MCP's _meta of the tool as a native backend declared it, a compact JSON object; nil where there is none.
+	Meta json.RawMessage
 	// TaskSupport is "forbidden", "optional" or "required"; TaskAfter is when a call becomes a task.
 	TaskSupport string
-	TaskAfter   time.Duration
+	// TaskUnsaid tells that nobody said so: the sidecar's own setting may let calls become tasks.
+	TaskUnsaid bool
+	TaskAfter  time.Duration
 
+	// id is "service/name" of a native tool, by which globs choose it and errors name it.
+	id string
+	// behind is the procedure that a sidecar runs for a native tool; empty where it is not said.
+	behind string
 	// digest is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
 	// those of all others.
 	digest [sha256.Size]byte
+}
+
+// HasOutput reports whether anything is promised about the output. Where it is false there is no output schema to show
+// or to check.
+func (t *Tool) HasOutput() bool { return len(t.Output.Advertised) > 0 }
+
+// Streams reports whether one call is answered with many messages, which its result gathers as items. Methods that take
+// a stream of requests are listed, and cannot be called.
+func (t *Tool) Streams() bool { return t.Method.ServerStreaming && !t.Method.ClientStreaming }
+
+// subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
+func (t *Tool) subject() string {
+	if t.Native {
+		return t.id
+	}
+	return strings.TrimPrefix(t.Method.Procedure, "/")
 }
 
 // Method is the RPC behind a tool. Immutable.

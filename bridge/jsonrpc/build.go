@@ -23,11 +23,14 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 
 // AppendCompactResult is AppendResult for a result that holds no space between
 // its tokens, which it does not look at: for results that are large, or cached.
-func AppendCompactResult(dst []byte, id ID, result []byte) []byte {
+// The result may come in pieces.
+func AppendCompactResult(dst []byte, id ID, result ...[]byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendID(dst, id)
 	dst = append(dst, `,"result":`...)
-	dst = append(dst, result...)
+	for _, piece := range result {
+		dst = append(dst, piece...)
+	}
 	return append(dst, '}')
 }
 

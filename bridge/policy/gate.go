@@ -75,6 +75,7 @@ type Gate struct {
 	callers callers
 	trust   atomic.Uint32
 	changes atomic.Uint64
+	refused refusals
 }
 
 // NewGate returns a gate for marked tools in the given state.
@@ -103,6 +104,14 @@ func (g *Gate) Set(t Trust) (before Trust) {
 // Changes returns how often Set has changed the state.
 func (g *Gate) Changes() uint64 { return g.changes.Load() }
 
+// Refused returns how often Check has held back each tool, sorted by tool: of
+// the first DefaultMaxCounted one by one, of the rest together as OtherTools.
+func (g *Gate) Refused() []Refusals { return g.refused.list() }
+
+// CountTools changes how many tools Refused counts one by one. It is part of
+// making a gate, not for one in use.
+func (g *Gate) CountTools(most int) { g.refused.most = max(0, most) }
+
 // TrustCallers trusts some callers whatever the state: addresses and networks
 // ("10.1.2.3", "10.1.0.0/16"), and "stdio". It is part of making a gate, not for
 // one in use.
@@ -118,6 +127,7 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	if !g.holds(tool) || g.Trust() == Trusted || g.callers.include(caller) {
 		return nil
 	}
+	g.refused.add(tool.Name)
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(reason(tool)))
 }
 

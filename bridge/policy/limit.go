@@ -53,6 +53,9 @@ type LimitOptions struct {
 	// that was not used for the longest time goes first: to be forgotten is to
 	// be let in, never the other way round.
 	MaxCallers, MaxTools int
+	// MaxCounted is how many tools Refused counts one by one; zero is
+	// DefaultMaxCounted.
+	MaxCounted int
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -61,6 +64,7 @@ type LimitOptions struct {
 // concurrent use. A nil Limiter limits nothing.
 type Limiter struct {
 	callers, tools *buckets
+	refused        refusals
 }
 
 // NewLimiter returns a Limiter whose buckets are all full.
@@ -77,7 +81,19 @@ func NewLimiter(o LimitOptions) *Limiter {
 	return &Limiter{
 		callers: newBuckets(o.Caller, o.MaxCallers, o.Now),
 		tools:   newBuckets(o.Tool, o.MaxTools, o.Now),
+		refused: refusals{most: max(0, o.MaxCounted)},
 	}
+}
+
+// Refused returns how often Check has refused calls of each tool, sorted by tool,
+// whichever rate it was; those of requests that call none stand first, under an
+// empty name. Beyond MaxCounted tools, the rest is counted together as
+// OtherTools. A nil Limiter has refused nothing.
+func (l *Limiter) Refused() []Refusals {
+	if l == nil {
+		return nil
+	}
+	return l.refused.list()
 }
 
 // Check counts one request of a caller; tool is the canonical name of the tool
@@ -93,12 +109,14 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 		return nil
 	}
 	if wait, ok := l.callers.take(caller); !ok {
+		l.refused.add(tool)
 		return limited("this caller may send "+l.callers.rate.String(), wait)
 	}
 	if tool == "" {
 		return nil
 	}
 	if wait, ok := l.tools.take(tool); !ok {
+		l.refused.add(tool)
 		return limited(tool+" may be called "+l.tools.rate.String()+", by all callers together", wait)
 	}
 	return nil

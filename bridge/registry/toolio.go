@@ -25,7 +25,8 @@ type ToolIO struct {
 	// Input is the canonical input schema: every form that ProtoJSON admits.
 	// Output is the canonical output schema or, where the response's ProtoJSON
 	// form is not an object, the advertised one, which describes the object
-	// {"value": ...} that callers get.
+	// {"value": ...} that callers get. Where nothing is promised about the
+	// output, it takes everything.
 	Input, Output *schema.Validator
 }
 
@@ -193,6 +194,9 @@ func compileTool(t *catalog.Tool) (compiled, error) {
 	described := t.Output.Canonical
 	if t.OutputNotObject {
 		described = t.Output.Advertised
+	}
+	if len(described) == 0 {
+		described = []byte("true")
 	}
 	output, err := schema.Compile(described)
 	if err != nil {

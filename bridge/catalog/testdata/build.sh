@@ -9,7 +9,8 @@ cd "$(dirname "$0")/../../.."
 buf=${BUF:-.tmp/bin/buf}
 here=bridge/catalog/testdata
 config='{"version":"v2","modules":[{"path":"bridge/catalog/testdata/proto"},{"path":"proto"},{"path":"third_party/protovalidate"}]}'
-build() { "$buf" build --config "$config" --path "$here/proto/garden" "$@"; }
-build -o "$here/garden-buf.binpb.gz"
-build --as-file-descriptor-set --exclude-source-info -o "$here/garden-protoc.binpb"
-build --as-file-descriptor-set --exclude-imports -o "$here/garden-alone.binpb"
+build() { of=$1; shift; "$buf" build --config "$config" --path "$here/proto/$of" "$@"; }
+build garden -o "$here/garden-buf.binpb.gz"
+build garden --as-file-descriptor-set --exclude-source-info -o "$here/garden-protoc.binpb"
+build garden --as-file-descriptor-set --exclude-imports -o "$here/garden-alone.binpb"
+build library -o "$here/library-buf.binpb.gz"

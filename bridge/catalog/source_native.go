@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Native is what a backend offers that implements outrigger.v1.ToolService itself. It must not be changed once it was
+// handed over.
+type Native struct {
+	// Tools are the tools as the backend declares them, each once, in no particular order.
+	Tools []*outriggerv1.Tool
+	// Description is what the backend says about itself. Its name is the first part of the tools' canonical names.
+	Description *outriggerv1.ServerDescription
+}
+
+// nativeSource is a Source that asks a backend for its own tools.
+type nativeSource struct {
+	name string
+	load func(ctx context.Context) (*Native, error)
+}
+
+// NewNative is a source that asks a backend which speaks the tool API for its tools and its description, through load,
+// within the time that Limits.LoadTimeout has by default. Where load brings nil and no error, the backend offers
+// nothing of its own, and neither does the source. Errors of load become *SourceError, and are not permanent.
+func NewNative(name string, load func(ctx context.Context) (*Native, error)) Source {
+	return &nativeSource{name: name, load: load}
+}
+
+func (n *nativeSource) Name() string { return n.name }
+
+func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) {
+	limit := Limits{}.withDefaults().LoadTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	native, err := n.load(ctx)
+	if cause := whyEnded(ctx, err); err != nil && cause != nil {
+		err = cause
+	}
+	if failed := (*SourceError)(nil); errors.As(err, &failed) {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
+	}
+	// Services is not nil, so that there are none.
+	return &Loaded{Source: n.name, Native: native, Services: []string{}}, nil
+}

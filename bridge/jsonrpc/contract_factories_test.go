@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// TestContractOfTheFactories has the sentences about what makes messages.
+func TestContractOfTheFactories(t *testing.T) {
+	t.Parallel()
+	g := NewGenerator(GeneratorOptions{})
+	request := func(t testing.TB) Message {
+		t.Helper()
+		m, err := g.NewRequest("m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	bytesOf := func(t testing.TB, m Message, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := m.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+
+	t.Run("a request has a fresh unique id, a UUIDv7", func(t *testing.T) {
+		t.Parallel()
+		seen := map[ID]bool{}
+		for range 1000 {
+			m := request(t)
+			id, err := uuid.Parse(textOf(t, m.ID))
+			if err != nil || id.Version() != 7 || seen[m.ID] {
+				t.Fatalf("%s: %v, seen before: %v", m.ID, err, seen[m.ID])
+			}
+			seen[m.ID] = true
+		}
+	})
+
+	t.Run("an id is prefixed by its entity type where one is given", func(t *testing.T) {
+		t.Parallel()
+		text := textOf(t, g.NewID("call"))
+		rest, ok := strings.CutPrefix(text, "call_")
+		if _, err := uuid.Parse(rest); err != nil || !ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	})
+
+	t.Run("the generator can be injected", func(t *testing.T) {
+		t.Parallel()
+		fixed := func() *Generator {
+			return NewGenerator(GeneratorOptions{Now: func() time.Time { return time.UnixMilli(1) }, Random: func() uint64 { return 2 }})
+		}
+		one, err := fixed().NewRequest("m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := fixed().NewRequest("m", nil)
+		if err != nil || one.ID != two.ID {
+			t.Errorf("%s and %s, %v", one.ID, two.ID, err)
+		}
+	})
+
+	t.Run("jsonrpc is stamped on every message", func(t *testing.T) {
+		t.Parallel()
+		asked := request(t)
+		notification, err := NewNotification("m", nil)
+		success, errSuccess := NewSuccess(asked, nil)
+		failure, errFailure := NewError(asked, 1, "", nil)
+		for _, raw := range []string{
+			bytesOf(t, asked, nil), bytesOf(t, notification, err), bytesOf(t, success, errSuccess), bytesOf(t, failure, errFailure),
+		} {
+			if version, _ := Lookup([]byte(raw), "jsonrpc"); string(version) != `"2.0"` {
+				t.Errorf("%s", raw)
+			}
+		}
+	})
+
+	t.Run("no params of a request are an empty object", func(t *testing.T) {
+		t.Parallel()
+		raw := bytesOf(t, request(t), nil)
+		if params, ok := Lookup([]byte(raw), "params"); !ok || string(params) != `{}` {
+			t.Errorf("%s", raw)
+		}
+	})
+
+	t.Run("a deterministic id is a bare UUID, whatever the entity type", func(t *testing.T) {
+		t.Parallel()
+		fixed := NewGenerator(GeneratorOptions{Deterministic: true})
+		for _, entity := range []string{"", "call", "a_b"} {
+			text := textOf(t, fixed.NewID(entity))
+			if id, err := uuid.Parse(text); err != nil || id.String() != text {
+				t.Errorf("%q for %q: %v", text, entity, err)
+			}
+		}
+	})
+
+	t.Run("a notification never has an id", func(t *testing.T) {
+		t.Parallel()
+		for _, params := range []string{`{}`, `{"id":"1"}`} {
+			m, err := NewNotification("m", []byte(params))
+			raw := bytesOf(t, m, err)
+			if _, ok := Lookup([]byte(raw), "id"); ok || !m.ID.IsZero() {
+				t.Errorf("%s", raw)
+			}
+		}
+	})
+
+	t.Run("an error response has code, message and data where there are some", func(t *testing.T) {
+		t.Parallel()
+		asked := request(t)
+		for data, want := range map[string]string{
+			``:        `{"code":-32001,"message":"no"}`,
+			`{"a":1}`: `{"code":-32001,"message":"no","data":{"a":1}}`,
+		} {
+			var payload []byte
+			if data != "" {
+				payload = []byte(data)
+			}
+			m, err := NewError(asked, -32001, "no", payload)
+			raw := bytesOf(t, m, err)
+			if got, _ := Lookup([]byte(raw), "error"); string(got) != want {
+				t.Errorf("%s, want %s", raw, want)
+			}
+		}
+	})
+
+	t.Run("a response has its request's id with its JSON type", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			id := StringID(rapid.String().Draw(t, "text"))
+			if rapid.Bool().Draw(t, "number") {
+				id = IntID(rapid.Int64().Draw(t, "id"))
+			}
+			asked, err := NewRequest(id, "m", nil)
+			if err != nil {
+				return // too long to be an id
+			}
+			success, errSuccess := NewSuccess(asked, nil)
+			failure, errFailure := NewError(asked, 1, "", nil)
+			if errSuccess != nil || errFailure != nil {
+				t.Fatal(errSuccess, errFailure)
+			}
+			for _, m := range []Message{success, failure} {
+				raw, err := m.AppendTo(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := Lookup(raw, "id"); string(got) != string(asked.ID.Raw()) {
+					t.Fatalf("request %s is answered as %s", asked.ID, got)
+				}
+			}
+		})
+	})
+
+	t.Run("no id is generated twice across 8 goroutines", func(t *testing.T) {
+		t.Parallel()
+		// BenchmarkTenMillionIDs draws as many as the contract names.
+		if n := repetitions(draw(NewGenerator(GeneratorOptions{}), 8, 50_000)); n != 0 {
+			t.Errorf("%d ids were made twice", n)
+		}
+	})
+}
