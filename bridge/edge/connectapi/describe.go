@@ -4,6 +4,7 @@ package connectapi
 
 import (
 	"context"
+	"math"
 
 	"connectrpc.com/connect"
 
@@ -18,14 +19,17 @@ func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
-	server := s.bridge.Server()
+	server, offer := s.bridge.Server(), s.bridge.Offer(resp.Catalog)
 	return connect.NewResponse(&outriggerv1.ServerDescription{
 		Name: server.Name, Title: server.Title, Version: server.Version, Instructions: server.Instructions,
-		ContractVersion: bridge.ContractVersion,
-		// Exactly what answers: there are no resources, prompts, completions, logs
-		// and tasks here yet.
-		Capabilities:     &outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{ListChanged: s.announcer != nil}},
-		ToolsCount:       int32(len(resp.Catalog.Tools())),
+		ContractVersion:  bridge.ContractVersion,
+		Capabilities:     offer.Capabilities,
+		ToolsCount:       count(offer.Tools),
+		ResourcesCount:   count(offer.Resources),
+		PromptsCount:     count(offer.Prompts),
 		ProtocolVersions: bridge.Versions(),
 	}), nil
 }
+
+// count is a number of entries, as the contract has it.
+func count(n int) int32 { return int32(min(n, math.MaxInt32)) }

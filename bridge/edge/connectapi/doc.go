@@ -8,8 +8,14 @@
 // bridge.Requests; errors become Connect errors with the canonical code in
 // their details.
 //
-// Subscribe and WatchTools last until somebody ends them: their number is
-// bounded, a reader who stops reading loses its stream, and Close ends them all.
+// The sidecar serves all of the tool API, as a backend would that implements it
+// itself, so that it can be the backend of another sidecar. Only RegisterTool has
+// a listener of its own. What is not offered, because the backend has none of it,
+// answers unimplemented.
+//
+// Subscribe, WatchTools and Exchange last until somebody ends them: their number
+// is bounded, and Close ends them all. A reader who stops reading loses its
+// stream, that of CallToolStream included.
 //
 // Handlers are safe for concurrent use. The package holds no tool logic and
 // opens no listener.

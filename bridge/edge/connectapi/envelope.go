@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -168,23 +168,23 @@ func (m *malformed) at(path string) *errmap.Error {
 	}))
 }
 
-// freeForm returns the JSON text of a payload that is either bytes or a Struct;
-// nil where neither is set.
-func freeForm(text []byte, people *structpb.Struct, l jsonrpc.Limits) (json.RawMessage, *malformed) {
+// freeForm returns the JSON text of a payload that is either bytes or a Struct or
+// Value; nil where neither is set.
+func freeForm(text []byte, people proto.Message, l jsonrpc.Limits) (json.RawMessage, *malformed) {
 	if text != nil {
 		if f := jsonrpc.Check(text, l); f != nil {
 			return nil, &malformed{cause: f}
 		}
 		return trimSpace(text), nil
 	}
-	if people == nil {
+	if people == nil || !people.ProtoReflect().IsValid() {
 		return nil, nil
 	}
 	out, err := protojson.Marshal(people)
 	if err != nil {
-		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "A Struct holds a number that JSON has no form for."}}
+		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "It holds something that JSON has no form for, such as a number that is infinite."}}
 	}
-	// A Struct keeps the rules of JSON by itself, except for depth.
+	// These keep the rules of JSON by themselves, except for depth.
 	l.MaxBytes = max(len(out), 1)
 	if f := jsonrpc.Check(out, l); f != nil {
 		return nil, &malformed{cause: f}

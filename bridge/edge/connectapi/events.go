@@ -10,23 +10,26 @@ import (
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Methods of notifications that mean something to the contract itself.
-const (
-	methodCancelled        = "notifications/cancelled"
-	methodToolsListChanged = "notifications/tools/list_changed"
-	methodAcknowledged     = "notifications/subscriptions/acknowledged"
-)
+// methodCancelled is the method of a notification that is no event.
+const methodCancelled = "notifications/cancelled"
+
+// withoutBus answers what needs a bus where there is none.
+func withoutBus(procedure string) *connect.Error {
+	return errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Messagef(
+		"Method not found: %s needs an event bus, and this sidecar has none", procedure)), errmap.About{})
+}
 
 // Publish puts an event on the bus.
 func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.Notification]) (*connect.Response[outriggerv1.PublishResponse], error) {
 	if s.opts.Events == nil {
-		return nil, unserved("Publish")
+		return nil, withoutBus("Publish")
 	}
 	params, failed := s.eventParams(req.Msg)
 	if failed != nil {
@@ -92,7 +95,7 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	}
 	events := req.Msg.GetEvents()
 	if events != nil && s.opts.Events == nil {
-		return unserved("Subscribe")
+		return withoutBus("Subscribe")
 	}
 	l, failed := s.last(ctx)
 	if failed != nil {
@@ -102,7 +105,7 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	if events != nil {
 		return s.sendEvents(l, events, stream)
 	}
-	return s.sendChanges(l, req.Msg.GetChanges(), stream)
+	return s.sendChanges(l, req, stream)
 }
 
 // sendEvents sends the headers at once: from then on the caller misses nothing.
@@ -134,28 +137,16 @@ func notificationFrom(e *event.Event) *outriggerv1.Notification {
 	return n
 }
 
-// sendChanges reports changes of the catalog. There are no prompts, resources
-// and tasks here yet, so that no part of the filter about them is acknowledged.
-func (s *Service) sendChanges(l *lasting, wanted *outriggerv1.ChangeFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
-	var changed <-chan struct{}
-	if wanted.GetToolsListChanged() {
-		var stop func()
-		changed, stop = s.watchCatalog()
-		defer stop()
+// sendChanges reports changes of what the sidecar offers. To ask for tasks is to
+// be able to work with them. The stream has no good end, because it lasts until
+// the caller ends it.
+func (s *Service) sendChanges(l *lasting, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
+	listen := s.request(bridge.OpListen, req)
+	listen.Message, listen.Context = req.Msg.GetChanges(), withTasks(nil)
+	listen.Changes = func(n *outriggerv1.Notification) error { return send(l, stream, n) }
+	resp := s.bridge.Handle(l.ctx, listen)
+	if resp.Err == nil || errors.Is(context.Cause(l.ctx), errEnding) {
+		return l.ended(errEnding)
 	}
-	err := send(l, stream, &outriggerv1.Notification{
-		Method: methodAcknowledged,
-		ParamsForm: &outriggerv1.Notification_Acknowledged{
-			Acknowledged: &outriggerv1.ChangeFilter{ToolsListChanged: changed != nil},
-		},
-	})
-	for err == nil {
-		select {
-		case <-changed:
-			err = send(l, stream, &outriggerv1.Notification{Method: methodToolsListChanged})
-		case <-l.ctx.Done():
-			err = l.ended(context.Cause(l.ctx))
-		}
-	}
-	return err
+	return connectError(resp)
 }

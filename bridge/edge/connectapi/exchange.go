@@ -23,26 +23,36 @@ const exchangeRoute = "/outrigger.v1.ToolService/Exchange"
 // Exchange carries many calls over one stream, in the canonical dialect with
 // string and integer ids. Requests are registered in the order in which they
 // come and answered in the order in which they end. It returns when the caller
-// has half-closed and everything is answered, or when the stream breaks, which
-// cancels what is left.
+// has half-closed and everything is answered, when the service is closed, or when
+// the stream breaks; the latter two cancel what is left. A caller that takes no
+// replies breaks its stream.
 func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	l, failed := s.last(ctx)
+	if failed != nil {
+		return errmap.ToConnect(failed, errmap.About{})
+	}
+	defer l.close()
+	// Waiting for the next message does not end with a context.
+	defer context.AfterFunc(l.ctx, l.reader.stopReading)()
 	x := &exchange{
-		service: s, stream: stream, cancel: cancel,
+		service: s, stream: stream, lasting: l,
 		slots: make(chan struct{}, s.opts.MaxConcurrent),
 	}
 	x.inbound = bridge.Inbound{
 		Dialect: bridge.DialectCanonical, Origin: s.bridge.Flights().NewOrigin(),
 		Header: stream.RequestHeader(), Caller: bridge.CallerAddress(stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
-	err := x.read(ctx)
+	err := x.read(l.ctx)
 	if err != nil {
-		cancel(err)
+		l.cancel(err)
 	}
 	x.running.Wait()
-	if err == nil {
-		err = context.Cause(ctx)
+	cause := context.Cause(l.ctx)
+	switch {
+	case errors.Is(cause, errEnding):
+		return l.ended(errEnding)
+	case err == nil:
+		err = cause
 	}
 	return err
 }
@@ -52,7 +62,7 @@ type exchange struct {
 	service *Service
 	stream  *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]
 	inbound bridge.Inbound
-	cancel  context.CancelCauseFunc
+	lasting *lasting
 	slots   chan struct{}
 	running sync.WaitGroup
 	sending sync.Mutex
@@ -103,7 +113,12 @@ func (x *exchange) send(reply bridge.Reply) {
 	envelope := envelopeFrom(reply.Body)
 	x.sending.Lock()
 	defer x.sending.Unlock()
+	if x.lasting.ctx.Err() != nil {
+		return // nobody reads it, and making it ready to be sent costs
+	}
+	x.lasting.reader.waitFor()
+	defer x.lasting.reader.took()
 	if err := x.stream.Send(envelope); err != nil {
-		x.cancel(err)
+		x.lasting.cancel(err)
 	}
 }

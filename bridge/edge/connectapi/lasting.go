@@ -49,7 +49,7 @@ func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
 			errmap.Message("Tool service unavailable: too many streams are open"))
 	}
 	l := &lasting{service: s}
-	l.reader, _ = ctx.Value(readerKey{}).(*reader)
+	l.reader = readerOf(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.forget = context.AfterFunc(s.life, func() { l.cancel(errEnding) })
 	return l, nil
@@ -67,12 +67,17 @@ func (l *lasting) close() {
 // send writes one message, or, where it is nil, the headers alone. A reader that
 // does not take it in time loses its stream.
 func send[T any](l *lasting, stream *connect.ServerStream[T], message *T) error {
-	l.reader.waitFor()
-	defer l.reader.took()
-	if err := stream.Send(message); err != nil {
+	if err := write(l.reader, stream, message); err != nil {
 		return l.ended(err)
 	}
 	return nil
+}
+
+// write writes one message, for which its reader has a bounded time.
+func write[T any](r *reader, stream *connect.ServerStream[T], message *T) error {
+	r.waitFor()
+	defer r.took()
+	return stream.Send(message)
 }
 
 // ended is what the caller of a stream is told at its end.
@@ -120,15 +125,24 @@ type reader struct {
 
 	mu  sync.Mutex
 	due time.Time // zero where nothing is being written
+	// gone: the handler has returned, and the response with it.
+	gone bool
 }
 
 type readerKey struct{}
 
-// watched gives the handlers of lasting streams a reader in their context.
+// readerOf is the reader of a stream; nil where nobody watches over it.
+func readerOf(ctx context.Context) *reader {
+	r, _ := ctx.Value(readerKey{}).(*reader)
+	return r
+}
+
+// watched gives the handlers of streams a reader in their context.
 func (s *Service) watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure:
+		case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure,
+			outriggerv1connect.ToolServiceCallToolStreamProcedure, outriggerv1connect.ToolServiceExchangeProcedure:
 		default:
 			next.ServeHTTP(w, r)
 			return
@@ -136,7 +150,7 @@ func (s *Service) watched(next http.Handler) http.Handler {
 		rd := &reader{control: http.NewResponseController(w), patience: s.opts.Patience}
 		rd.timer = time.AfterFunc(rd.patience, rd.giveUp)
 		// The response may be touched until the handler returns, and no longer.
-		defer rd.took()
+		defer rd.leave()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, rd)))
 	})
 }
@@ -162,6 +176,27 @@ func (r *reader) took() {
 	defer r.mu.Unlock()
 	r.due = time.Time{}
 	r.timer.Stop()
+}
+
+// leave is took for the last time.
+func (r *reader) leave() {
+	r.took()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+}
+
+// stopReading breaks off whoever waits for the caller's next message.
+func (r *reader) stopReading() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.gone {
+		// A transport without deadlines ends with its connection.
+		_ = r.control.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // giveUp breaks off a write that is overdue. A timer that was set again while

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -14,14 +16,18 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -250,5 +256,132 @@ func TestADrainLetsNoStreamIn(t *testing.T) {
 	// An event is not a call: what still runs may say what it has done.
 	if got := publish(t, client, "x", ""); got != 0 {
 		t.Errorf("%d subscribers", got)
+	}
+}
+
+// TestExchangesAreStreams counts them with the others, for as long as they last.
+func TestExchangesAreStreams(t *testing.T) {
+	t.Parallel()
+	for _, p := range wires() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, event.Options{}, connectapi.Options{MaxStreams: 1}, "Take")
+			client := s.client(t)
+			for range 3 {
+				first := open(t, s.url, p.options...)
+				send(t, first, request(text("1"), "ping", ""))
+				nextReply(t, first)
+				second := open(t, s.url, p.options...)
+				_ = second.Send(request(text("1"), "ping", "")) // it may be refused by then
+				_, exchange := second.Receive()
+				for what, err := range map[string]error{
+					"an exchange": exchange, "a subscription": drained(subscribe(t, client, toEvents())), "a watch": drained(watch(t, client)),
+				} {
+					if code, _ := refusal(t, err); code != errmap.Unavailable {
+						t.Errorf("%s too many: %v, want UNAVAILABLE", what, err)
+					}
+				}
+				if err := first.CloseRequest(); err != nil {
+					t.Fatal(err)
+				}
+				if e, err := first.Receive(); !errors.Is(err, io.EOF) {
+					t.Errorf("after the half-close: %v, %v", e, err)
+				}
+				eventually(t, "an empty house", func() bool { return s.api.Lasting() == 0 })
+			}
+		})
+	}
+}
+
+// TestTheEndOfTheServiceEndsExchanges closes under one that waits for its caller,
+// and one that waits for a call.
+func TestTheEndOfTheServiceEndsExchanges(t *testing.T) {
+	t.Parallel()
+	for _, p := range wires() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			backend := newGated("held")
+			api := connectapi.New(bridgeInMemory(t, backend.call), connectapi.Options{})
+			mux := http.NewServeMux()
+			api.Mount(mux)
+			url := mcptest.Serve(t, mux)
+			idle, busy := open(t, url, p.options...), open(t, url, p.options...)
+			send(t, idle, request(text("1"), "ping", ""))
+			nextReply(t, idle)
+			send(t, busy, echo(text("1"), "held"))
+			<-backend.entered
+			api.Close()
+			for name, stream := range map[string]*calls{"idle": idle, "busy": busy} {
+				var err error
+				for err == nil {
+					_, err = stream.Receive()
+				}
+				if code, _ := refusal(t, err); code != errmap.Unavailable {
+					t.Errorf("%s: ended with %v, want UNAVAILABLE", name, err)
+				}
+			}
+			late := open(t, url, p.options...)
+			_ = late.Send(request(text("1"), "ping", "")) // it may be refused by then
+			_, err := late.Receive()
+			if code, _ := refusal(t, err); code != errmap.Unavailable {
+				t.Errorf("after the end: %v, want UNAVAILABLE", err)
+			}
+			eventually(t, "an empty house", func() bool { return api.Lasting() == 0 })
+		})
+	}
+}
+
+// narrow is a client over h2c that buffers next to nothing of a stream.
+func narrow(t *testing.T) *http.Client {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestAnExchangeWhoseReaderStopsIsCutOff asks for more than it reads.
+func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, 128<<10)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise)
+	body, err := proto.Marshal(&demov1.EchoResponse{Payload: noise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bulky := func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+		return &bridge.Answer{Body: body}, nil
+	}
+	for _, p := range wires() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			b := bridgeInMemory(t, bulky)
+			api := connectapi.New(b, connectapi.Options{Patience: 50 * time.Millisecond})
+			mux := http.NewServeMux()
+			api.Mount(mux)
+			stream := outriggerv1connect.NewToolServiceClient(narrow(t), mcptest.Serve(t, mux), p.options...).Exchange(t.Context())
+			t.Cleanup(func() { _ = stream.CloseRequest(); _ = stream.CloseResponse() })
+			send(t, stream, request(text("begun"), "ping", ""))
+			nextReply(t, stream)
+			const calls = 4
+			for id := range calls {
+				if stream.Send(echo(integer(int64(id)), "")) != nil {
+					break // it was cut off already
+				}
+			}
+			eventually(t, "an empty house", func() bool { return api.Lasting() == 0 && b.Flights().InFlight() == 0 })
+			read := 0
+			for {
+				if _, err := stream.Receive(); err != nil {
+					if errors.Is(err, io.EOF) || read == calls {
+						t.Errorf("after %d replies the stream ended as if everything had been sent", read)
+					}
+					return
+				}
+				read++
+			}
+		})
 	}
 }

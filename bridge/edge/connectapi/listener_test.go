@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -100,6 +101,16 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 			}
 		},
 	})
+	// What serve does with every catalog after the first.
+	stop := s.live.OnChange(func(old, _ *catalog.Catalog) {
+		if old == nil {
+			return
+		}
+		if err := s.bridge.Feed().Publish(feed.Change{Kind: feed.ToolsListChanged}); err != nil {
+			t.Errorf("publish a change: %v", err)
+		}
+	})
+	t.Cleanup(stop)
 	api.Events = s.bus
 	s.api = connectapi.New(s.bridge, api)
 	mux := http.NewServeMux()

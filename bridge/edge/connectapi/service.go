@@ -5,7 +5,9 @@ package connectapi
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,8 +33,8 @@ type Options struct {
 	// Events is the bus behind Publish and Subscribe; without one they answer
 	// unimplemented.
 	Events event.Bus
-	// MaxStreams bounds the streams of Subscribe and WatchTools together,
-	// Patience how long one message of them may wait for its reader.
+	// MaxStreams bounds the streams of Subscribe, WatchTools and Exchange together.
+	// Patience is how long one message of any stream may wait for its reader.
 	MaxStreams int
 	Patience   time.Duration
 }
@@ -40,10 +42,9 @@ type Options struct {
 // DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
 const DefaultMaxConcurrent = 1024
 
-// Service implements ToolService over a bridge. What it does not serve yet
-// answers unimplemented and says so.
+// Service implements ToolService over a bridge. Registration is for operators
+// alone; see [Service.AdminHandler].
 type Service struct {
-	notYet
 	bridge    *bridge.Bridge
 	opts      Options
 	announcer announcer
@@ -101,59 +102,18 @@ func (s *Service) bounds() connect.HandlerOption {
 	)
 }
 
-// CallTool runs one tool. The deadline of the RPC is the caller's timeout.
-func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*connect.Response[outriggerv1.ToolOutcome], error) {
-	arguments, failed := s.arguments(req.Msg)
-	if failed != nil {
-		return nil, errmap.ToConnect(failed, errmap.About{ToolCall: true})
-	}
-	resp := s.bridge.Handle(ctx, &bridge.Request{
-		Op:        bridge.OpCall,
-		Origin:    s.bridge.Flights().NewOrigin(),
-		Tool:      req.Msg.GetToolName(),
-		Version:   req.Msg.GetVersion(),
-		Arguments: bridge.Payload{Bytes: arguments},
-		Timeout:   timeLeft(ctx),
-		Header:    req.Header(),
-		Caller:    bridge.CallerAddress(req.Peer().Addr),
-		Transport: req.Peer().Protocol,
-		Route:     req.Spec().Procedure,
-	})
-	if resp.Err != nil {
-		return nil, connectError(resp)
-	}
-	out := connect.NewResponse(outcome(resp.Result.Bytes))
-	copyHeader(out.Header(), resp.Header)
-	copyHeader(out.Trailer(), resp.Trailer)
-	return out, nil
-}
-
-// arguments returns the JSON text of a call's arguments in either form. Bytes
-// are checked here, because they have not been through the envelope's parser.
-func (s *Service) arguments(call *outriggerv1.ToolCall) ([]byte, *errmap.Error) {
-	raw, failed := freeForm(call.GetArgumentsJson(), call.GetArguments(), s.opts.Limits)
-	if failed != nil {
-		return nil, failed.at("/arguments_json")
-	}
-	if raw == nil || jsonrpc.IsNull(raw) {
-		return nil, nil
-	}
-	if !jsonrpc.IsObject(raw) {
-		return nil, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-			Path: "/arguments_json", Keyword: "type", Message: "arguments_json is not a JSON object",
-		}))
-	}
-	return raw, nil
-}
-
-// ListTools lists the visible tools. All fit on one page, so no cursor was ever
-// handed out.
+// ListTools lists the visible tools, page by page.
 func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv1.ListToolsRequest]) (*connect.Response[outriggerv1.ListToolsResponse], error) {
-	resp := s.bridge.Handle(ctx, s.request(bridge.OpList, req))
+	list := s.request(bridge.OpList, req)
+	list.Cursor, list.PageSize = req.Msg.Cursor, int(req.Msg.GetPageSize())
+	if list.PageSize == 0 {
+		list.PageSize = math.MaxInt32 // as many as the sidecar gives
+	}
+	resp := s.bridge.Handle(ctx, list)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
-	return s.page(resp.Catalog, req.Msg)
+	return connect.NewResponse(toolsPage(resp)), nil
 }
 
 // GetTool describes one tool with both its schemas.
@@ -185,11 +145,32 @@ func timeLeft(ctx context.Context) time.Duration {
 	return max(time.Until(deadline), 1)
 }
 
+// RegisterTool is for operators; callers of the main listener have no identity
+// that could make them one.
+func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
+	return nil, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(
+		"Method not found: RegisterTool is served on the admin listener only (--admin)")), errmap.About{})
+}
+
 // connectError is what a failed request shows.
 func connectError(resp *bridge.Response) *connect.Error {
 	err := errmap.ToConnect(resp.Err, resp.About(nil))
+	if bridge.NamesNothing(resp.Err) {
+		err = withCode(connect.CodeNotFound, err)
+	}
+	copyHeader(err.Meta(), resp.Header)
 	copyHeader(err.Meta(), resp.Trailer)
 	return err
+}
+
+// withCode is an error with another code.
+func withCode(code connect.Code, err *connect.Error) *connect.Error {
+	out := connect.NewError(code, errors.New(err.Message()))
+	for _, d := range err.Details() {
+		out.AddDetail(d)
+	}
+	copyHeader(out.Meta(), err.Meta())
+	return out
 }
 
 func copyHeader(dst, src http.Header) {

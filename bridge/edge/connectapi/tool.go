@@ -3,36 +3,44 @@
 package connectapi
 
 import (
-	"connectrpc.com/connect"
+	"time"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// page renders a listing. A cursor is refused: none was ever handed out.
-func (s *Service) page(cat *catalog.Catalog, req *outriggerv1.ListToolsRequest) (*connect.Response[outriggerv1.ListToolsResponse], error) {
-	if req.Cursor != nil {
-		return nil, errmap.ToConnect(errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-			Path: "/cursor", Keyword: "cursor", Message: "this cursor was not handed out here; start again without one",
-		})), errmap.About{})
+// listTTL is how long a page of tools may be used again: the contract's default
+// for what discovery answers (300 s), as in MCP's lists.
+const listTTL = 300 * time.Second
+
+// toolsPage renders a page. Every caller sees the same tools, so that a list on
+// one page may be shared; a cursor is its caller's own, and so are all pages of a
+// list that has one.
+func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
+	tools := resp.Catalog.Tools()
+	out := &outriggerv1.ListToolsResponse{
+		Tools:      make([]*outriggerv1.Tool, 0, resp.Next-resp.First),
+		NextCursor: resp.NextCursor,
+		Cache:      &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 	}
-	out := &outriggerv1.ListToolsResponse{}
-	for _, tool := range cat.Tools() {
+	if resp.Next-resp.First < len(tools) {
+		out.Cache.Scope = outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
+	}
+	for _, tool := range tools[resp.First:resp.Next] {
 		out.Tools = append(out.Tools, toolMessage(tool, false))
 	}
-	return connect.NewResponse(out), nil
+	return out
 }
 
 // toolMessage describes a tool; the canonical schemas go with it where one tool
 // was asked for.
 func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
-	m := t.Method
 	out := &outriggerv1.Tool{
-		Name: t.Name, McpName: t.MCPName, Title: t.Title, Description: t.Description,
-		InputSchemaForm:  &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: t.Input.Advertised},
-		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: t.Output.Advertised},
+		Name: t.Name, McpName: t.MCPName, Title: t.Title, Description: t.Description, Icons: t.Icons,
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: t.Input.Advertised},
 		Annotations: &outriggerv1.ToolAnnotations{
 			Title: t.Title, ReadOnlyHint: t.Annotations.ReadOnly, DestructiveHint: t.Annotations.Destructive,
 			IdempotentHint: t.Annotations.Idempotent, OpenWorldHint: t.Annotations.OpenWorld,
@@ -42,25 +50,33 @@ func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 			Module: t.Metadata.Module, Destructive: t.Metadata.Destructive, DeprecatedIn: t.Metadata.DeprecatedIn,
 			CacheTtl: durationpb.New(t.Metadata.CacheTTL),
 		},
-		Execution: &outriggerv1.ToolExecution{ServerStreaming: m.ServerStreaming, ClientStreaming: m.ClientStreaming},
-		Binding: &outriggerv1.ToolBinding{
-			Service: string(m.Descriptor.Parent().FullName()), Method: string(m.Descriptor.Name()),
+		Execution: &outriggerv1.ToolExecution{
+			TaskSupport: t.TaskSupport, ServerStreaming: t.Method.ServerStreaming, ClientStreaming: t.Method.ClientStreaming,
 		},
+		Tags: t.Tags,
+	}
+	if t.HasOutput() {
+		out.OutputSchemaForm = &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: t.Output.Advertised}
 	}
 	if t.Timeout > 0 {
 		out.Execution.Timeout = durationpb.New(t.Timeout)
+	}
+	if !t.Native {
+		// What runs a native tool is its backend's affair.
+		rpc := t.Method.Descriptor
+		out.Binding = &outriggerv1.ToolBinding{Service: string(rpc.Parent().FullName()), Method: string(rpc.Name())}
+	}
+	for _, e := range t.Examples {
+		out.Examples = append(out.Examples, &outriggerv1.ToolExample{
+			Name: e.Name, Description: e.Description, ArgumentsJson: string(e.Arguments), DataJson: string(e.Data),
+		})
+	}
+	if len(t.Meta) > 0 {
+		out.MetaForm = &outriggerv1.Tool_MetaJson{MetaJson: t.Meta}
 	}
 	if canonical {
 		out.CanonicalInputSchemaJson = t.Input.Canonical
 		out.CanonicalOutputSchemaJson = t.Output.Canonical
 	}
 	return out
-}
-
-// outcome wraps the JSON of a tool that succeeded.
-func outcome(data []byte) *outriggerv1.ToolOutcome {
-	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
-		Status:   "success",
-		DataForm: &outriggerv1.ToolResult_DataJson{DataJson: data},
-	}}}
 }

@@ -69,7 +69,7 @@ func TestCallTool(t *testing.T) {
 			{name: "no name", call: toolCall("", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "tool_name"},
 			{name: "an unknown tool", call: toolCall("lab.ecko", `{}`), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "tool_name"},
 			{name: "a destructive tool", call: toolCall("fleet.cancel_order", `{"orderId":"1"}`), code: connect.CodePermissionDenied, says: errmap.DestructiveBlocked},
-			{name: "a streaming tool", call: toolCall("fleet.watch_vehicles", `{}`), code: connect.CodeUnimplemented, says: errmap.MethodNotFound},
+			{name: "a tool that takes a stream", call: toolCall("fleet.report_positions", `{}`), code: connect.CodeUnimplemented, says: errmap.MethodNotFound},
 			{name: "the tool fails", call: toolCall("lab.fail", `{"code":"FAIL_CODE_ABORTED","message":"no luck"}`), code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
 			{name: "too large", call: toolCall("lab.echo", `{"nonce":"`+strings.Repeat("x", 64<<10)+`"}`), code: connect.CodeResourceExhausted},
 		} {
@@ -182,26 +182,16 @@ func TestListToolsAndGetTool(t *testing.T) {
 	}
 }
 
-func TestRPCsThatAreNotServedYet(t *testing.T) {
+func TestRegistrationIsForOperators(t *testing.T) {
 	t.Parallel()
 	url := mount(t, bridgeInMemory(t, mcptest.Echo), connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), url, p.options...)
-			_, unary := client.ReadResource(t.Context(), connect.NewRequest(&outriggerv1.ReadResourceRequest{Uri: "file:///x"}))
-			stream, err := client.CallToolStream(t.Context(), connect.NewRequest(toolCall("lab.echo", `{}`)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = stream.Close() }()
-			if stream.Receive() {
-				t.Errorf("got %v", stream.Msg())
-			}
-			for name, err := range map[string]error{"ReadResource": unary, "CallToolStream": stream.Err()} {
-				if connect.CodeOf(err) != connect.CodeUnimplemented || reason(t, err) != errmap.MethodNotFound || !strings.Contains(err.Error(), name) {
-					t.Errorf("%s: got %v (%s)", name, err, reason(t, err))
-				}
+			_, err := client.RegisterTool(t.Context(), connect.NewRequest(&outriggerv1.RegisterToolRequest{}))
+			if connect.CodeOf(err) != connect.CodeUnimplemented || reason(t, err) != errmap.MethodNotFound || !strings.Contains(err.Error(), "--admin") {
+				t.Errorf("got %v (%s)", err, reason(t, err))
 			}
 		})
 	}

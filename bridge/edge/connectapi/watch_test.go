@@ -278,14 +278,12 @@ func TestEventsAndChangesStayApart(t *testing.T) {
 	}
 }
 
-func TestTheFirstCatalogIsAChange(t *testing.T) {
+func TestChangesNeedACatalog(t *testing.T) {
 	t.Parallel()
 	s := start(t, event.Options{}, connectapi.Options{})
-	stream := subscribe(t, s.client(t), toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
-	heard(t, stream)
-	s.change(t, 1, "Take")
-	if n := heard(t, stream); n.GetMethod() != "notifications/tools/list_changed" {
-		t.Errorf("got %v", n)
+	err := drained(subscribe(t, s.client(t), toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true})))
+	if code, _ := refusal(t, err); code != errmap.Unavailable {
+		t.Errorf("got %v, want UNAVAILABLE", err)
 	}
 }
 
@@ -305,7 +303,7 @@ func TestDescribeTellsTheTruth(t *testing.T) {
 				Name: "shop", Title: "The shop", Version: "2.0.0", Instructions: "Ask first.", ContractVersion: "1.0.0",
 				Capabilities:     &outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{ListChanged: true}},
 				ToolsCount:       2,
-				ProtocolVersions: []string{"2026-07-28", "2025-11-25"},
+				ProtocolVersions: bridge.Versions(),
 			}
 			if !proto.Equal(want, got.Msg) {
 				t.Errorf("got %v, want %v", got.Msg, want)
@@ -314,10 +312,21 @@ func TestDescribeTellsTheTruth(t *testing.T) {
 	}
 	client := s.client(t)
 	_, resources := client.ListResources(t.Context(), connect.NewRequest(&outriggerv1.ListResourcesRequest{}))
+	_, templates := client.ListResourceTemplates(t.Context(), connect.NewRequest(&outriggerv1.ListResourceTemplatesRequest{}))
+	_, contents := client.ReadResource(t.Context(), connect.NewRequest(&outriggerv1.ReadResourceRequest{Uri: "shop://1"}))
+	_, prompt := client.GetPrompt(t.Context(), connect.NewRequest(&outriggerv1.GetPromptRequest{Name: "x"}))
+	_, values := client.Complete(t.Context(), connect.NewRequest(&outriggerv1.CompleteRequest{
+		Reference: &outriggerv1.CompleteRequest_Prompt{Prompt: "x"}, Argument: &outriggerv1.CompletionArgument{Name: "y"},
+	}))
+	_, update := client.UpdateTask(t.Context(), connect.NewRequest(&outriggerv1.UpdateTaskRequest{TaskId: "1"}))
+	_, end := client.CancelTask(t.Context(), connect.NewRequest(&outriggerv1.CancelTaskRequest{TaskId: "1"}))
 	_, prompts := client.ListPrompts(t.Context(), connect.NewRequest(&outriggerv1.ListPromptsRequest{}))
 	_, task := client.GetTask(t.Context(), connect.NewRequest(&outriggerv1.GetTaskRequest{TaskId: "1"}))
-	for name, err := range map[string]error{"resources": resources, "prompts": prompts, "tasks": task} {
-		if connect.CodeOf(err) != connect.CodeUnimplemented {
+	for name, err := range map[string]error{
+		"resources": resources, "templates": templates, "contents": contents, "prompts": prompts, "a prompt": prompt,
+		"completions": values, "a task": task, "its update": update, "its end": end,
+	} {
+		if connect.CodeOf(err) != connect.CodeUnimplemented || reason(t, err) != errmap.MethodNotFound {
 			t.Errorf("%s are not declared and answer %v", name, err)
 		}
 	}
@@ -326,20 +335,12 @@ func TestDescribeTellsTheTruth(t *testing.T) {
 // frozen is a source of catalogs that announces nothing.
 type frozen struct{ bridge.Catalogs }
 
-func TestWithoutAnnouncementsNoneAreDeclared(t *testing.T) {
+func TestWithoutAnnouncementsAWatcherSeesOneStep(t *testing.T) {
 	t.Parallel()
 	b := bridge.New(frozen{mcptest.Memory(t)}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
 	mux := http.NewServeMux()
 	connectapi.New(b, connectapi.Options{}).Mount(mux)
 	client := (&sidecar{url: mcptest.Serve(t, mux)}).client(t)
-	got, err := client.Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
-	if err != nil || got.Msg.GetCapabilities().GetTools() == nil || got.Msg.GetCapabilities().GetTools().GetListChanged() {
-		t.Errorf("got %v, %v", got, err)
-	}
-	stream := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
-	if ack := heard(t, stream); ack.GetAcknowledged().GetToolsListChanged() {
-		t.Errorf("acknowledged: %v", ack)
-	}
 	if step := nextStep(t, watch(t, client)); !step.Snapshot || len(step.Added) == 0 {
 		t.Errorf("the first step is %+v", step)
 	}

@@ -49,10 +49,7 @@ func writeEvent(w http.ResponseWriter, reply bridge.Reply) {
 	for name, values := range reply.Header {
 		h[name] = append(h[name], values...)
 	}
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
-	h.Set("X-Content-Type-Options", "nosniff")
+	setEventHeaders(h)
 	w.WriteHeader(http.StatusOK)
 	event := make([]byte, 0, len(reply.Body)+32)
 	event = append(event, "event: message\ndata: "...)

@@ -18,6 +18,7 @@ import (
 
 // watched is a backend that says how its one call ended.
 type watched struct {
+	bridge.NoBackend // for what it does not watch
 	entered, release chan struct{}
 	ended            chan error
 }

@@ -23,53 +23,109 @@ const Path = "/mcp"
 // Options configure a Handler. Zero fields take their defaults.
 type Options struct {
 	Limits jsonrpc.Limits
+	// KeepAlive is how often a quiet stream shows that it is alive, and Patience
+	// how long one write may wait for its reader.
+	KeepAlive, Patience time.Duration
+	// MaxBatch bounds the entries of a batch of 2025-03-26.
+	MaxBatch int
 }
+
+// DefaultMaxBatch is the default of limits.max_batch_entries.
+const DefaultMaxBatch = 100
 
 // Handler serves MCP over HTTP. Make one with [New].
 type Handler struct {
 	bridge *bridge.Bridge
 	limits jsonrpc.Limits
+	opts   Options
 }
 
 // New returns a handler in front of b.
 func New(b *bridge.Bridge, o Options) *Handler {
-	return &Handler{bridge: b, limits: o.Limits.WithDefaults()}
+	if o.KeepAlive <= 0 {
+		o.KeepAlive = DefaultKeepAlive
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = DefaultMaxBatch
+	}
+	return &Handler{bridge: b, limits: o.Limits.WithDefaults(), opts: o}
 }
 
 // ServeHTTP answers one message. GET and DELETE belong to sessions of the
-// legacy eras, which are not kept: 405 is the answer that those revisions
-// provide for that.
+// legacy eras.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if in, answer := h.accept(w, r); in != nil {
+		h.serve(w, r, in, answer)
+	}
+}
+
+// accept reads one message and tells its era; nil where it has been answered. It
+// stands apart because a stream of changes may wait behind it for hours, and
+// should not hold what only reading needs.
+func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inbound, form) {
 	in := &bridge.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: Path,
 	}
+	if in.Dialect == bridge.DialectLegacy {
+		switch r.Method {
+		case http.MethodGet:
+			h.get(w, r, in)
+			return nil, form{}
+		case http.MethodDelete:
+			h.delete(w, r, in)
+			return nil, form{}
+		}
+	}
 	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
 	if err != nil {
 		httpbody.Write(w, h.bridge.Refuse(in, err))
-		return
+		return nil, form{}
 	}
 	answer, err := negotiate(r.Header)
 	if err != nil {
 		httpbody.Write(w, h.bridge.Refuse(in, err))
-		return
+		return nil, form{}
+	}
+	if in.Dialect == bridge.DialectLegacy && jsonrpc.IsBatch(body) {
+		h.batch(w, r, in, body)
+		return nil, form{}
 	}
 	envelope := jsonrpc.Read(body, h.limits)
 	in.Dialect = dialect(&envelope, r.Header)
 	msg := envelope.As(jsonrpc.ProfileMCP)
 	in.Message = &msg
 	in.Origin = h.bridge.Flights().NewOrigin()
-	answer(w, h.bridge.HandleMessage(callContext(r.Context(), in.Dialect), in))
+	switch {
+	case in.Dialect == bridge.DialectLegacy:
+		h.post(w, r, in, answer)
+		return nil, form{}
+	case msg.Kind != jsonrpc.KindRequest || msg.Fault != nil:
+		answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+		return nil, form{}
+	}
+	return in, answer
 }
 
-// callContext carries the rule in which the eras are opposites: a connection
-// that goes away cancels a modern request and does not cancel a legacy one,
-// which still ends at its own deadline.
-func callContext(ctx context.Context, d bridge.Dialect) context.Context {
-	if d == bridge.DialectLegacy {
-		return context.WithoutCancel(ctx)
+// serve answers a modern request. A connection that goes away cancels it, and
+// does not cancel a legacy one: in this the eras are opposites.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+	s, run := h.begin(w, r, in, answer)
+	defer s.gone(nil)
+	s.end(run(), answer.asEvent)
+}
+
+// begin makes the stream of a request and registers it.
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) (*stream, func() bridge.Reply) {
+	ctx, gone := context.WithCancelCause(r.Context())
+	s := newStream(w, h.opts, gone)
+	if answer.mayStream {
+		in.Send = s.send
 	}
-	return ctx
+	return s, h.bridge.BeginMessage(ctx, in)
 }
 
 // dialect tells the era of a message. The _meta of the message decides; where
@@ -104,16 +160,31 @@ func isRevision(version string) bool {
 	return err == nil
 }
 
-// negotiate picks the form of the answer: JSON, which every client must take,
-// or one server-sent event for a client that asks for nothing else.
-func negotiate(header http.Header) (func(http.ResponseWriter, bridge.Reply), *errmap.Error) {
-	switch {
-	case accepts(header, "application/json"):
-		return httpbody.Write, nil
-	case accepts(header, "text/event-stream"):
-		return writeEvent, nil
+// form is how the answer may look.
+type form struct {
+	// mayStream: notifications may go before the answer, as server-sent events.
+	mayStream bool
+	// asEvent: an answer without any is an event too.
+	asEvent bool
+}
+
+// write writes an answer that is no stream.
+func (f form) write(w http.ResponseWriter, reply bridge.Reply) {
+	if f.asEvent {
+		writeEvent(w, reply)
+		return
 	}
-	return nil, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
-		Keyword: "accept", Message: "Accept admits neither application/json nor text/event-stream",
-	}))
+	httpbody.Write(w, reply)
+}
+
+// negotiate picks the form of the answer: JSON where one message is all of it,
+// and events where there are more, or the client asks for nothing else.
+func negotiate(header http.Header) (form, *errmap.Error) {
+	json, events := accepts(header, "application/json"), accepts(header, "text/event-stream")
+	if !json && !events {
+		return form{}, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
+			Keyword: "accept", Message: "Accept admits neither application/json nor text/event-stream",
+		}))
+	}
+	return form{mayStream: events, asEvent: !json}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -84,10 +85,16 @@ func send(t *testing.T, method, url, body string, headers ...string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := answer{status: resp.StatusCode, header: resp.Header, body: string(raw)}
-	if resp.Header.Get("Content-Type") == "application/json" {
-		if err := json.Unmarshal(raw, &got); err != nil {
-			t.Fatalf("%v: %s", err, raw)
+	return answerOf(t, resp, raw)
+}
+
+// answerOf is a reply that was read to its end.
+func answerOf(t testing.TB, resp *http.Response, body []byte) answer {
+	t.Helper()
+	got := answer{status: resp.StatusCode, header: resp.Header, body: string(body)}
+	if resp.Header.Get("Content-Type") == "application/json" && !jsonrpc.IsBatch(body) {
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%v: %s", err, body)
 		}
 	}
 	return got

@@ -78,8 +78,9 @@ func TestEraOfAMessage(t *testing.T) {
 			if got.header.Get("Content-Type") != "application/json" || got.body == "" {
 				t.Errorf("no JSON: %v %q", got.header, got.body)
 			}
-			if got.header.Get("Mcp-Session-Id") != "" {
-				t.Errorf("a session was made: %v", got.header)
+			opens := tc.era == "legacy" && strings.Contains(tc.body, `"initialize"`) && got.Result != nil
+			if (got.header.Get("Mcp-Session-Id") != "") != opens {
+				t.Errorf("a session: %v, want %v", got.header, opens)
 			}
 		})
 	}
@@ -133,29 +134,46 @@ func TestNotificationsGet202(t *testing.T) {
 	}
 }
 
-func TestSessionsAreNotKept(t *testing.T) {
+func TestOnlyLegacySessionsHaveOtherMethodsThanPOST(t *testing.T) {
 	t.Parallel()
 	url := edge(t)
-	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodOptions} {
-		for _, headers := range [][]string{
-			nil, {"MCP-Protocol-Version: 2026-07-28"}, {"MCP-Protocol-Version: 2025-11-25", "Mcp-Session-Id: s"},
-			{"Accept: text/event-stream", "Last-Event-ID: 7"},
-		} {
-			got := send(t, method, url, "", headers...)
-			if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != "POST" || got.errorCode() != -32600 {
-				t.Errorf("%s %v: got %d %v %s", method, headers, got.status, got.header, got.body)
-			}
+	for _, tc := range []struct {
+		name, method string
+		headers      []string
+		status       int
+	}{
+		{"modern GET", http.MethodGet, []string{"MCP-Protocol-Version: 2026-07-28"}, 405},
+		{"modern DELETE", http.MethodDelete, []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Session-Id: s"}, 405},
+		{"PUT", http.MethodPut, nil, 405},
+		{"OPTIONS", http.MethodOptions, []string{"MCP-Protocol-Version: 2025-11-25"}, 405},
+		{"GET without a session", http.MethodGet, nil, 400},
+		{"DELETE without a session", http.MethodDelete, []string{"MCP-Protocol-Version: 2025-11-25"}, 400},
+		{"GET of an unknown session", http.MethodGet, []string{"Mcp-Session-Id: s"}, 404},
+		{"GET of an unknown session after an event", http.MethodGet, []string{"Mcp-Session-Id: s", "Last-Event-ID: 7"}, 404},
+		{"DELETE of an unknown session", http.MethodDelete, []string{"Mcp-Session-Id: s"}, 404},
+		{"GET for JSON", http.MethodGet, []string{"Accept: application/json"}, 406},
+	} {
+		got := send(t, tc.method, url, "", tc.headers...)
+		if got.status != tc.status || got.errorCode() != -32600 {
+			t.Errorf("%s: got %d %v %s", tc.name, got.status, got.header, got.body)
+		}
+		if tc.status == 405 && got.header.Get("Allow") != "POST" {
+			t.Errorf("%s: Allow is %q", tc.name, got.header.Get("Allow"))
 		}
 	}
-	// What a stateless client drags along from elsewhere is ignored.
-	for _, headers := range [][]string{nil, modern("tools/list")} {
-		body := request("tools/list", "")
-		if headers != nil {
-			body = request("tools/list", meta)
-		}
-		got := post(t, url, body, append(slices.Clone(headers), "Mcp-Session-Id: stale", "Last-Event-ID: 7")...)
-		if got.status != 200 || got.Result == nil || got.header.Get("Mcp-Session-Id") != "" {
-			t.Errorf("%v: got %d %v %.100s", headers, got.status, got.header, got.body)
+	// What a modern client drags along from elsewhere is ignored; a legacy client
+	// has to open a new session.
+	for _, tc := range []struct {
+		body    string
+		headers []string
+		status  int
+	}{
+		{request("tools/list", meta), modern("tools/list"), 200},
+		{request("tools/list", ""), nil, 404},
+	} {
+		got := post(t, url, tc.body, append(slices.Clone(tc.headers), "Mcp-Session-Id: stale", "Last-Event-ID: 7")...)
+		if got.status != tc.status || got.header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("%v: got %d %v %.100s", tc.headers, got.status, got.header, got.body)
 		}
 	}
 }

@@ -8,16 +8,12 @@ package rpchttp
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
-	"strconv"
-	"sync"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 // Path is where the edge is mounted.
@@ -88,57 +84,19 @@ func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate.Origin, body []byte) {
 	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.opts.Limits)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r), batchError(err, h.opts.MaxBatch)))
+		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r), httpbody.BatchError(err, h.opts.MaxBatch)))
 		return
 	}
-	replies := h.runAll(r, origin, entries)
-	out := []byte{'['}
-	for _, reply := range replies {
-		if reply.Body == nil {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, reply.Body...)
-	}
-	if len(out) == 1 {
-		httpbody.Write(w, bridge.Reply{Status: http.StatusAccepted})
-		return
-	}
-	httpbody.Write(w, bridge.Reply{Status: http.StatusOK, Body: append(out, ']')})
+	httpbody.WriteBatch(w, h.beginAll(r, origin, entries))
 }
 
-// runAll registers the entries in their order, so that of two equal ids the
-// second is refused, and then runs them concurrently.
-func (h *Handler) runAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []bridge.Reply {
-	flights := make([]func() bridge.Reply, len(entries))
+// beginAll registers the entries in their order, so that of two equal ids the
+// second is refused.
+func (h *Handler) beginAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []func() bridge.Reply {
+	runs := make([]func() bridge.Reply, len(entries))
 	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, h.profile, h.opts.Limits)
-		flights[i] = h.bridge.BeginMessage(r.Context(), h.inbound(origin, &msg, r))
+		runs[i] = h.bridge.BeginMessage(r.Context(), h.inbound(origin, &msg, r))
 	}
-	replies := make([]bridge.Reply, len(entries))
-	var running sync.WaitGroup
-	for i, run := range flights {
-		running.Go(func() { replies[i] = run() })
-	}
-	running.Wait()
-	return replies
-}
-
-// batchError turns what is wrong with a batch as a whole into its canonical
-// form.
-func batchError(err error, most int) *errmap.Error {
-	var fault *jsonrpc.Fault
-	switch {
-	case errors.As(err, &fault):
-		return bridge.FaultError(fault)
-	case errors.Is(err, jsonrpc.ErrBatchTooLarge):
-		return errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
-			Keyword: "maxItems", Message: "the batch has more than " + strconv.Itoa(most) + " entries; send it in parts",
-		}))
-	}
-	return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-		Keyword: "minItems", Message: "the batch is empty; an array must hold at least one message",
-	}))
+	return runs
 }

@@ -248,7 +248,10 @@ func TestTheEndOfTheConnectionCancels(t *testing.T) {
 
 // held is a backend that echoes when it is let go, and says when a call's
 // context ends.
-type held struct{ entered, left, release chan struct{} }
+type held struct {
+	bridge.NoBackend       // for what it does not hold
+	entered, left, release chan struct{}
+}
 
 func newHeld() *held {
 	return &held{entered: make(chan struct{}, 256), left: make(chan struct{}, 256), release: make(chan struct{})}

@@ -20,6 +20,8 @@ const (
 	DefaultGrace = 30 * time.Second
 	// DefaultMaxConcurrent is how many requests of the one peer run at a time.
 	DefaultMaxConcurrent = 1024
+	// DefaultMaxBatch is the default of limits.max_batch_entries.
+	DefaultMaxBatch = 100
 )
 
 // Options configure Serve. Zero fields take their defaults.
@@ -38,6 +40,8 @@ type Options struct {
 	// is answered UNAVAILABLE, because a reader that waits could not see a
 	// cancellation.
 	MaxConcurrent int
+	// MaxBatch bounds the entries of a batch of MCP 2025-03-26.
+	MaxBatch int
 }
 
 // flushTime is what the peer has to take the last answers after the grace

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	mcpsession "github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -40,6 +41,10 @@ type session struct {
 	// last line.
 	stop, ending chan struct{}
 
+	// opened is the legacy session, once there is one; only the reading loop
+	// touches it.
+	opened *mcpsession.Session
+
 	mu       sync.Mutex
 	out      io.Writer
 	broken   error
@@ -52,6 +57,9 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = DefaultMaxBatch
 	}
 	s := &session{
 		bridge: b, opts: o, limits: o.Limits.WithDefaults(), out: out,
@@ -68,6 +76,11 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	err := s.loop(ctx.Done(), lines)
 	close(s.ending)
 	s.closing = true
+	// Streams of changes have no end of their own, and the conversation has one.
+	s.bridge.Feed().Close()
+	if s.inputEnded.Load() {
+		s.forget() // nobody is left to answer the sidecar's own questions
+	}
 	answered := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -76,6 +89,7 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	if err == nil && !s.inputEnded.Load() {
 		err = s.loop(answered, lines)
 	}
+	s.forget()
 	<-answered
 	return errors.Join(err, s.writeError())
 }
@@ -105,7 +119,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 // take registers one message in reading order and answers it on a goroutine of
 // its own. What needs no run (a fault, a notification) is answered at once.
 func (s *session) take(l line) {
-	in := &bridge.Inbound{Dialect: s.fallback(), Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
+	in := s.inbound(s.fallback())
 	if l.tooLong {
 		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
@@ -115,28 +129,47 @@ func (s *session) take(l line) {
 	if len(bytes.TrimLeft(l.text, " \t\r")) == 0 {
 		return // blank lines are tolerated
 	}
+	if s.isBatch(l.text) {
+		s.takeBatch(l.text)
+		return
+	}
 	envelope := jsonrpc.Read(l.text, s.limits)
 	dialect, err := s.dialect(&envelope)
 	in.Dialect = dialect
 	msg := envelope.As(s.profile(dialect))
 	in.Message = &msg
+	if dialect == bridge.DialectLegacy {
+		in.Session = s.opened
+		if s.answered(&msg) {
+			return
+		}
+	}
 	if msg.Kind != jsonrpc.KindRequest || msg.Fault != nil {
 		s.write(s.bridge.HandleMessage(s.run, in))
 		return
 	}
 	if err == nil {
-		s.legacy = s.legacy || opensLegacy(dialect, &msg)
+		if opensLegacy(dialect, &msg) {
+			s.legacy = true
+			in.Opened = s.open
+		}
 		err = s.admit()
 	}
 	if err != nil {
 		s.write(s.bridge.Refuse(in, err))
 		return
 	}
+	in.Send = s.send
 	run := s.bridge.BeginMessage(s.run, in)
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
 		s.write(run())
 	})
+}
+
+// inbound is a message before it is known.
+func (s *session) inbound(d bridge.Dialect) *bridge.Inbound {
+	return &bridge.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
 }
 
 // admit takes a slot for one request, or says why there is none.
@@ -156,22 +189,30 @@ func busy(reason string) *errmap.Error {
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second), errmap.Message("Tool service unavailable: "+reason))
 }
 
-// write sends one reply as one line. After the first failure nothing more is
-// written: the peer is gone.
+// write sends one reply as one line.
 func (s *session) write(reply bridge.Reply) {
-	if reply.Body == nil {
-		return
+	if reply.Body != nil {
+		_ = s.send(reply.Body) // a peer that is gone has ended the session
 	}
+	if reply.Then != nil {
+		_ = s.send(reply.Then)
+	}
+}
+
+// send writes one message as one line. After the first failure nothing more is
+// written: the peer is gone.
+func (s *session) send(message []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {
-		return
+		return s.broken
 	}
-	if _, err := s.out.Write(append(reply.Body, '\n')); err != nil {
+	if _, err := s.out.Write(append(message, '\n')); err != nil {
 		s.broken = fmt.Errorf("write standard output: %w", err)
 		close(s.brokenCh)
 		s.cancel(s.broken)
 	}
+	return s.broken
 }
 
 // writeError is what ended the output. A peer that closes its end has ended the

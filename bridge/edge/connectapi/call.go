@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"context"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// CallTool runs one tool and waits for its outcome: a result, a question to the
+// caller's client, or a task. The deadline of the RPC is the caller's timeout.
+func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*connect.Response[outriggerv1.ToolOutcome], error) {
+	call, failed := s.call(ctx, req)
+	if failed != nil {
+		return nil, errmap.ToConnect(failed, errmap.About{ToolCall: true})
+	}
+	resp := s.bridge.Handle(ctx, call)
+	if resp.Err != nil {
+		return nil, connectError(resp)
+	}
+	out := connect.NewResponse(resp.ToolOutcome())
+	copyHeader(out.Header(), resp.Header)
+	copyHeader(out.Trailer(), resp.Trailer)
+	return out, nil
+}
+
+// call is the neutral form of a ToolCall. For whom it is made and what their
+// client can do is the caller's own statement.
+func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*bridge.Request, *errmap.Error) {
+	msg := req.Msg
+	arguments, failed := s.arguments(msg)
+	if failed != nil {
+		return nil, failed
+	}
+	meta, failed := s.meta(msg)
+	if failed != nil {
+		return nil, failed
+	}
+	if failed := s.checkCall(msg); failed != nil {
+		return nil, failed
+	}
+	return &bridge.Request{
+		Op:             bridge.OpCall,
+		Origin:         s.bridge.Flights().NewOrigin(),
+		Tool:           msg.GetToolName(),
+		Version:        msg.GetVersion(),
+		Arguments:      bridge.Payload{Bytes: arguments},
+		Timeout:        timeLeft(ctx),
+		Header:         bridge.WithTraceContext(req.Header(), meta),
+		Caller:         bridge.CallerAddress(req.Peer().Addr),
+		Transport:      req.Peer().Protocol,
+		Route:          req.Spec().Procedure,
+		Context:        msg.GetContext(),
+		Meta:           meta,
+		InputResponses: msg.GetInputResponses(),
+		RequestState:   msg.GetRequestState(),
+	}, nil
+}
+
+// arguments returns the JSON text of a call's arguments in either form. Bytes
+// are checked here, because they have not been through the envelope's parser.
+func (s *Service) arguments(call *outriggerv1.ToolCall) ([]byte, *errmap.Error) {
+	raw, failed := freeForm(call.GetArgumentsJson(), call.GetArguments(), s.opts.Limits)
+	if failed != nil {
+		return nil, failed.at("/arguments_json")
+	}
+	if raw == nil || jsonrpc.IsNull(raw) {
+		return nil, nil
+	}
+	if !jsonrpc.IsObject(raw) {
+		return nil, noObject("arguments_json")
+	}
+	return raw, nil
+}
+
+// CallToolStream runs one tool and reports what happens meanwhile; the outcome
+// is the last event. What the caller did not ask for in the call's context, it
+// does not hear. A caller who leaves, or stops reading, cancels the run.
+func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outriggerv1.ToolCall], stream *connect.ServerStream[outriggerv1.ToolEvent]) error {
+	if err := protovalidate.Validate(req.Msg); err != nil {
+		return errmap.ToConnect(ruleError(err), errmap.About{ToolCall: true})
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	call, failed := s.call(ctx, req)
+	if failed != nil {
+		return errmap.ToConnect(failed, errmap.About{ToolCall: true})
+	}
+	r := readerOf(ctx)
+	defer r.waitFor() // for the end of the stream
+	told := &telling{
+		stream: stream, reader: r, cancel: cancel,
+		progress: call.Context.GetProgressToken() != nil, level: call.Context.GetLogLevel(),
+	}
+	call.Events = told.event
+	resp := s.bridge.Handle(ctx, call)
+	if resp.Err != nil {
+		return connectError(resp)
+	}
+	if told.began {
+		copyHeader(stream.ResponseTrailer(), resp.Header) // headers have left
+	} else {
+		copyHeader(stream.ResponseHeader(), resp.Header)
+	}
+	copyHeader(stream.ResponseTrailer(), resp.Trailer)
+	return write(r, stream, &outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Outcome{Outcome: resp.ToolOutcome()}})
+}
+
+// telling passes on the events of one call.
+type telling struct {
+	stream *connect.ServerStream[outriggerv1.ToolEvent]
+	reader *reader
+	// cancel ends the call once nobody reads it any more.
+	cancel context.CancelCauseFunc
+	// progress: the caller wants to hear of it. level is the least level of log
+	// messages that it wants; unspecified wants none.
+	progress bool
+	level    outriggerv1.LogLevel
+	// last is the progress that was told last, once there is one.
+	last    float64
+	hasLast bool
+	// began: something was sent, and headers with it. broken: no more can be.
+	began, broken bool
+}
+
+// event passes on what the caller wants.
+func (t *telling) event(e *outriggerv1.ToolEvent) {
+	if t.broken || !t.wants(e) {
+		return
+	}
+	t.began = true
+	if err := write(t.reader, t.stream, e); err != nil {
+		t.broken = true
+		t.cancel(err)
+	}
+}
+
+// wants reports whether an event is the caller's business. Progress has to
+// increase with each report; one that does not tells nothing new.
+func (t *telling) wants(e *outriggerv1.ToolEvent) bool {
+	switch e := e.GetEvent().(type) {
+	case *outriggerv1.ToolEvent_Progress:
+		now := e.Progress.GetProgress()
+		if !t.progress || t.hasLast && now <= t.last {
+			return false
+		}
+		t.last, t.hasLast = now, true
+		return true
+	case *outriggerv1.ToolEvent_Log:
+		return t.level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED && e.Log.GetLevel() >= t.level
+	case *outriggerv1.ToolEvent_Partial, *outriggerv1.ToolEvent_Quiet:
+		return true
+	}
+	return false
+}

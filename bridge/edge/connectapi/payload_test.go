@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// FuzzCheckCall decodes whatever it gets as a call. What passes holds no JSON
+// that a reader behind it would stumble over.
+func FuzzCheckCall(f *testing.F) {
+	for _, seed := range []*outriggerv1.ToolCall{
+		{},
+		{Context: &outriggerv1.RequestContext{Capabilities: &outriggerv1.ClientCapabilities{
+			ExtensionsForm:   &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: []byte(`{"a":{}}`)},
+			ExperimentalForm: &outriggerv1.ClientCapabilities_Experimental{Experimental: &structpb.Struct{Fields: map[string]*structpb.Value{"a": {}}}},
+		}}},
+		{InputResponses: map[string]*outriggerv1.InputResponse{"a": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`[1`)}}}},
+		{InputResponses: map[string]*outriggerv1.InputResponse{"~/": {Response: &outriggerv1.InputResponse_Sampling{Sampling: &outriggerv1.SamplingResult{
+			Content: []*outriggerv1.SamplingContent{{MetaForm: &outriggerv1.SamplingContent_MetaJson{MetaJson: []byte(`{"a":1,"a":2}`)}}},
+		}}}}},
+	} {
+		raw, err := proto.Marshal(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	limits := jsonrpc.Limits{MaxDepth: 8}.WithDefaults()
+	s := &Service{opts: Options{Limits: limits}}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		call := &outriggerv1.ToolCall{}
+		if proto.Unmarshal(raw, call) != nil {
+			return
+		}
+		if failed := s.checkCall(call); failed != nil {
+			for _, v := range failed.Violations {
+				if !strings.HasPrefix(v.Path, "/context/") && !strings.HasPrefix(v.Path, "/input_responses/") || v.Message == "" {
+					t.Errorf("a violation that says nothing: %+v", v)
+				}
+			}
+			return
+		}
+		sound(t, call.GetContext().ProtoReflect(), limits)
+		for _, response := range call.GetInputResponses() {
+			sound(t, response.ProtoReflect(), limits)
+		}
+	})
+}
+
+// sound walks a message in another way than the check, and wants sound JSON in
+// every field that is named as such.
+func sound(t *testing.T, m protoreflect.Message, limits jsonrpc.Limits) {
+	t.Helper()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		switch {
+		case !m.Has(field):
+		case field.IsMap():
+		case field.IsList() && field.Message() != nil:
+			for j := range m.Get(field).List().Len() {
+				sound(t, m.Get(field).List().Get(j).Message(), limits)
+			}
+		case field.Message() != nil && !field.IsList():
+			sound(t, m.Get(field).Message(), limits)
+		case strings.HasSuffix(string(field.Name()), "_json") && field.Kind() == protoreflect.BytesKind:
+			if fault := jsonrpc.Check(m.Get(field).Bytes(), limits); fault != nil {
+				t.Errorf("%s holds %q: %s", field.FullName(), m.Get(field).Bytes(), fault.Reason)
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbody
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
+// writes the replies in their order: 200 and an array, from which what is not
+// answered is left out, or 202 where nothing is.
+func WriteBatch(w http.ResponseWriter, runs []func() bridge.Reply) {
+	replies := make([]bridge.Reply, len(runs))
+	var running sync.WaitGroup
+	for i, run := range runs {
+		running.Go(func() { replies[i] = run() })
+	}
+	running.Wait()
+	out := []byte{'['}
+	for _, reply := range replies {
+		if reply.Body == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, reply.Body...)
+	}
+	if len(out) == 1 {
+		Write(w, bridge.Reply{Status: http.StatusAccepted})
+		return
+	}
+	Write(w, bridge.Reply{Status: http.StatusOK, Body: append(out, ']')})
+}
+
+// BatchError turns what is wrong with a batch as a whole into its canonical
+// form.
+func BatchError(err error, most int) *errmap.Error {
+	var fault *jsonrpc.Fault
+	switch {
+	case errors.As(err, &fault):
+		return bridge.FaultError(fault)
+	case errors.Is(err, jsonrpc.ErrBatchTooLarge):
+		return errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
+			Keyword: "maxItems", Message: "the batch has more than " + strconv.Itoa(most) + " entries; send it in parts",
+		}))
+	}
+	return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Keyword: "minItems", Message: "the batch is empty; an array must hold at least one message",
+	}))
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcphttp
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// headerSession names the session of a legacy message (MCP 2025-11-25,
+// Streamable HTTP).
+const headerSession = "Mcp-Session-Id"
+
+// methodInitialize opens a session.
+const methodInitialize = "initialize"
+
+// find looks for the session that a legacy message names, and uses it. The
+// second result is false where it names one that is not there, which has been
+// answered: 404 tells a client to open another one.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, bool) {
+	ids := r.Header.Values(headerSession)
+	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
+		return nil, true
+	}
+	for _, id := range ids[1:] {
+		if id != ids[0] {
+			httpbody.Write(w, h.bridge.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+				Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
+			}))))
+			return nil, false
+		}
+	}
+	s, err := h.bridge.Sessions().Use(in.Caller, ids[0])
+	if err != nil {
+		httpbody.Write(w, h.bridge.UnknownSession(in, true))
+		return nil, false
+	}
+	return s, true
+}
+
+// post answers a legacy message that was posted.
+func (h *Handler) post(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+	if in.Message.Fault == nil {
+		if err := h.bridge.AdmitLegacy(in); err != nil {
+			httpbody.Write(w, h.bridge.Refuse(in, err))
+			return
+		}
+	}
+	s, ok := h.find(w, r, in)
+	if !ok {
+		return
+	}
+	if s == nil {
+		h.open(w, r, in, answer)
+		return
+	}
+	in.Session, in.Origin = s, s.Origin()
+	isRequest := in.Message.Kind == jsonrpc.KindRequest
+	switch {
+	case in.Message.Fault != nil:
+	case isRequest:
+		h.call(w, r, in, answer)
+		return
+	case in.Message.Kind != jsonrpc.KindNotification && s.Deliver(in.Message) == nil:
+		s.Release()
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	defer s.Release()
+	answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+}
+
+// open answers a message without a session: initialize opens one, and the rest
+// is served as far as it needs none. A client without a session is sent no
+// requests, because nothing would tell its answers from those of others.
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+	if in.Message.Kind != jsonrpc.KindRequest || in.Message.Fault != nil {
+		answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+		return
+	}
+	if in.Message.Method == methodInitialize {
+		in.Opened = func(s *session.Session) {
+			w.Header().Set(headerSession, s.ID())
+			s.Release()
+		}
+	}
+	s := newStream(w, h.opts, func(error) {}) // a reader that goes does not cancel
+	if answer.mayStream {
+		in.Send = s.send
+	}
+	s.end(h.bridge.HandleMessage(context.WithoutCancel(r.Context()), in), answer.asEvent)
+}
+
+// sessionReply is the way of one request's messages to its client. They go to a
+// stream of the session from the first one that is no reply, because a stream
+// outlives its connection; a reply alone goes the short way.
+type sessionReply struct {
+	session *session.Session
+
+	mu      sync.Mutex
+	stream  *session.Stream
+	began   chan struct{} // closed with the first message that is no reply
+	replied chan bridge.Reply
+}
+
+// begin returns the stream, which it begins.
+func (p *sessionReply) begin() *session.Stream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == nil {
+		p.stream = p.session.NewStream()
+		close(p.began)
+	}
+	return p.stream
+}
+
+// end hands over the reply.
+func (p *sessionReply) end(reply bridge.Reply) {
+	p.mu.Lock()
+	stream := p.stream
+	p.mu.Unlock()
+	if stream == nil {
+		p.replied <- reply
+		return
+	}
+	if reply.Body != nil {
+		_ = stream.Send(reply.Body) // where it has ended, so has the session
+	}
+	stream.End()
+}
+
+// call answers a request of a session, and releases it. The request runs on a
+// goroutine of its own: the end of the connection is not its end, and the
+// connection may be closed while it runs.
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+	s := in.Session
+	p := &sessionReply{session: s, began: make(chan struct{}), replied: make(chan bridge.Reply, 1)}
+	if answer.mayStream {
+		in.Send = func(message []byte) error { return p.begin().Send(message) }
+		if resumes(s) {
+			in.Quiet = func() { p.begin().Pause() }
+		}
+	}
+	run := h.bridge.BeginMessage(context.WithoutCancel(r.Context()), in)
+	h.endWith(s)
+	go func() {
+		defer s.Release()
+		p.end(run())
+	}()
+	select {
+	case reply := <-p.replied:
+		answer.write(w, reply)
+	case <-p.began:
+		h.pump(w, r, p.begin().Read(), s)
+	case <-r.Context().Done():
+	}
+}
+
+// endWith ends what was begun in a session that has ended in the same moment,
+// too late to be ended with it.
+func (h *Handler) endWith(s *session.Session) {
+	select {
+	case <-s.Done():
+		h.bridge.Flights().CloseOrigin(s.Origin())
+	default:
+	}
+}
+
+// resumes reports whether a client knows events that only carry an id, and
+// connections that are closed before their stream ends (since 2025-11-25).
+func resumes(s *session.Session) bool {
+	revision, _ := mcpjson.ParseRevision(s.Context().GetProtocolVersion())
+	return revision == mcpjson.Rev20251125
+}
+
+// batch answers an array, which 2025-03-26 alone has: every entry is a message of
+// the session, and the replies come together, in the order of the requests.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, body []byte) {
+	if err := h.bridge.AdmitLegacy(in); err != nil {
+		httpbody.Write(w, h.bridge.Refuse(in, err))
+		return
+	}
+	s, ok := h.find(w, r, in)
+	if !ok {
+		return
+	}
+	if s != nil {
+		defer s.Release()
+	}
+	if s == nil || s.Context().GetProtocolVersion() != mcpjson.Rev20250326.String() {
+		msg := jsonrpc.Parse(body, jsonrpc.ProfileMCP, h.limits)
+		in.Message = &msg
+		httpbody.Write(w, h.bridge.HandleMessage(r.Context(), in))
+		return
+	}
+	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.limits)
+	if err != nil {
+		httpbody.Write(w, h.bridge.Refuse(in, httpbody.BatchError(err, h.opts.MaxBatch)))
+		return
+	}
+	ctx := context.WithoutCancel(r.Context())
+	runs := make([]func() bridge.Reply, len(entries))
+	for i, entry := range entries {
+		runs[i] = h.entry(ctx, in, s, entry)
+	}
+	h.endWith(s)
+	httpbody.WriteBatch(w, runs)
+}
+
+// entry begins one entry of a batch.
+func (h *Handler) entry(ctx context.Context, in *bridge.Inbound, s *session.Session, text []byte) func() bridge.Reply {
+	msg := jsonrpc.Parse(text, jsonrpc.ProfileMCP, h.limits)
+	own := *in
+	own.Message, own.Session, own.Origin = &msg, s, s.Origin()
+	isResponse := msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError
+	switch {
+	case msg.Fault == nil && isResponse && s.Deliver(&msg) == nil:
+		return func() bridge.Reply { return bridge.Reply{} }
+	case msg.Fault == nil && bridge.ClaimsModern(msg.Params):
+		err := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
+		}))
+		return func() bridge.Reply { return h.bridge.Refuse(&own, err) }
+	}
+	return h.bridge.BeginMessage(ctx, &own)
+}

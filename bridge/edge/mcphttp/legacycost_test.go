@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcphttp_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// memory is what the process holds for objects and goroutines.
+func memory() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc + m.StackInuse)
+}
+
+// wire is a connection without a client behind it, so that all that is measured
+// is the sidecar's.
+func wire(t testing.TB, url, request string) net.Conn {
+	t.Helper()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := fmt.Fprintf(conn, request, strings.TrimPrefix(url, "http://")); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// awaits reads from a connection until something has come.
+func awaits(t testing.TB, conn net.Conn, buf []byte, what string) {
+	t.Helper()
+	n := 0
+	for !bytes.Contains(buf[:n], []byte(what)) {
+		got, err := conn.Read(buf[n:])
+		if err != nil || n == len(buf) {
+			t.Fatalf("%v after %q", err, buf[:n])
+		}
+		n += got
+	}
+}
+
+// TestIdleLegacyStreamsAreCheap runs alone: it looks at the whole process. The bound
+// is the one that an operator is promised for a session with a stream.
+func TestIdleLegacyStreamsAreCheap(t *testing.T) {
+	const streams, most = 1000, 40 << 10
+	rig, url := office(t, officeOptions{})
+	manager := rig.Bridge.Sessions()
+	buf := make([]byte, 4096)
+	open := func() net.Conn {
+		s, err := manager.Open(bridge.CallerAddress("127.0.0.1:1"), &outriggerv1.RequestContext{
+			ProtocolVersion: rev11, Capabilities: &outriggerv1.ClientCapabilities{Elicitation: &outriggerv1.ElicitationCapability{Form: true}},
+			ClientInfo: &outriggerv1.Implementation{Name: "client", Version: "1.0.0"},
+		}, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Release()
+		conn := wire(t, url, "GET / HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nMcp-Session-Id: "+s.ID()+"\r\n\r\n")
+		awaits(t, conn, buf, "data: \n\n")
+		return conn
+	}
+	open() // what is made once
+	goroutines, before := runtime.NumGoroutine(), memory()
+	conns := make([]net.Conn, streams)
+	for i := range conns {
+		conns[i] = open()
+	}
+	cost, more := (memory()-before)/streams, float64(runtime.NumGoroutine()-goroutines)/streams
+	t.Logf("%d bytes and %.2f goroutines for each of %d idle streams", cost, more, streams)
+	if cost > most*raceCost || cost < 1000 {
+		t.Errorf("an idle stream costs %d bytes, want at most %d", cost, most)
+	}
+	tell(t, rig, feed.Change{Kind: feed.ToolsListChanged}) // they are all alive
+	for _, conn := range conns {
+		awaits(t, conn, buf, "notifications/tools/list_changed")
+		_ = conn.Close()
+	}
+	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	if got := manager.Stats(); got.Sessions != streams+1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSessionsThatAreAbandoned opens as many as there may be, over HTTP, and
+// walks away: those after them push them out one by one.
+func TestSessionsThatAreAbandoned(t *testing.T) {
+	const most = 200
+	rig, url := office(t, officeOptions{session: session.Options{Max: most}})
+	first := openWith(t, url, rev11, `{}`)
+	client := first.http
+	for range most {
+		openAs(t, client, url, rev11, `{}`)
+	}
+	if got := first.post(request("ping", "")); got.status != http.StatusNotFound {
+		t.Errorf("the longest unused: %d %s", got.status, got.body)
+	}
+	if got := rig.Bridge.Sessions().Stats(); got.Sessions != most || got.Evicted != 1 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcphttp
+
+import (
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// headerLastEvent names the last event that a client has had (WHATWG HTML,
+// server-sent events).
+const headerLastEvent = "Last-Event-Id"
+
+// lasting finds the session of a GET or DELETE and uses it; false where the
+// request has been refused.
+func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, bool) {
+	if err := h.bridge.AdmitLegacy(in); err != nil {
+		httpbody.Write(w, h.bridge.Refuse(in, err))
+		return nil, false
+	}
+	s, ok := h.find(w, r, in)
+	if !ok {
+		return nil, false
+	}
+	if s == nil {
+		httpbody.Write(w, h.bridge.UnknownSession(in, false))
+		return nil, false
+	}
+	return s, true
+}
+
+// get streams what belongs to no request, or what a client missed of a stream
+// whose connection broke. It needs no notifications/initialized: who opens the
+// stream is ready for what comes on it.
+func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
+	if !accepts(r.Header, "text/event-stream") {
+		httpbody.Write(w, h.bridge.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
+			Keyword: "accept", Message: "GET opens a stream; Accept has to admit text/event-stream",
+		}))))
+		return
+	}
+	s, ok := h.lasting(w, r, in)
+	if !ok {
+		return
+	}
+	defer s.Release()
+	reader, err := h.reader(r, s)
+	if err != nil {
+		httpbody.Write(w, h.bridge.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
+			Keyword: "last-event-id", Message: "this event is not known, or what followed it is no longer kept; ask again without Last-Event-ID",
+		}))))
+		return
+	}
+	h.pump(w, r, reader, s)
+}
+
+// reader is where a GET reads: behind the event that it names, or what nobody
+// has read of the messages that belong to no request.
+func (h *Handler) reader(r *http.Request, s *session.Session) (*session.Reader, error) {
+	switch seen := r.Header.Get(headerLastEvent); {
+	case seen != "":
+		return s.Resume(seen)
+	case resumes(s):
+		return s.Main().Greet(), nil
+	default:
+		return s.Main().Read(), nil
+	}
+}
+
+// delete ends a session at its client's wish, and what runs in it.
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
+	s, ok := h.lasting(w, r, in)
+	if !ok {
+		return
+	}
+	defer s.Release()
+	_ = h.bridge.Sessions().End(in.Caller, s.ID()) // another DELETE may have been first
+	h.bridge.Flights().CloseOrigin(s.Origin())
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// pump writes the events of a stream to one connection until either ends. What
+// was not written stays on the stream. Changes go to the stream of what belongs
+// to no request, one by one and only while somebody reads it: until then they
+// stay with the session, where each is told once.
+func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session) {
+	defer reader.Close()
+	out := newEventWriter(w, h.opts, resumes(s))
+	defer out.close()
+	if out.begin() != nil {
+		return
+	}
+	hears := reader.IsMain()
+	for {
+		if out.drain(reader) != nil {
+			return
+		}
+		var changed <-chan struct{}
+		if hears {
+			switch told, err := h.tell(s); {
+			case err != nil:
+				return
+			case told:
+				continue
+			}
+			changed = s.Changed()
+		}
+		select {
+		case <-reader.News():
+		case <-changed:
+			// Who takes the token looks, even if another connection reads by now. An
+			// error comes again.
+			_, _ = h.tell(s)
+		case <-out.alive.C:
+			if out.comment() != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// tell puts the next change on the stream of what belongs to no request. It
+// reports whether there was one.
+func (h *Handler) tell(s *session.Session) (bool, error) {
+	change, ok, err := s.PollChange()
+	if !ok {
+		return false, err
+	}
+	message := h.bridge.ChangeNotification(change)
+	if message == nil {
+		return true, nil
+	}
+	return true, s.Main().Send(message)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcphttp
+
+import (
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// versionRetired is the revision whose transport has one endpoint for events and
+// one for messages.
+const versionRetired = "2024-11-05"
+
+// RetiredPaths are where servers of 2024-11-05 usually had their two endpoints.
+// The transport is not offered (its clients speak newer ones too, and it knows
+// neither sessions that end nor streams that can be resumed), but its clients
+// are told so: see [Handler.Retired].
+func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", "/messages/"} }
+
+// Retired returns the handler for these paths: 404, with what to use in their
+// place.
+func (h *Handler) Retired() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in := &bridge.Inbound{
+			Dialect: bridge.DialectLegacy, Header: r.Header,
+			Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: r.URL.Path,
+		}
+		err := errmap.UnsupportedVersion(versionRetired, bridge.Versions())
+		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
+		reply := h.bridge.Refuse(in, err)
+		reply.Status = http.StatusNotFound
+		httpbody.Write(w, reply)
+	})
+}
