@@ -14,9 +14,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -48,6 +52,10 @@ type Catalogs interface {
 // it. The answer to a call that failed may be nil, and holds metadata at most.
 type Caller interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
+	// Stream calls a method that answers with a stream, and gives each answer to
+	// each, in order, before it returns; the bytes are each's own until then. An
+	// error of each ends the call.
+	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
 }
 
 // Answer is what the backend sent back.
@@ -71,6 +79,27 @@ type Options struct {
 	Timeout, CatalogWait time.Duration
 	// Gate holds back destructive tools; nil never trusts.
 	Gate *policy.Gate
+	// Confirm puts what the gate holds back to the user, where the caller's
+	// client can ask.
+	Confirm bool
+	// Native is the backend where it speaks the tool API itself; nil where it
+	// does not. A catalog with a description needs it.
+	Native Native
+	// Sealer seals what callers bring back. Nil makes one with a key of its own,
+	// which no other replica can open.
+	Sealer *seal.Sealer
+	// Feed is where changes come from. Nil makes one.
+	Feed *feed.Hub
+	// Sessions holds the sessions of the legacy eras. Nil makes one.
+	Sessions *session.Manager
+	// Tasks runs plain RPCs on as tasks; nil never does.
+	Tasks *task.Manager
+	// TaskAfter is when a call runs on as a task where its tool says nothing about
+	// that; zero is never.
+	TaskAfter time.Duration
+	// PageSize bounds the entries on one page of a list, MaxItems the answers of
+	// a streaming RPC in one result.
+	PageSize, MaxItems int
 	// Limiter holds back callers and tools over their rate; nil limits nothing.
 	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
@@ -97,7 +126,11 @@ type Bridge struct {
 	catalogs Catalogs
 	caller   Caller
 	flights  *correlate.Table
+	feed     *feed.Hub
+	spent    *seal.Spent
 	lists    listCache
+	offers   featureCache
+	counted  countCache
 	log      *zap.Logger
 	begun    atomic.Uint64
 
@@ -122,6 +155,21 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
+	if opts.PageSize <= 0 {
+		opts.PageSize = DefaultPageSize
+	}
+	if opts.MaxItems <= 0 {
+		opts.MaxItems = DefaultMaxItems
+	}
+	if opts.Sealer == nil {
+		opts.Sealer = seal.New(seal.Options{})
+	}
+	if opts.Feed == nil {
+		opts.Feed = feed.New(feed.Options{})
+	}
+	if opts.Sessions == nil {
+		opts.Sessions = session.New(session.Options{Feed: opts.Feed})
+	}
 	if opts.Server.Name == "" {
 		opts.Server.Name = "outrigger"
 	}
@@ -130,6 +178,7 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 	}
 	b := &Bridge{
 		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log,
+		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
 		canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
 	}
 	b.prepare()
@@ -172,8 +221,12 @@ type Flight struct {
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
+	id := req.ID
+	if req.Op == OpOpen {
+		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
+	}
 	var err error
-	if f.call, err = b.flights.Register(ctx, req.Origin, req.ID); err != nil {
+	if f.call, err = b.flights.Register(ctx, req.Origin, id); err != nil {
 		f.err = registerError(err)
 	}
 	return f
@@ -229,15 +282,24 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	}
 	switch req.Op {
 	case OpCall:
-		return b.call(ctx, req)
+		return b.dialogue(ctx, req, func() *Response { return b.call(ctx, req) })
+	case OpOpen:
+		cat, _ := b.catalog(ctx)
+		return &Response{Catalog: cat}
 	case OpList:
-		return b.list(ctx)
+		return b.list(ctx, req)
 	case OpGet:
 		return b.get(ctx, req)
 	case OpServer:
 		return &Response{Catalog: b.catalogs.Current()}
 	case OpPing:
 		return &Response{}
+	case OpListen:
+		return b.listen(ctx, req)
+	case OpReadResource, OpGetPrompt:
+		return b.dialogue(ctx, req, func() *Response { return b.offer(ctx, req) })
+	case OpListResources, OpListTemplates, OpListPrompts, OpComplete, OpGetTask, OpUpdateTask, OpCancelTask:
+		return b.offer(ctx, req)
 	}
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
 }

@@ -208,7 +208,7 @@ func TestNothingGetsAroundTheGate(t *testing.T) {
 // waysIn are the ways that lead to the tool where callers are trusted.
 func waysIn() []way {
 	var all []way
-	for _, group := range [][]way{canonicalWays(), mcpWays(), stdioWays(), apiWays(), exchangeWays(), typedWays()} {
+	for _, group := range [][]way{canonicalWays(), mcpWays(), stdioWays(), apiWays(), exchangeWays(), typedWays(), {streamedWay()}} {
 		all = append(all, group...)
 	}
 	return all
@@ -448,6 +448,32 @@ func typedWays() []way {
 	return all
 }
 
+// streamedWay is a call whose outcome is the last event of a stream.
+func streamedWay() way {
+	return way{"CallToolStream", func(t *testing.T, g *gated, order uint64) errmap.Code {
+		t.Helper()
+		stream, err := outriggerv1connect.NewToolServiceClient(g.two, g.url, connect.WithGRPC()).CallToolStream(t.Context(),
+			connect.NewRequest(&outriggerv1.ToolCall{ToolName: "fleet.cancel_order", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{
+				ArgumentsJson: fmt.Appendf(nil, `{"orderId":"%d"}`, order),
+			}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes := 0
+		for stream.Receive() {
+			if stream.Msg().GetOutcome() != nil {
+				outcomes++
+			}
+		}
+		failed := stream.Err()
+		_ = stream.Close()
+		if failed == nil && outcomes != 1 {
+			t.Errorf("%d outcomes", outcomes)
+		}
+		return codeOfRPC(t, failed)
+	}}
+}
+
 // noWays are what looks like a way to the tool and leads nowhere, whether
 // callers are trusted or not. Each returns something where it was refused.
 func noWays() []way {
@@ -464,23 +490,6 @@ func noWays() []way {
 	} {
 		all = append(all, rpc("name "+name, `{"name":"`+name+`","arguments":{"orderId":"%d"}}`))
 	}
-	// It is not served yet. Once it is, it belongs to the ways in.
-	all = append(all, way{"CallToolStream", func(t *testing.T, g *gated, order uint64) errmap.Code {
-		t.Helper()
-		stream, err := outriggerv1connect.NewToolServiceClient(g.two, g.url, connect.WithGRPC()).CallToolStream(t.Context(),
-			connect.NewRequest(&outriggerv1.ToolCall{ToolName: "fleet.cancel_order", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{
-				ArgumentsJson: fmt.Appendf(nil, `{"orderId":"%d"}`, order),
-			}}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for stream.Receive() {
-			t.Errorf("an event: %v", stream.Msg())
-		}
-		failed := stream.Err()
-		_ = stream.Close()
-		return codeOfRPC(t, failed)
-	}})
 	return append(all, notCalls()...)
 }
 

@@ -16,11 +16,28 @@ import (
 
 // toolCall is one tools/call on its way: each step adds a fact.
 type toolCall struct {
-	req    *Request
-	tool   *catalog.Tool
+	req  *Request
+	tool *catalog.Tool
+	// blocked is what the gate said where the user may still be asked.
+	blocked *errmap.Error
+	// state is what the caller brought back from an earlier round.
+	state  state
 	wire   []byte
 	answer *Answer
 	resp   Response
+}
+
+// arguments is the JSON text of the arguments; there is always one.
+func (c *toolCall) arguments() []byte {
+	if c.req.Arguments.Bytes == nil {
+		return emptyObject
+	}
+	return c.req.Arguments.Bytes
+}
+
+// digest ties a state to this call.
+func (c *toolCall) digest() [32]byte {
+	return requestDigest(methodToolsCall, c.tool.Name, c.arguments())
 }
 
 // call runs the steps of one tool call in their order. The first error ends it.
@@ -30,7 +47,10 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		b.resolve,
 		b.gate,
 		b.limit,
+		b.mirror,
 		b.validate,
+		b.reopen,
+		b.confirm,
 		b.invoke,
 		b.result,
 	}
@@ -41,6 +61,9 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			}
 			c.resp.Err = err
 			break
+		}
+		if c.resp.Outcome != nil {
+			break // this round has its outcome
 		}
 	}
 	c.resp.Tool = c.tool
@@ -65,15 +88,24 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if c.tool.Method.ClientStreaming || c.tool.Method.ServerStreaming {
-		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; streaming RPCs are listed, but only unary ones can be called yet")
+	if c.tool.Method.ClientStreaming {
+		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream; such tools are listed, but a call has one request")
+	}
+	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
+		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
 	}
 	return nil
 }
 
-// gate asks the policy before the arguments are looked at.
+// gate asks the policy before the arguments are looked at. Where the policy is
+// to ask the user, that comes after the arguments have been checked.
 func (b *Bridge) gate(_ context.Context, c *toolCall) *errmap.Error {
-	return b.opts.Gate.Check(c.tool, c.req.Caller)
+	blocked := b.opts.Gate.Check(c.tool, c.req.Caller)
+	if blocked != nil && b.mayAsk(c) {
+		c.blocked = blocked
+		return nil
+	}
+	return blocked
 }
 
 // limit counts the call against the rates of its caller and its tool.
@@ -93,6 +125,9 @@ func (b *Bridge) limitOther(req *Request) *errmap.Error {
 // validate turns the arguments into wire bytes, or names everything that is
 // wrong with them.
 func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Native {
+		return declaredInput(c.tool, c.arguments())
+	}
 	var err error
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:
@@ -101,10 +136,7 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 			return declaredMessage(c.tool, c.wire)
 		}
 	default:
-		arguments := c.req.Arguments.Bytes
-		if arguments == nil {
-			arguments = emptyObject
-		}
+		arguments := c.arguments()
 		if failed := declaredInput(c.tool, arguments); failed != nil {
 			return failed
 		}
@@ -133,17 +165,50 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// invoke calls the backend under the shortest of the three deadlines.
+// reopen reads what the caller brought back from an earlier round. Most calls
+// bring nothing, and most tools ask nothing.
+func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
+	if !c.tool.Native && !c.req.repeated && len(c.req.RequestState) == 0 {
+		return nil
+	}
+	err := c.req.complete()
+	if err != nil {
+		return err
+	}
+	c.state, err = b.openState(c.req.Caller, c.digest(), c.req.RequestState, c.req.stateMember())
+	return err
+}
+
+// invoke calls the backend, at once or as a task.
 func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Native {
+		return b.invokeNative(ctx, c)
+	}
+	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON {
+		return b.invokeTask(ctx, c, after)
+	}
+	return b.invokeRPC(ctx, c)
+}
+
+// invokeRPC calls the backend under the shortest of the three deadlines.
+func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
 	defer cancel()
 	var err *errmap.Error
+	if c.tool.Method.ServerStreaming {
+		return b.invokeStream(ctx, c)
+	}
 	c.answer, err = b.caller.Call(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header))
+	b.keepMetadata(c)
+	return err
+}
+
+// keepMetadata keeps what of the backend's metadata the caller may see.
+func (b *Bridge) keepMetadata(c *toolCall) {
 	if c.answer != nil {
 		c.resp.Header = b.opts.Metadata.outbound(c.answer.Header)
 		c.resp.Trailer = b.opts.Metadata.outbound(c.answer.Trailer)
 	}
-	return err
 }
 
 // timeout is the shortest of the caller's, the tool's and the default.
@@ -161,6 +226,12 @@ func (b *Bridge) timeout(c *toolCall) time.Duration {
 // result checks the answer and brings it into the caller's encoding.
 func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 	c.resp.Result.Encoding = c.req.Arguments.Encoding
+	if c.resp.Result.Bytes != nil {
+		return b.checked(c) // a stream was read to its end, item by item
+	}
+	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON {
+		return b.rawBody(c)
+	}
 	var err error
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:

@@ -35,6 +35,15 @@ func (c *BackendCaller) Call(ctx context.Context, m *catalog.Method, in []byte, 
 	return &Answer{Body: answer.Body, Header: answer.Header, Trailer: answer.Trailer}, nil
 }
 
+// Stream implements [Caller].
+func (c *BackendCaller) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*Answer, *errmap.Error) {
+	answer, err := c.client.Stream(ctx, m.Procedure, in, header, each)
+	if err != nil {
+		return metadataOf(err), backendError(ctx, err)
+	}
+	return &Answer{Header: answer.Header, Trailer: answer.Trailer}, nil
+}
+
 // metadataOf is the answer to a call that failed: what the backend sent beside
 // its status. Protocols mix headers and trailers there.
 func metadataOf(err error) *Answer {
@@ -50,6 +59,11 @@ type NoBackend struct{}
 
 // Call implements [Caller]: it is always UNAVAILABLE.
 func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; name it with --backend")
+}
+
+// Stream implements [Caller]: it is always UNAVAILABLE.
+func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
 	return nil, unavailable("no backend is configured; name it with --backend")
 }
 

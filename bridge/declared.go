@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // declaredInput asks a tool's declared input schema about JSON arguments,
@@ -57,6 +59,34 @@ func declaredOutput(c *toolCall) *errmap.Error {
 	}
 	return nil
 }
+
+// declaredData asks a native tool's output schema about its result. A tool that
+// promises data has to bring it, unless it failed, which nothing hides.
+func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
+	if !t.HasOutput() || result.GetStatus() == statusFailure {
+		return nil
+	}
+	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return unwritable(err)
+	}
+	if len(data) == 0 || string(data) == "null" {
+		return errmap.New(errmap.InvalidToolOutput, errmap.Tool(t.Name), errmap.WithViolations(errmap.Violation{
+			Keyword: "required", Message: "the tool declares an output schema, and answered without data",
+		}))
+	}
+	found, err := t.CheckResult(data, true)
+	switch {
+	case err != nil:
+		return errmap.Wrap(errmap.InternalError, err)
+	case len(found) > 0:
+		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
+	}
+	return nil
+}
+
+// statusFailure is the status of a tool that failed.
+const statusFailure = "failure"
 
 // isStructural reports whether a schema was broken in its structure, and not
 // only by a value out of its range.

@@ -9,13 +9,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // ContractVersion is the version of the canonical contract that is served.
 const ContractVersion = "1.0.0"
-
-// capabilities is what the MCP eras declare: exactly what answers.
-const capabilities = `{"tools":{}}`
 
 // discoverTTL is how long a client may keep the answer to server/discover, in
 // milliseconds. What it says changes with a new sidecar only.
@@ -56,7 +54,7 @@ func (b *Bridge) appendInstructions(dst []byte) []byte {
 }
 
 // writeDiscover renders server/discover.
-func writeDiscover(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
+func writeDiscover(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"supportedVersions":[`...)
 	for i, v := range Versions() {
 		if i > 0 {
@@ -65,7 +63,7 @@ func writeDiscover(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
 		dst = jsonrpc.AppendString(dst, v)
 	}
 	dst = append(dst, `],"capabilities":`...)
-	dst = append(dst, capabilities...)
+	dst = b.features(call.resp.Catalog).appendMCPCapabilities(dst, true)
 	dst = b.appendInstructions(dst)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
@@ -78,8 +76,40 @@ func writeDescription(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	return b.appendDescription(nil, call.resp.Catalog), nil
 }
 
+// Offer is what is offered with one catalog: exactly what answers.
+type Offer struct {
+	Capabilities *outriggerv1.ServerCapabilities
+	// Tools counts the tools that callers may see, Resources and Prompts what is
+	// listed of them, to 10,000 each. Where a backend has to be asked for that, it
+	// is asked at most every ten seconds, without any caller's credentials, and for
+	// two seconds at most; where it does not answer, the counts are those of its own
+	// description.
+	Tools, Resources, Prompts int
+}
+
+// Offer tells what is offered with a catalog; nil offers tools, of which there
+// are none yet. It is for edges that describe the sidecar in other words than
+// MCP's. Its message is the caller's own.
+func (b *Bridge) Offer(cat *catalog.Catalog) Offer {
+	f := b.features(cat)
+	out := Offer{Tools: visibleTools(cat), Capabilities: &outriggerv1.ServerCapabilities{
+		Tools:       &outriggerv1.ToolsCapability{ListChanged: true},
+		Completions: f.completions, Logging: f.logging, Tasks: f.tasks,
+	}}
+	if f.resources {
+		out.Capabilities.Resources = &outriggerv1.ResourcesCapability{ListChanged: true, Subscribe: f.resourcesSubscribe}
+	}
+	if f.prompts {
+		out.Capabilities.Prompts = &outriggerv1.PromptsCapability{ListChanged: f.promptsChanged}
+	}
+	listed := b.count(cat)
+	out.Resources, out.Prompts = listed.resources, listed.prompts
+	return out
+}
+
 // Description is what server/describe answers in the canonical dialect now.
-// Counts are zero until the first catalog has been loaded.
+// Counts are zero until the first catalog has been loaded, and [Offer] says how
+// they are found.
 func (b *Bridge) Description() json.RawMessage {
 	return b.appendDescription(nil, b.catalogs.Current())
 }
@@ -98,7 +128,11 @@ func (b *Bridge) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
 	dst = jsonrpc.AppendString(dst, b.opts.Server.Version)
 	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":`+canonicalCapabilities+`,"tools_count":`...)
 	dst = strconv.AppendInt(dst, int64(visibleTools(cat)), 10)
-	return append(dst, `,"resources_count":0,"prompts_count":0}`...)
+	listed := b.count(cat)
+	dst = append(dst, `,"resources_count":`...)
+	dst = strconv.AppendInt(dst, int64(listed.resources), 10)
+	dst = append(dst, `,"prompts_count":`...)
+	return append(strconv.AppendInt(dst, int64(listed.prompts), 10), '}')
 }
 
 // writeEmpty renders the result of ping.

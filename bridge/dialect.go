@@ -40,7 +40,7 @@ const (
 // Versions lists the revisions that the MCP endpoint serves, newest first. It
 // is what server/discover and a version error both say, because a client may
 // pick any of them.
-func Versions() []string { return []string{VersionModern, VersionLegacy} }
+func Versions() []string { return []string{VersionModern, VersionLegacy, "2025-06-18", "2025-03-26"} }
 
 // IsLegacyVersion reports whether v opened with initialize. Revisions that are
 // not served count too: they decide the era, not the answer.

@@ -20,6 +20,9 @@ type era struct {
 	matchHeaders func(in *Inbound, op Op) *errmap.Error
 	// unknownMethod is the error for a method that the era does not have.
 	unknownMethod func(name string) *errmap.Error
+	// mirrors is set where HTTP headers have to repeat arguments that a tool
+	// marks.
+	mirrors bool
 	// fail writes an error.
 	fail func(b *Bridge, call *exchange, err *errmap.Error) Reply
 }
@@ -41,6 +44,11 @@ type exchange struct {
 	// messageForm marks a canonical call in the form {"tool_name", ...}, which
 	// is answered in kind.
 	messageForm bool
+	// What readMCPCall found and did not read yet; nil where there is none.
+	meta, progressToken, logLevel, inputResponses, requestState []byte
+	// pieces are a large result that the writer leaves here in place of returning
+	// it, so that it is copied only once.
+	pieces [][]byte
 }
 
 // era returns the rules of a dialect.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // newCanonical returns the canonical dialect: plain JSON-RPC 2.0 in which every
@@ -107,17 +109,104 @@ func readToolName(call *exchange, member string) (err *errmap.Error) {
 
 // writeCanonicalResult renders the result of a call in the form it was made.
 func writeCanonicalResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if call.resp.Outcome != nil {
+		return writeCanonicalOutcome(call)
+	}
 	result := call.resp.Result.Bytes
 	if call.messageForm {
+		status := statusSuccess
+		if call.resp.Truncated {
+			status = statusPartial
+		}
 		dst := make([]byte, 0, len(result)+80)
-		dst = append(dst, `{"status":"success","data":`...)
+		dst = append(append(dst, `{"status":"`...), status...)
+		dst = append(dst, `","data":`...)
 		dst = append(dst, result...)
 		return append(dst, `,"error":null,"explanation":null}`...), nil
 	}
 	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)
-	return append(dst, `,"isError":false}`...), nil
+	dst = append(dst, `,"isError":false`...)
+	if call.resp.Truncated {
+		dst = append(dst, `,"_meta":{`+truncatedMeta+`}`...)
+	}
+	return append(dst, '}'), nil
+}
+
+// writeCanonicalOutcome renders a tool result that is more than the answer of a
+// plain RPC. Questions and tasks never get here: nothing in this dialect tells
+// that the caller could deal with them.
+func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
+	result := call.resp.Outcome.GetResult()
+	if call.messageForm {
+		return appendMessageResult(nil, result)
+	}
+	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, mcpjson.Rev20260728)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	own, err := appendVerdict(nil, result)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	if len(own) == 0 && result.GetMetaForm() == nil {
+		return append(dst, '}'), nil
+	}
+	if dst, err = mcpjson.AppendMeta(append(dst, `,"_meta":`...), result, own); err != nil {
+		return nil, unwritable(err)
+	}
+	return append(dst, '}'), nil
+}
+
+// appendMessageResult appends a result in the message form. What a tool shows
+// rather than returns has no member there: where there is no data, the content
+// is the data.
+func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
+	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	hasFailed := result.GetStatus() == statusFailure
+	if len(data) == 0 && len(result.GetContent()) > 0 && !hasFailed {
+		if data, err = mcpjson.AppendContent([]byte(`{"content":`), result.GetContent(), mcpjson.Rev20260728); err != nil {
+			return nil, unwritable(err)
+		}
+		data = append(data, '}')
+	}
+	if len(data) == 0 || hasFailed {
+		data = []byte("null")
+	}
+	dst = append(dst, `{"status":`...)
+	dst = jsonrpc.AppendString(dst, result.GetStatus())
+	dst = append(append(dst, `,"data":`...), data...)
+	dst = append(dst, `,"error":`...)
+	if dst, err = appendDetail(dst, result.GetError()); err != nil {
+		return nil, unwritable(err)
+	}
+	dst = append(dst, `,"explanation":`...)
+	if result.GetExplanation() == "" {
+		return append(dst, `null}`...), nil
+	}
+	return append(jsonrpc.AppendString(dst, result.GetExplanation()), '}'), nil
+}
+
+// appendDetail appends the error of a tool's own, or null.
+func appendDetail(dst []byte, e *outriggerv1.ErrorDetail) ([]byte, error) {
+	if e == nil {
+		return append(dst, "null"...), nil
+	}
+	details, err := mcpjson.FreeForm(e.GetErrorDetailsJson(), e.GetErrorDetails())
+	if err != nil {
+		return nil, err
+	}
+	if len(details) == 0 {
+		details = []byte("null")
+	}
+	dst = jsonrpc.AppendString(append(dst, `{"error_type":`...), e.GetErrorType())
+	dst = jsonrpc.AppendString(append(dst, `,"error_message":`...), e.GetErrorMessage())
+	dst = append(append(dst, `,"error_details":`...), details...)
+	return append(dst, '}'), nil
 }
 
 // failCanonical writes an error. What the tool itself answered as a failure is

@@ -3,20 +3,36 @@
 package bridge
 
 import (
+	"context"
+	"slices"
+
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// newLegacy returns MCP 2025-11-25, which opens with initialize. No session is
-// kept: the id is optional in that revision, and nothing that is served needs
-// one.
+// newLegacy returns the revisions of MCP that open with initialize: 2025-11-25,
+// 2025-06-18 and 2025-03-26, which differ in what messages look like
+// (mcpjson.Revision) and in little else. What a client said when it opened, and
+// what it asked for since, is its session's. A client that names no session is
+// served all that needs none.
 func newLegacy() *era {
 	return &era{
 		methods: map[string]method{
-			"initialize":    {op: OpServer, read: readInitialize, write: writeInitialize},
-			"ping":          {op: OpPing, read: readAnything, write: writeEmpty},
-			"tools/list":    {op: OpList, read: readFirstPage, write: writeLegacyList},
-			methodToolsCall: {op: OpCall, read: readMCPCall, write: writeLegacyResult},
+			methodInitialize:           {op: OpOpen, read: readInitialize, write: writeInitialize},
+			"ping":                     {op: OpPing, read: readAnything, write: writeEmpty},
+			"tools/list":               {op: OpList, read: readPage, write: writeLegacyList},
+			methodToolsCall:            {op: OpCall, read: readMCPCall, write: writeLegacyResult},
+			"resources/list":           {op: OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: OpReadResource, read: readReadResource, write: writeContents},
+			"resources/subscribe":      {op: OpServer, read: readWatch, write: writeWatch},
+			"resources/unsubscribe":    {op: OpServer, read: readWatch, write: writeUnwatch},
+			"prompts/list":             {op: OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: OpComplete, read: readComplete, write: writeCompletion},
+			"logging/setLevel":         {op: OpServer, read: readSetLevel, write: writeSetLevel},
 		},
 		admit:         admitLegacy,
 		matchHeaders:  ignoreHeaders,
@@ -25,46 +41,197 @@ func newLegacy() *era {
 	}
 }
 
+// methodInitialize opens a session.
+const methodInitialize = "initialize"
+
 // admitLegacy refuses a revision that is not served. Only initialize may name
 // any: it is what negotiates.
 func admitLegacy(in *Inbound) *errmap.Error {
-	values := in.Header.Values(headerVersion)
-	if len(values) == 0 || in.Message.Method == "initialize" {
+	if in.Message != nil && in.Message.Kind == jsonrpc.KindRequest && in.Message.Method == methodInitialize {
 		return nil
 	}
-	for _, v := range values {
-		if v != VersionLegacy {
+	for _, v := range in.Header.Values(headerVersion) {
+		if !isServedLegacy(v) {
 			return errmap.UnsupportedVersion(v, Versions())
 		}
 	}
 	return nil
 }
 
-// readInitialize checks the one member that decides the answer.
-func readInitialize(call *exchange) *errmap.Error {
-	_, err := textParam(call.in.Message.Params, "protocolVersion")
-	return err
+// isServedLegacy reports whether a revision is one of those that initialize can
+// agree on.
+func isServedLegacy(version string) bool {
+	return version != VersionModern && slices.Contains(Versions(), version)
 }
 
-// writeInitialize offers the newest legacy revision that is served, which is
-// also the answer to a client that asks for one that is not (MCP lifecycle,
-// version negotiation).
-func writeInitialize(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
-	dst := append([]byte(nil), `{"protocolVersion":"`+VersionLegacy+`","capabilities":`...)
-	dst = append(dst, capabilities...)
+// revision is the one that a message's client and the sidecar agreed on, or that
+// its header names. A client that says nothing gets the newest words, because
+// members that a client does not know are tolerated in every revision.
+func (in *Inbound) revision() mcpjson.Revision {
+	version := in.Header.Get(headerVersion)
+	if in.Session != nil {
+		version = in.Session.Context().GetProtocolVersion()
+	}
+	if revision, ok := mcpjson.ParseRevision(version); ok && revision != mcpjson.Rev20260728 {
+		return revision
+	}
+	return mcpjson.Rev20251125
+}
+
+// readInitialize checks the one member that decides the answer. What the client
+// says about itself is kept for its session.
+func readInitialize(call *exchange) *errmap.Error {
+	if call.in.Session != nil && call.in.Opened == nil {
+		return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Path: "/method", Keyword: "session",
+			Message: "the session has been initialized; to begin anew, send initialize alone and without an Mcp-Session-Id",
+		}))
+	}
+	params := call.in.Message.Params
+	asked, err := textParam(params, "protocolVersion")
+	if err != nil {
+		return err
+	}
+	client := &outriggerv1.RequestContext{ProtocolVersion: VersionLegacy}
+	if isServedLegacy(asked) {
+		client.ProtocolVersion = asked
+	}
+	if raw, ok := jsonrpc.Lookup(params, "capabilities"); ok {
+		capabilities, err := mcpjson.ReadCapabilities(raw)
+		if err != nil {
+			return unreadable("capabilities", err)
+		}
+		revision, _ := mcpjson.ParseRevision(client.GetProtocolVersion())
+		client.Capabilities = revision.Narrow(capabilities)
+	}
+	if raw, ok := jsonrpc.Lookup(params, "clientInfo"); ok {
+		// It is for display only, so that a wrong one must not cost the session.
+		client.ClientInfo, _ = mcpjson.ReadImplementation(raw)
+	}
+	call.req.Context = client
+	return nil
+}
+
+// writeInitialize answers with the revision that the client asked for where it
+// is served, else with the newest that is (MCP lifecycle, version negotiation).
+func writeInitialize(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	dst := jsonrpc.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
+	dst = append(dst, `,"capabilities":`...)
+	dst = b.features(call.resp.Catalog).appendMCPCapabilities(dst, false)
 	dst = append(dst, `,"serverInfo":`...)
 	dst = append(dst, b.serverInfo...)
 	dst = b.appendInstructions(dst)
 	return append(dst, '}'), nil
 }
 
+// needSession refuses what means nothing without a session.
+func needSession(call *exchange) *errmap.Error {
+	if call.in.Session != nil {
+		return nil
+	}
+	return errmap.New(errmap.SessionNotFound, errmap.NoSession(), errmap.Messagef(
+		"Session not found: %s needs one; send initialize first, and the session id that its answer carries", call.in.Message.Method))
+}
+
+func readSetLevel(call *exchange) *errmap.Error {
+	level, err := textParam(call.in.Message.Params, "level")
+	if err != nil {
+		return err
+	}
+	if _, ok := mcpjson.ReadLogLevel(level); !ok {
+		return invalidParams("level", "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", quoteBounded(level))
+	}
+	return needSession(call)
+}
+
+func writeSetLevel(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if !b.features(call.resp.Catalog).logging {
+		return nil, notOffered("log messages")
+	}
+	text, _ := textParam(call.in.Message.Params, "level")
+	level, _ := mcpjson.ReadLogLevel(text)
+	call.in.Session.SetLogLevel(level)
+	return emptyObject, nil
+}
+
+// readWatch reads resources/subscribe and resources/unsubscribe.
+func readWatch(call *exchange) *errmap.Error {
+	uri, err := textParam(call.in.Message.Params, "uri")
+	if err != nil {
+		return err
+	}
+	if err := checkURI(call.req, uri); err != nil {
+		return err
+	}
+	return needSession(call)
+}
+
+func writeWatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if !b.features(call.resp.Catalog).resourcesSubscribe {
+		return nil, notOffered("subscriptions to resources")
+	}
+	uri, _ := textParam(call.in.Message.Params, "uri")
+	if err := call.in.Session.Watch(uri); err != nil {
+		return nil, sessionError(err)
+	}
+	// A session's call does not end with its connection.
+	b.feed.Settle(context.Background())
+	return emptyObject, nil
+}
+
+func writeUnwatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if !b.features(call.resp.Catalog).resourcesSubscribe {
+		return nil, notOffered("subscriptions to resources")
+	}
+	uri, _ := textParam(call.in.Message.Params, "uri")
+	if err := call.in.Session.Unwatch(uri); err != nil {
+		return nil, sessionError(err)
+	}
+	return emptyObject, nil
+}
+
 // writeLegacyResult renders a tool result.
 func writeLegacyResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if outcome := call.resp.Outcome; outcome != nil {
+		return writeLegacyOutcome(outcome.GetResult(), call.in.revision())
+	}
 	result := call.resp.Result.Bytes
 	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)
-	return append(dst, `,"isError":false}`...), nil
+	dst = append(dst, `,"isError":false`...)
+	if call.resp.Truncated {
+		dst = append(dst, `,"_meta":{`+truncatedMeta+`}`...)
+	}
+	return append(dst, '}'), nil
+}
+
+// writeLegacyOutcome renders a tool result that is more than the answer of a
+// plain RPC. Questions never get here, because the client has been asked, and
+// neither do tasks, which these eras do not have.
+func writeLegacyOutcome(result *outriggerv1.ToolResult, revision mcpjson.Revision) ([]byte, *errmap.Error) {
+	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, revision)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	own, err := appendVerdict(nil, result)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	return closeLegacy(dst, result, string(own))
+}
+
+// closeLegacy closes a legacy result, with the backend's _meta where there is
+// any: the sidecar itself has nothing to say there.
+func closeLegacy(dst []byte, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
+	if own == "" && len(from.GetMetaJson()) == 0 && from.GetMeta() == nil {
+		return append(dst, '}'), nil
+	}
+	dst, err := mcpjson.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	return append(dst, '}'), nil
 }
 
 // failLegacy writes an error as the initialize-based revisions show it.

@@ -29,10 +29,21 @@ const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
 func newModern() *era {
 	return &era{
 		methods: map[string]method{
-			"server/discover": {op: OpList, read: readAnything, write: writeDiscover},
-			"tools/list":      {op: OpList, read: readFirstPage, write: writeModernList},
-			methodToolsCall:   {op: OpCall, read: readMCPCall, write: writeModernResult},
+			"server/discover":          {op: OpList, read: readAnything, write: writeDiscover},
+			"tools/list":               {op: OpList, read: readPage, write: writeModernList},
+			methodToolsCall:            {op: OpCall, read: readMCPCall, write: writeModernResult},
+			"resources/list":           {op: OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: OpReadResource, read: readReadResource, write: writeContents},
+			"prompts/list":             {op: OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: OpComplete, read: readComplete, write: writeCompletion},
+			"subscriptions/listen":     {op: OpListen, read: readListen, write: writeListen},
+			"tasks/get":                {op: OpGetTask, read: readGetTask, write: writeTask},
+			"tasks/update":             {op: OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
+			"tasks/cancel":             {op: OpCancelTask, read: readCancelTask, write: writeAcknowledged},
 		},
+		mirrors:       true,
 		admit:         admitModern,
 		matchHeaders:  matchModernName,
 		unknownMethod: methodNotFound,
@@ -122,26 +133,50 @@ func singleHeader(h http.Header, name string) (string, *errmap.Error) {
 	return value, nil
 }
 
+// namedBy is the member of params that Mcp-Name repeats, empty for operations
+// that name nothing (MCP 2026-07-28, Streamable HTTP; tasks extension).
+func namedBy(op Op) string {
+	switch op {
+	case OpCall, OpGetPrompt:
+		return "name"
+	case OpReadResource:
+		return "uri"
+	case OpGetTask, OpUpdateTask, OpCancelTask:
+		return "taskId"
+	}
+	return ""
+}
+
 // matchModernName checks Mcp-Name against the name in the body. The header may
 // be encoded, so it is decoded before the comparison. A name that is no string
 // is left to whoever reads the params.
 func matchModernName(in *Inbound, op Op) *errmap.Error {
-	if in.Header == nil || op != OpCall {
+	member := namedBy(op)
+	if in.Header == nil || member == "" {
 		return nil
 	}
-	value, err := singleHeader(in.Header, headerName)
+	name, err := decodedHeader(in.Header, headerName)
 	if err != nil {
 		return err
 	}
-	name, ok := decodeSentinel(value)
-	if !ok {
-		return headerMismatch("header %s is no valid =?base64?...?= value", headerName)
-	}
-	raw, _ := jsonrpc.Lookup(in.Message.Params, "name")
+	raw, _ := jsonrpc.Lookup(in.Message.Params, member)
 	if want, ok := jsonrpc.Text(raw); ok && name != want {
 		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(want))
 	}
 	return nil
+}
+
+// decodedHeader is a header that is there once, decoded.
+func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
+	value, err := singleHeader(h, name)
+	if err != nil {
+		return "", err
+	}
+	plain, ok := decodeSentinel(value)
+	if !ok {
+		return "", headerMismatch("header %s is no valid =?base64?...?= value", name)
+	}
+	return plain, nil
 }
 
 // decodeSentinel reads a header value that may be wrapped as =?base64?...?=.
@@ -164,34 +199,19 @@ func decodeSentinel(value string) (string, bool) {
 // members.
 func readAnything(*exchange) *errmap.Error { return nil }
 
-// readFirstPage is for lists that fit on one page: no cursor was ever handed
-// out, so none is valid.
-func readFirstPage(call *exchange) *errmap.Error {
-	if _, ok := jsonrpc.Lookup(call.in.Message.Params, "cursor"); ok {
-		return invalidParams("cursor", "cursor", "this cursor was not handed out here; start again without one")
-	}
-	return nil
-}
-
-// readMCPCall reads {"name", "arguments"?}, in which unknown members are
-// tolerated.
-func readMCPCall(call *exchange) (err *errmap.Error) {
-	params := call.in.Message.Params
-	call.req.Names = NamesMCP
-	if call.req.Tool, err = textParam(params, "name"); err != nil {
-		return err
-	}
-	call.req.Arguments, err = argumentsParam(params)
-	return err
-}
-
 // writeModernResult renders a tool result.
 func writeModernResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+	if outcome := call.resp.Outcome; outcome != nil {
+		return b.writeModernOutcome(outcome)
+	}
 	result := call.resp.Result.Bytes
 	dst := appendContent(make([]byte, 0, 3*len(result)+256), result)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)
 	dst = append(dst, `,"isError":false`...)
+	if call.resp.Truncated {
+		return b.closeResult(dst, typeComplete, nil, truncatedMeta)
+	}
 	return append(dst, b.modernTail...), nil
 }
 

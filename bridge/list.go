@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -16,83 +17,97 @@ import (
 // contract's default for discovery results (300 s).
 const listTTL = 300_000
 
-// listCache keeps the rendered listing of the newest snapshot per dialect. A
+// listCache keeps the rendered tools of the newest snapshot per dialect. A
 // snapshot is immutable, so its listing is too.
 type listCache struct {
-	canonical, modern, legacy atomic.Pointer[rendered]
-}
-
-type rendered struct {
-	catalog *catalog.Catalog
-	body    []byte
-}
-
-// cached returns the listing of a snapshot, rendering it on first use. Two
-// callers that come at once may both render; either result is right.
-func cached(slot *atomic.Pointer[rendered], cat *catalog.Catalog, render func(*catalog.Catalog) []byte) []byte {
-	if r := slot.Load(); r != nil && r.catalog == cat {
-		return r.body
-	}
-	r := &rendered{catalog: cat, body: jsonrpc.Compact(nil, render(cat))}
-	slot.Store(r)
-	return r.body
+	canonical, modern, legacy atomic.Pointer[listing]
 }
 
 func writeCanonicalList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return cached(&b.lists.canonical, call.resp.Catalog, func(cat *catalog.Catalog) []byte {
-		return append(appendTools([]byte(`{"tools":`), cat, appendCanonicalTool), '}')
-	}), nil
+	return call.list(listed(&b.lists.canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
 }
 
+// writeModernList renders a page of tools. Every caller sees the same tools, so
+// that a list on one page may be shared; a cursor is its caller's own, and so
+// are all pages of a list that has one.
 func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return cached(&b.lists.modern, call.resp.Catalog, func(cat *catalog.Catalog) []byte {
-		dst := appendTools([]byte(`{"tools":`), cat, appendMCPTool)
-		dst = append(dst, `,"ttlMs":`...)
-		dst = strconv.AppendInt(dst, listTTL, 10)
-		// Every caller sees the same tools, so the listing may be shared.
-		dst = append(dst, `,"cacheScope":"public"`...)
-		return append(dst, b.modernTail...)
-	}), nil
+	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
+	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
+	if call.resp.isPart() {
+		tail = append(tail, `,"cacheScope":"private"`...)
+	} else {
+		tail = append(tail, `,"cacheScope":"public"`...)
+	}
+	return call.list(listed(&b.lists.modern, call.resp.Catalog, appendMCPTool), append(tail, b.modernTail...))
 }
 
 func writeLegacyList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return cached(&b.lists.legacy, call.resp.Catalog, func(cat *catalog.Catalog) []byte {
-		return append(appendTools([]byte(`{"tools":`), cat, appendMCPTool), '}')
-	}), nil
+	return call.list(listed(&b.lists.legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
 
-// appendTools appends the visible tools in the catalog's order, which is by
-// canonical name.
-func appendTools(dst []byte, cat *catalog.Catalog, one func([]byte, *catalog.Tool) []byte) []byte {
-	dst = append(dst, '[')
-	first := true
-	for _, tool := range cat.Tools() {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = one(dst, tool)
-	}
-	return append(dst, ']')
-}
+// isPart reports whether the page is only a part of the list.
+func (r *Response) isPart() bool { return r.Next-r.First < len(r.Catalog.Tools()) }
 
-// appendMCPTool appends a tool as MCP shows it. What MCP has no member for
-// (canonical name, version, fingerprint, metadata) is in _meta.
+// appendMCPTool appends a tool as the modern era shows it. What MCP has no
+// member for (canonical name, version, fingerprint, metadata) is in _meta, beside
+// what a native backend put there itself.
 func appendMCPTool(dst []byte, t *catalog.Tool) []byte {
+	return appendToolOf(dst, t, len(t.Output.Advertised) > 0, appendAsItIs)
+}
+
+// appendLegacyTool appends a tool as the legacy eras show it: structured content
+// is always an object there, so that an output schema which promises something
+// else is left out.
+func appendLegacyTool(dst []byte, t *catalog.Tool) []byte {
+	return appendToolOf(dst, t, len(t.Output.Advertised) > 0 && rootIsObject(t.Output.Advertised), mcpjson.AppendLegacySchema)
+}
+
+func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
+
+func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema func(dst, schema []byte) []byte) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsonrpc.AppendString(dst, t.MCPName)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
-	dst = append(dst, t.Input.Advertised...)
-	if !isStreaming(t) {
+	dst = appendSchema(dst, t.Input.Advertised)
+	if withOutput && !t.Method.ClientStreaming {
 		dst = append(dst, `,"outputSchema":`...)
-		dst = append(dst, t.Output.Advertised...)
+		dst = appendSchema(dst, t.Output.Advertised)
 	}
 	dst = appendAnnotations(dst, t)
-	dst = append(dst, `,"_meta":{"dev.outrigger/tool":{"name":`...)
+	dst = appendIcons(dst, t)
+	dst = append(dst, `,"_meta":{`...)
+	for name, value := range jsonrpc.Members(t.Meta) {
+		if name != toolMetaKey {
+			dst = append(jsonrpc.AppendString(dst, name), ':')
+			dst = append(append(dst, value...), ',')
+		}
+	}
+	dst = append(dst, `"`+toolMetaKey+`":{"name":`...)
 	dst = jsonrpc.AppendString(dst, t.Name)
 	dst = appendFacts(dst, t)
 	return append(dst, `}}}`...)
+}
+
+// toolMetaKey is the _meta member of a tool for what MCP has no member for.
+const toolMetaKey = "dev.outrigger/tool"
+
+// rootIsObject reports whether a schema says that its root is an object.
+func rootIsObject(schema json.RawMessage) bool {
+	kind, _ := jsonrpc.Lookup(schema, "type")
+	return string(kind) == `"object"`
+}
+
+// appendIcons appends a tool's pictures, where it has some.
+func appendIcons(dst []byte, t *catalog.Tool) []byte {
+	if len(t.Icons) == 0 {
+		return dst
+	}
+	icons, err := mcpjson.AppendIcons(nil, t.Icons)
+	if err != nil || len(icons) <= len(`{}`) {
+		return dst // a list must not fail over a picture
+	}
+	return append(append(dst, ','), icons[1:len(icons)-1]...)
 }
 
 // appendCanonicalTool appends a tool as the canonical dialect shows it.
@@ -107,9 +122,18 @@ func appendCanonicalMembers(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"inputSchema":`...)
 	dst = append(dst, t.Input.Advertised...)
 	dst = append(dst, `,"outputSchema":`...)
-	dst = append(dst, t.Output.Advertised...)
+	dst = append(dst, orNull(t.Output.Advertised)...)
 	dst = appendAnnotations(dst, t)
 	return appendFacts(dst, t)
+}
+
+// orNull is a schema, or null where nothing is promised: in the canonical
+// dialect every member is always there.
+func orNull(schema json.RawMessage) json.RawMessage {
+	if len(schema) == 0 {
+		return json.RawMessage("null")
+	}
+	return schema
 }
 
 // writeCanonicalTool renders tools/get: the listing's members and both
@@ -120,7 +144,7 @@ func writeCanonicalTool(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	dst = append(dst, `,"canonicalInputSchema":`...)
 	dst = append(dst, t.Input.Canonical...)
 	dst = append(dst, `,"canonicalOutputSchema":`...)
-	dst = append(dst, t.Output.Canonical...)
+	dst = append(dst, orNull(t.Output.Canonical)...)
 	return jsonrpc.Compact(nil, append(dst, '}')), nil
 }
 
@@ -174,12 +198,6 @@ func appendFacts(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"cache_ttl":`...)
 	dst = strconv.AppendInt(dst, int64(t.Metadata.CacheTTL.Seconds()), 10)
 	return append(dst, '}')
-}
-
-// isStreaming reports whether a tool's method sends or takes more than one
-// message.
-func isStreaming(t *catalog.Tool) bool {
-	return t.Method.ClientStreaming || t.Method.ServerStreaming
 }
 
 // ToolJSON returns one tool as tools/get of the canonical dialect shows it:

@@ -73,15 +73,6 @@ func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
 	return err
 }
 
-// list returns the snapshot that a listing is rendered from.
-func (b *Bridge) list(ctx context.Context) *Response {
-	cat, err := b.catalog(ctx)
-	if err != nil {
-		return &Response{Err: err}
-	}
-	return &Response{Catalog: cat}
-}
-
 // get returns one tool and its snapshot.
 func (b *Bridge) get(ctx context.Context, req *Request) *Response {
 	cat, err := b.catalog(ctx)

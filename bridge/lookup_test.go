@@ -136,10 +136,10 @@ func TestTheMessageFormTakesCanonicalNamesOnly(t *testing.T) {
 	}
 }
 
-func TestStreamingToolsAreListedAndNotCalled(t *testing.T) {
+func TestToolsThatTakeAStreamAreListedAndNotCalled(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
-	for _, tool := range []string{"fleet.watch_vehicles", "fleet.report_positions", "lab.relay"} {
+	for _, tool := range []string{"fleet.report_positions", "lab.relay"} {
 		if _, ok := b.Catalogs().Current().Lookup(tool); !ok {
 			t.Errorf("%s is not listed", tool)
 		}

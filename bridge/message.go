@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -27,6 +28,19 @@ type Inbound struct {
 	Caller string
 	// Transport and Route say where the message came in, for logs.
 	Transport, Route string
+	// Session is the legacy session that the message names; nil where it names
+	// none.
+	Session *session.Session
+	// Opened takes the session that the message opens, which its owner has to
+	// release; nil where none can be kept.
+	Opened func(*session.Session)
+	// Quiet is told that nothing will be sent for a while; it may be nil.
+	Quiet func()
+	// Send takes notifications that belong to the request, each one JSON-RPC
+	// message, compact and on one line, in order and before the reply; the bytes
+	// are Send's own. Its error says that nobody reads them any more. Nil where
+	// there is no way to send any.
+	Send func(message []byte) error
 }
 
 // Reply is the answer to one JSON-RPC message.
@@ -41,6 +55,9 @@ type Reply struct {
 	RetryAfter int
 	// Challenge, where not empty, is the value of a WWW-Authenticate header.
 	Challenge string
+	// Then is a notification that follows the reply where the transport goes on
+	// after it (stdio); nil for none.
+	Then []byte
 	// Header is the backend's metadata that the allow-list admits, for edges
 	// whose transport carries metadata beside the body. It may be nil.
 	Header http.Header
@@ -108,21 +125,36 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 	call := &exchange{in: in, req: &Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
 		Caller: in.Caller, Transport: in.Transport, Route: in.Route, enveloped: true,
+		PageSize: b.opts.PageSize,
 	}}
+	call.req.mirrored = era.mirrors && in.Header != nil
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(b.refuseCall(call, err))
 	}
 	if err := method.read(call); err != nil {
 		return ready(b.refuseCall(call, err))
 	}
+	if in.opensEarly() {
+		if err := b.openSession(call); err != nil {
+			return ready(b.refuseCall(call, err))
+		}
+	}
 	call.req.Header = withTraceContext(in.Header, in.Message.Params)
 	flight := b.Begin(ctx, call.req)
+	b.connect(call, flight)
 	return func() Reply {
-		resp := flight.Run()
-		reply := b.answer(era, method, call, resp)
-		reply.Header = mergedHeader(resp.Header, resp.Trailer)
-		return reply
+		// Nothing of the reply is there while the request runs: it may run for days.
+		call.resp = flight.Run()
+		return b.replyTo(era, method, call)
 	}
+}
+
+// replyTo writes the reply to a request that has run.
+func (b *Bridge) replyTo(era *era, method method, call *exchange) Reply {
+	resp := call.resp
+	reply := b.answer(era, method, call, resp)
+	reply.Header = mergedHeader(resp.Header, resp.Trailer)
+	return reply
 }
 
 // mergedHeader is the backend's metadata for a transport that has no trailers.
@@ -154,12 +186,20 @@ func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response)
 	if resp.Err != nil {
 		return era.failed(b, call, resp.Err)
 	}
+	if !call.in.opensEarly() {
+		if err := b.openSession(call); err != nil {
+			return era.failed(b, call, err)
+		}
+	}
 	result, err := method.write(b, call)
 	if err != nil {
 		return era.failed(b, call, err)
 	}
-	body := make([]byte, 0, len(result)+len(call.in.Message.ID.Raw())+envelopeBytes)
-	return Reply{Status: http.StatusOK, Body: jsonrpc.AppendCompactResult(body, call.in.Message.ID, result), tool: resp.Tool}
+	reply = Reply{Status: http.StatusOK, Body: call.success(result), tool: resp.Tool}
+	if call.req.Op == OpListen && call.in.Header == nil {
+		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
+	}
+	return reply
 }
 
 // envelopeBytes is the size of an envelope around an id and a result, and of a

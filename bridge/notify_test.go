@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
 func TestNotificationsReachTheConsumer(t *testing.T) {
@@ -91,7 +92,7 @@ func TestANotificationIsNeverAnswered(t *testing.T) {
 
 func TestDescriptionIsWhatDescribeAnswers(t *testing.T) {
 	t.Parallel()
-	b := fake(t, nil, bridge.Options{Server: bridge.ServerInfo{Name: "n", Version: "1.2.3"}})
+	b := fake(t, mcptest.Echo, bridge.Options{Server: bridge.ServerInfo{Name: "n", Version: "1.2.3"}})
 	reply := b.HandleMessage(context.Background(), inbound(t, 1, bridge.DialectCanonical,
 		`{"jsonrpc":"2.0","id":"1","method":"server/describe","params":{}}`))
 	var got struct{ Result json.RawMessage }

@@ -3,13 +3,17 @@
 package bridge
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // Op is what a request asks for, in no dialect's words.
@@ -24,6 +28,24 @@ const (
 	OpGet
 	OpServer
 	OpPing
+	// The following take their parameters from Request.Message and leave their
+	// answer in Response.Message, both in the words of outrigger.v1; which
+	// messages those are stands beside each.
+	OpListResources // ListResourcesRequest, ListResourcesResponse
+	OpListTemplates // ListResourceTemplatesRequest, ListResourceTemplatesResponse
+	OpReadResource  // ReadResourceRequest, ResourceOutcome
+	OpListPrompts   // ListPromptsRequest, ListPromptsResponse
+	OpGetPrompt     // GetPromptRequest, PromptOutcome
+	OpComplete      // CompleteRequest, CompleteResponse
+	OpGetTask       // GetTaskRequest, Task
+	OpUpdateTask    // UpdateTaskRequest, UpdateTaskResponse
+	OpCancelTask    // CancelTaskRequest, CancelTaskResponse
+	// OpOpen is the first thing that a legacy client sends. It waits for the
+	// catalog, to say what is offered, but goes on without one.
+	OpOpen
+	// OpListen streams changes to Request.Changes until somebody ends it. Its
+	// parameter is a ChangeFilter; there is no answer.
+	OpListen
 )
 
 // Encoding says how the bytes of a [Payload] are encoded.
@@ -88,9 +110,61 @@ type Request struct {
 	Caller string
 	// Transport and Route say where the request came in, for logs.
 	Transport, Route string
+
+	// Context says for whom the request is made and what their client can do;
+	// nil where the caller's protocol knows nothing of that. A JSON-RPC message
+	// leaves it nil: it is read from the message when it is needed.
+	Context *outriggerv1.RequestContext
+	// Meta is the caller's MCP _meta, a JSON object, for a backend that wants it.
+	Meta []byte
+	// InputResponses and RequestState repeat an OpCall after an InputRequired.
+	// The state is sealed, as the caller got it.
+	InputResponses map[string]*outriggerv1.InputResponse
+	RequestState   []byte
+	// Events takes what happens during an OpCall, in order and never at the same
+	// time; nil wants nothing. It is not called after Run has returned.
+	Events func(*outriggerv1.ToolEvent)
+	// AskClient puts questions to the caller's client while the request waits; nil
+	// where that cannot be done, and then the questions are the answer.
+	AskClient func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error)
+	// Changes takes the notifications of an OpListen in the same way; its error
+	// ends the stream.
+	Changes func(*outriggerv1.Notification) error
+	// Message holds the parameters of the operations that say so.
+	Message proto.Message
+	// Cursor is where an OpList goes on; nil starts it. PageSize is how many
+	// tools it lists at most, within the sidecar's own bound; zero lists all.
+	Cursor   *string
+	PageSize int
+
 	// enveloped is set where the request was the params of a JSON-RPC message:
 	// then violations point into params, else at a field of outrigger.v1.
 	enveloped bool
+	// mirrored is set where HTTP headers have to repeat arguments.
+	mirrored bool
+	// repeated is set where the message brings something back from an earlier
+	// round.
+	repeated bool
+	// rest reads from the message what most requests do not need; nil where
+	// there is no message.
+	rest lazyReader
+}
+
+// lazyReader reads, on first need, the parts of a message that only few
+// requests need, into the fields Context, Meta, InputResponses and RequestState.
+type lazyReader interface {
+	readRest(r *Request) *errmap.Error
+}
+
+// complete reads what has not been read yet. It must come before the first use
+// of Context, Meta, InputResponses and RequestState.
+func (r *Request) complete() *errmap.Error {
+	if r.rest == nil {
+		return nil
+	}
+	rest := r.rest
+	r.rest = nil
+	return rest.readRest(r)
 }
 
 // member is the JSON Pointer of a member of the request, as its caller wrote
@@ -100,6 +174,14 @@ func (r *Request) member(name string) string {
 		return "/params/" + name
 	}
 	return "/" + name
+}
+
+// stateMember is the JSON Pointer of the request state.
+func (r *Request) stateMember() string {
+	if r.enveloped {
+		return "/params/requestState"
+	}
+	return "/request_state"
 }
 
 // nameMember is the member that named the tool.
@@ -116,8 +198,21 @@ type Response struct {
 	Err *errmap.Error
 	// Tool is the resolved tool, nil where none was named or found.
 	Tool *catalog.Tool
-	// Result of a successful OpCall, in the encoding of the request.
+	// Result of a successful OpCall, in the encoding of the request, where the
+	// result is the answer of a plain RPC and nothing else.
 	Result Payload
+	// Truncated tells that Result holds only the beginning of what there was.
+	Truncated bool
+	// Outcome of a successful OpCall that is more than that: nil where Result
+	// says it all.
+	Outcome *outriggerv1.ToolOutcome
+	// Message is the answer of the operations that say so.
+	Message proto.Message
+	// First and Next bound the page of an OpList: tools First up to, not
+	// including, Next of the catalog; NextCursor is where to go on, nil at the
+	// end.
+	First, Next int
+	NextCursor  *string
 	// Catalog is the snapshot that answered OpList, OpGet and OpServer; nil
 	// for OpServer while no catalog has been loaded.
 	Catalog *catalog.Catalog

@@ -19,15 +19,22 @@ const (
 // W3C Baggage asks anybody to pass on, which the other two never come near.
 const maxTraceValue = 8192
 
-// withTraceContext adds the W3C trace context that a message's _meta carries
-// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
-// then looks at. The message's own word goes before the connection's. A value
-// that is no header value is left out, so that nothing can be injected.
+// withTraceContext is [WithTraceContext] for the _meta among params.
 func withTraceContext(h http.Header, params []byte) http.Header {
 	meta, ok := jsonrpc.Lookup(params, "_meta")
 	if !ok {
 		return h
 	}
+	return WithTraceContext(h, meta)
+}
+
+// WithTraceContext adds the W3C trace context that a request's _meta carries
+// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
+// then looks at. The message's own word goes before the connection's. A value
+// that is no header value is left out, so that nothing can be injected. meta is
+// a checked JSON object or nil; h is not changed, and is returned as it is where
+// there is nothing to add.
+func WithTraceContext(h http.Header, meta []byte) http.Header {
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {
 		raw, ok := jsonrpc.Lookup(meta, key)

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// invokeNative has a native backend run the tool, under the shortest of the
+// three deadlines.
+func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
+	defer cancel()
+	if err := requireTaskSupport(c); err != nil {
+		return err
+	}
+	call := &outriggerv1.ToolCall{
+		ToolName:       c.tool.NativeName,
+		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
+		InputResponses: c.req.InputResponses,
+		RequestState:   c.state.backend,
+		Context:        c.req.Context,
+	}
+	if len(c.req.Meta) > 0 {
+		call.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: c.req.Meta}
+	}
+	outcome, answer, err := b.opts.Native.CallTool(ctx, call, b.opts.Metadata.inbound(c.req.Header), b.events(ctx, c))
+	c.answer = answer
+	b.keepMetadata(c)
+	if err != nil {
+		return err
+	}
+	return b.settleOutcome(c, outcome)
+}
+
+// requireTaskSupport refuses a call that could only become a task, where the
+// caller's client has no tasks.
+func requireTaskSupport(c *toolCall) *errmap.Error {
+	if c.tool.TaskSupport != taskRequired || c.req.Context.GetCapabilities().GetTasks() {
+		return nil
+	}
+	return missingTasks(c.tool.Name)
+}
+
+// settleOutcome checks what a native backend answered, and seals what the
+// caller has to bring back.
+func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
+	if size := proto.Size(outcome); b.opts.MaxResult > 0 && size > b.opts.MaxResult {
+		return tooLargeResult(size, b.opts.MaxResult)
+	}
+	switch o := outcome.GetOutcome().(type) {
+	case *outriggerv1.ToolOutcome_Result:
+		if e := o.Result.GetError(); e != nil {
+			e.ErrorMessage = errmap.Redact(e.GetErrorMessage())
+		}
+		if err := declaredData(c.tool, o.Result); err != nil {
+			return err
+		}
+	case *outriggerv1.ToolOutcome_InputRequired:
+		if err := b.settleInput(c, o.InputRequired); err != nil {
+			return err
+		}
+	case *outriggerv1.ToolOutcome_Task:
+		if !c.req.Context.GetCapabilities().GetTasks() {
+			return because(errmap.InvalidToolOutput, "the tool answered with a task, which the caller's client does not support")
+		}
+		if err := b.sealTask(c.req.Caller, o.Task); err != nil {
+			return err
+		}
+	default:
+		return because(errmap.SerializationError, fmt.Sprintf("the tool answered with no outcome that is known here (%T)", o))
+	}
+	c.resp.Outcome = outcome
+	return nil
+}
+
+// settleInput lets questions through that the caller's client can answer.
+func (b *Bridge) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errmap.Error {
+	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
+		return err
+	}
+	return b.sealInput(c.req.Caller, c.digest(), c.state.confirmed, in)
+}
+
+// askable refuses questions that the caller's client did not declare to answer.
+func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outriggerv1.InputRequired) *errmap.Error {
+	missing := mcpjson.MissingAny(capabilities, in.GetInputRequests())
+	if missing == nil {
+		return nil
+	}
+	required, err := mcpjson.AppendCapabilities(nil, missing)
+	if err != nil {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	return errmap.MissingCapability(name, required)
+}
+
+// tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
+// to take.
+func tooLargeResult(size, limit int) *errmap.Error {
+	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, limit))
+}
+
+// events is what takes the events of a call on behalf of its caller; nil where
+// the caller wants none. Nothing is passed on after the call has ended.
+func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.ToolEvent) {
+	if c.req.Events == nil {
+		return nil
+	}
+	return func(e *outriggerv1.ToolEvent) {
+		if ctx.Err() == nil {
+			c.req.Events(e)
+		}
+	}
+}

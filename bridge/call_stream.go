@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+const (
+	// DefaultMaxItems bounds the answers of a streaming RPC that one result
+	// holds: more than a model reads, less than a feed that never ends.
+	DefaultMaxItems = 10_000
+	// progressEvery is the least time between two reports about one stream:
+	// often enough for a person to see it move, too seldom to cost anything.
+	progressEvery = 100 * time.Millisecond
+	// truncatedTail closes a result, in its two forms.
+	wholeTail     = `],"truncated":false}`
+	truncatedTail = `],"truncated":true}`
+)
+
+// errEnough ends a stream that has more to say than a result may hold.
+var errEnough = errors.New("bridge: the result is full")
+
+// invokeStream calls an RPC that answers with a stream, and gathers its answers
+// as {"items": [...], "truncated": bool}. Where a bound is met, the stream is
+// ended and the result says so.
+func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), body: []byte(`{"items":[`), now: time.Now}
+	answer, err := b.caller.Stream(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header), g.take)
+	c.answer = answer
+	b.keepMetadata(c)
+	switch {
+	case g.failed != nil:
+		return g.failed
+	case g.full:
+		c.resp.Truncated = true
+		g.body = append(g.body, truncatedTail...)
+		c.resp.Result.Bytes = g.body
+	case err != nil:
+		return err
+	default:
+		g.body = append(g.body, wholeTail...)
+		c.resp.Result.Bytes = g.body
+	}
+	return nil
+}
+
+// gathering is a result that grows answer by answer.
+type gathering struct {
+	bridge *Bridge
+	call   *toolCall
+	events func(*outriggerv1.ToolEvent)
+	body   []byte
+	items  int
+	told   time.Time
+	now    func() time.Time
+
+	full   bool
+	failed *errmap.Error
+}
+
+// take adds one answer, or ends the stream with an error of its own.
+func (g *gathering) take(message []byte) error {
+	if g.items >= g.bridge.opts.MaxItems {
+		g.full = true
+		return errEnough
+	}
+	before := len(g.body)
+	if g.items > 0 {
+		g.body = append(g.body, ',')
+	}
+	body, err := g.call.tool.Out.ToJSON(g.body, message)
+	if err != nil {
+		g.failed = outputError(err)
+		return g.failed
+	}
+	if limit := g.bridge.opts.MaxResult; limit > 0 && len(body)+len(wholeTail) > limit {
+		g.body, g.full = body[:before], true
+		return errEnough
+	}
+	item := body[len(g.body):]
+	g.body = body
+	g.items++
+	g.tell(item)
+	return nil
+}
+
+// tell reports an answer and, now and then, how many there are.
+func (g *gathering) tell(item []byte) {
+	if g.events == nil {
+		return
+	}
+	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Partial{Partial: &outriggerv1.PartialData{
+		DataForm: &outriggerv1.PartialData_DataJson{DataJson: item},
+	}}})
+	now := g.now()
+	if now.Sub(g.told) < progressEvery {
+		return
+	}
+	g.told = now
+	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
+		Progress: float64(g.items), Message: strconv.Itoa(g.items) + " items so far",
+	}}})
+}

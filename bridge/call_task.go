@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/task"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// taskPoll is how often a client may want to look at a task of the sidecar's
+// own.
+const taskPoll = time.Second
+
+// invokeTask calls a plain RPC that may run on as a task: at once, or when it
+// takes longer than its tool says. What ends before is an ordinary result. Once
+// it is a task, neither the caller's deadline nor the end of its connection
+// concerns it; the tool's own deadline does.
+func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duration) *errmap.Error {
+	if err := c.req.complete(); err != nil {
+		return err
+	}
+	if !c.req.Context.GetCapabilities().GetTasks() {
+		if err := requireTaskSupport(c); err != nil {
+			return err
+		}
+		return b.invokeRPC(ctx, c)
+	}
+	started, err := b.opts.Tasks.Start(ctx, task.Spec{
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
+		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)},
+	}, b.background(c))
+	if err != nil {
+		return taskError(ctx, err)
+	}
+	if started.Err != nil {
+		return started.Err
+	}
+	if started.Task != nil {
+		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
+		return nil
+	}
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: started.Result}}
+	return nil
+}
+
+// background is the rest of a call as the work of a task: a call of its own,
+// which shares nothing with the request that began it.
+func (b *Bridge) background(c *toolCall) task.Run {
+	own := &toolCall{tool: c.tool, wire: c.wire, req: &Request{
+		Op: OpCall, Tool: c.req.Tool, Header: b.opts.Metadata.inbound(c.req.Header).Clone(),
+		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route,
+	}}
+	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		own.req.Events = func(e *outriggerv1.ToolEvent) {
+			if text := e.GetProgress().GetMessage(); text != "" {
+				report(text)
+			}
+		}
+		err := b.invokeRPC(ctx, own)
+		if err == nil {
+			err = b.result(ctx, own)
+		}
+		if err != nil {
+			err.Tool = own.shownName()
+			return nil, err
+		}
+		return own.resp.ToolOutcome().GetResult(), nil
+	}
+}
+
+// taskError is why a call could not become a task.
+func taskError(ctx context.Context, err error) *errmap.Error {
+	switch {
+	case errors.Is(err, task.ErrFull):
+		return unavailable("as many tasks run as are admitted (--max-tasks)")
+	case errors.Is(err, task.ErrClosed):
+		return unavailable("the sidecar is shutting down; try another replica")
+	case ctx.Err() != nil:
+		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// ToolOutcome is the outcome of a successful OpCall in JSON as the contract has
+// it, whatever it was made of.
+func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
+	if r.Outcome != nil {
+		return r.Outcome
+	}
+	status := statusSuccess
+	if r.Truncated {
+		status = statusPartial
+	}
+	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+		Status: status, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
+	}}}
+}
+
+// statusPartial is the status of a result that holds a part of what there was.
+const statusPartial = "partial_success"

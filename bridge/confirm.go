@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// confirmKey is the key of the sidecar's own question among input requests. A
+// backend's questions come in other rounds, so that it cannot collide.
+const confirmKey = "outrigger_confirm"
+
+// confirmSchema is the form of that question.
+const confirmSchema = `{"type":"object","properties":{"confirm":{"type":"boolean","title":"Run it",` +
+	`"description":"Yes runs the tool once, with these arguments."}},"required":["confirm"]}`
+
+// maxShownArguments bounds how much of the arguments the question repeats.
+const maxShownArguments = 2048
+
+// confirm asks the user before a destructive tool runs for a caller that is not
+// trusted. The answer comes with a repetition of the call, which carries the
+// sealed state of the first: nobody can answer a question that was not asked,
+// and an answer is for these arguments and one run.
+func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
+	if c.blocked == nil || c.state.confirmed {
+		return nil
+	}
+	if !c.state.asked {
+		return b.askUser(c)
+	}
+	answer := c.req.InputResponses[confirmKey].GetElicitation()
+	if answer == nil {
+		return b.askUser(c)
+	}
+	// What cannot be read is no consent.
+	content, _ := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
+	yes, _ := jsonrpc.Lookup(content, "confirm")
+	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT || string(yes) != "true" {
+		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
+			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
+			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
+	}
+	c.state.confirmed = true
+	delete(c.req.InputResponses, confirmKey)
+	return nil
+}
+
+// askUser ends this round with the question.
+func (b *Bridge) askUser(c *toolCall) *errmap.Error {
+	sealed, err := b.sealState(c.req.Caller, c.digest(), state{asked: true})
+	if err != nil {
+		return err
+	}
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{
+		InputRequired: &outriggerv1.InputRequired{
+			RequestState: sealed,
+			InputRequests: map[string]*outriggerv1.InputRequest{confirmKey: {
+				Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
+					Message: confirmMessage(c),
+					Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
+						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: []byte(confirmSchema)},
+					}},
+				}},
+			}},
+		},
+	}}
+	return nil
+}
+
+// confirmMessage tells the user what would run. The arguments are shown as they
+// are, because they are what the consent is for.
+func confirmMessage(c *toolCall) string {
+	arguments := c.arguments()
+	text := string(jsonrpc.Compact(nil, arguments))
+	if len(text) > maxShownArguments {
+		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
+	}
+	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: what it changes may be lost for good. " +
+		"Run it once with " + text + "?"
+}
+
+// mayAsk reports whether a call that the gate holds back can be put to the user:
+// the policy says so, and the caller's client has a form for it.
+func (b *Bridge) mayAsk(c *toolCall) bool {
+	if !b.opts.Confirm || c.req.Arguments.Encoding != EncodingJSON || c.req.complete() != nil {
+		return false
+	}
+	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// said is the result of a request in the canonical dialect, member by member.
+func said(t *testing.T, b *bridge.Bridge, method, params string) map[string]json.RawMessage {
+	t.Helper()
+	reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), bridge.DialectCanonical,
+		`{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":`+params+`}`))
+	var m struct{ Result map[string]json.RawMessage }
+	if err := json.Unmarshal(reply.Body, &m); err != nil || m.Result == nil {
+		t.Fatalf("%s %s: no result: %v, %s", method, params, err, reply.Body)
+	}
+	return m.Result
+}
+
+// painter is a native backend whose one tool answers with every kind of content.
+type painter struct{ bridge.Native }
+
+// CallTool implements [bridge.Native].
+func (painter) CallTool(context.Context, *outriggerv1.ToolCall, http.Header, func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *bridge.Answer, *errmap.Error) {
+	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+		Status: "success",
+		Content: []*outriggerv1.ContentBlock{
+			{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: "a picture"}}},
+			{Block: &outriggerv1.ContentBlock_Image{Image: &outriggerv1.ImageContent{Data: []byte("x"), MimeType: "image/png"}}},
+			{Block: &outriggerv1.ContentBlock_Resource{Resource: &outriggerv1.EmbeddedResource{Contents: &outriggerv1.ResourceContents{
+				Uri: "paint://1", MimeType: "text/plain", Data: &outriggerv1.ResourceContents_Text{Text: "red"},
+			}}}},
+		},
+	}}}, &bridge.Answer{}, nil
+}
+
+// TestContractOfCalls has the sentences about what a call is answered with.
+func TestContractOfCalls(t *testing.T) {
+	t.Parallel()
+	demo := mcptest.Start(t, mcptest.Options{}).Bridge
+
+	t.Run("name and arguments are answered by content and isError", func(t *testing.T) {
+		t.Parallel()
+		for params, isError := range map[string]string{
+			`{"name":"lab.echo","arguments":{"nonce":"n"}}`:                  "false",
+			`{"name":"lab.fail","arguments":{"code":"FAIL_CODE_NOT_FOUND"}}`: "true",
+		} {
+			got := said(t, demo, "tools/call", params)
+			var content []struct{ Type, Text string }
+			if err := json.Unmarshal(got["content"], &content); err != nil {
+				t.Fatal(err)
+			}
+			if string(got["isError"]) != isError || len(content) != 1 || content[0].Type != "text" || content[0].Text == "" {
+				t.Errorf("%s: %v", params, got)
+			}
+		}
+	})
+
+	t.Run("content may be text, image and resource", func(t *testing.T) {
+		t.Parallel()
+		source := catalog.NewNative("native", func(context.Context) (*catalog.Native, error) {
+			return &catalog.Native{
+				Description: &outriggerv1.ServerDescription{Name: "paint", Version: "1"},
+				Tools: []*outriggerv1.Tool{{Name: "draw", Description: "Draw something.", InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{
+					InputSchemaJson: []byte(`{"type":"object"}`),
+				}}},
+			}, nil
+		})
+		live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: painter{}})
+		got := said(t, b, "tools/call", `{"name":"paint.draw","arguments":{}}`)
+		const want = `[{"type":"text","text":"a picture"},{"type":"image","data":"eA==","mimeType":"image/png"},` +
+			`{"type":"resource","resource":{"uri":"paint://1","mimeType":"text/plain","text":"red"}}]`
+		if string(got["content"]) != want || string(got["isError"]) != "false" {
+			t.Errorf("got %s", got["content"])
+		}
+	})
+
+	t.Run("tool_name and arguments are answered by status, data, error and explanation", func(t *testing.T) {
+		t.Parallel()
+		for params, want := range map[string]struct{ status, absent string }{
+			`{"tool_name":"lab.echo","arguments":{"nonce":"n"}}`:                  {`"success"`, "error"},
+			`{"tool_name":"lab.fail","arguments":{"code":"FAIL_CODE_NOT_FOUND"}}`: {`"failure"`, "data"},
+		} {
+			got := said(t, demo, "tools/call", params)
+			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{"data", "error", "explanation", "status"}) {
+				t.Errorf("%s: members %v", params, names)
+			}
+			if string(got["status"]) != want.status || string(got[want.absent]) != "null" {
+				t.Errorf("%s: %v", params, got)
+			}
+		}
+	})
+
+	t.Run("a backend whose answer breaks its own schema gives INVALID_TOOL_OUTPUT", func(t *testing.T) {
+		t.Parallel()
+		b := narrowed(t)
+		resp := b.Handle(t.Context(), toolCall(b, "strict.echo", `{"nonce":"n"}`))
+		if codeOf(resp) != errmap.InvalidToolOutput || resp.Result.Bytes != nil {
+			t.Errorf("got %v %s", resp.Err, resp.Result.Bytes)
+		}
+	})
+
+	t.Run("a schema of the output never hides the backend's real error", func(t *testing.T) {
+		t.Parallel()
+		b := narrowed(t)
+		resp := b.Handle(t.Context(), toolCall(b, "strict.fail", `{"code":"FAIL_CODE_FAILED_PRECONDITION","message":"the tide is out"}`))
+		if codeOf(resp) != errmap.ToolExecutionFailed || !strings.Contains(resp.Err.ModelText(errmap.About{}), "the tide is out") {
+			t.Errorf("got %v", resp.Err)
+		}
+	})
+
+	t.Run("an unsatisfiable version is TOOL_NOT_FOUND with the versions that exist", func(t *testing.T) {
+		t.Parallel()
+		got := answer(t, demo, bridge.DialectCanonical,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.find_orders","version":"^9","arguments":{}}}`)
+		if v := got.data().Violations; got.code() != errmap.ToolNotFound || len(v) != 1 || !strings.Contains(v[0].Message, "1.1.0") {
+			t.Errorf("got %s %+v", got.code(), v)
+		}
+	})
+
+	t.Run("a call may carry a version that is satisfied", func(t *testing.T) {
+		t.Parallel()
+		got := said(t, demo, "tools/call", `{"name":"fleet.find_orders","version":"^1.1","arguments":{}}`)
+		if string(got["isError"]) != "false" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// narrowed is a sidecar with two registered tools whose output schemas ask for a
+// member that no answer has.
+func narrowed(t *testing.T) *bridge.Bridge {
+	t.Helper()
+	rig := mcptest.Start(t, mcptest.Options{})
+	for name, method := range map[string]string{"strict.echo": "Echo", "strict.fail": "Fail"} {
+		if _, _, err := rig.Live.Register(t.Context(), catalog.Registration{
+			Name: name, Description: "It promises too much.", Binding: catalog.Binding{Service: "outrigger.demo.v1.Lab", Method: method},
+			InputSchema:  json.RawMessage(`{"type":"object"}`),
+			OutputSchema: json.RawMessage(`{"type":"object","required":["never"]}`),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rig.Bridge
+}
+
+// TestContractOfSerialisation has the sentences about the wire.
+func TestContractOfSerialisation(t *testing.T) {
+	t.Parallel()
+	demo := mcptest.Start(t, mcptest.Options{}).Bridge
+
+	t.Run("every reply is compact UTF-8 JSON", func(t *testing.T) {
+		t.Parallel()
+		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+			for _, params := range []string{
+				`"method":"tools/list","params":{` + modernMeta + `}`,
+				`"method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"Māori \u2028 \u00e9"},` + modernMeta + `}`,
+				`"method":"tools/call","params":{"name":"fleet.get_vehicle","arguments":{"vehicleId":"101"},` + modernMeta + `}`,
+				`"method":"tools/call","params":{"name":"nothing.at_all",` + modernMeta + `}`,
+				`"method":"nothing","params":{}`,
+			} {
+				reply := demo.HandleMessage(t.Context(), inbound(t, demo.Flights().NewOrigin(), d, `{"jsonrpc":"2.0","id":"1",`+params+`}`))
+				var compact bytes.Buffer
+				if err := json.Compact(&compact, reply.Body); err != nil || !utf8.Valid(reply.Body) || !bytes.Equal(compact.Bytes(), reply.Body) {
+					t.Errorf("%v, %s: %v, %d bytes, %d where compact", d, params, err, len(reply.Body), compact.Len())
+				}
+			}
+		}
+	})
+
+	vehicle := func(t *testing.T) (out struct {
+		ID         json.RawMessage `json:"id"`
+		LastSeen   string          `json:"lastSeen"`
+		CapacityKg json.RawMessage `json:"capacityKg"`
+	},
+	) {
+		t.Helper()
+		got := said(t, demo, "tools/call", `{"name":"fleet.get_vehicle","arguments":{"vehicleId":"101"}}`)
+		if err := json.Unmarshal(got["structuredContent"], &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+
+	t.Run("times are ISO 8601", func(t *testing.T) {
+		t.Parallel()
+		if _, err := time.Parse(time.RFC3339Nano, vehicle(t).LastSeen); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("64-bit integers are strings and other numbers are numbers", func(t *testing.T) {
+		t.Parallel()
+		if got := vehicle(t); string(got.ID) != `"101"` || got.CapacityKg[0] == '"' {
+			t.Errorf("id %s, capacityKg %s", got.ID, got.CapacityKg)
+		}
+		got := said(t, demo, "tools/call", `{"name":"lab.echo","arguments":{"unsigned":18446744073709551615}}`)
+		if !bytes.Contains(got["structuredContent"], []byte(`"unsigned":"18446744073709551615"`)) {
+			t.Errorf("got %s", got["structuredContent"])
+		}
+	})
+}
+
+// TestContractOfTheDescription has the sentences about what a sidecar says of
+// itself in the canonical dialect.
+func TestContractOfTheDescription(t *testing.T) {
+	t.Parallel()
+	b := fake(t, mcptest.Echo, bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}})
+	got := said(t, b, "server/describe", `{}`)
+
+	t.Run("server/describe has name, version and the contract version 1.0.0", func(t *testing.T) {
+		t.Parallel()
+		if string(got["name"]) != `"isle"` || string(got["version"]) != `"4.5.6"` || string(got["contract_version"]) != `"1.0.0"` {
+			t.Errorf("got %v", got)
+		}
+	})
+
+	t.Run("server/describe has the capabilities of tools, resources and prompts", func(t *testing.T) {
+		t.Parallel()
+		var capabilities map[string]map[string]*bool
+		if err := json.Unmarshal(got["capabilities"], &capabilities); err != nil {
+			t.Fatal(err)
+		}
+		for feature, switches := range map[string][]string{"tools": {"listChanged"}, "resources": {"listChanged", "subscribe"}, "prompts": {"listChanged"}} {
+			for _, s := range switches {
+				if capabilities[feature][s] == nil {
+					t.Errorf("%s.%s is not said: %s", feature, s, got["capabilities"])
+				}
+			}
+		}
+	})
+
+	t.Run("server/describe has the counts of tools, resources and prompts", func(t *testing.T) {
+		t.Parallel()
+		var tools int
+		if err := json.Unmarshal(got["tools_count"], &tools); err != nil || tools != len(b.Catalogs().Current().Tools()) {
+			t.Errorf("%d tools, %v", tools, err)
+		}
+		for _, name := range []string{"resources_count", "prompts_count"} {
+			var n int
+			if err := json.Unmarshal(got[name], &n); err != nil || n < 0 {
+				t.Errorf("%s is %s, %v", name, got[name], err)
+			}
+		}
+	})
+}
+
+// TestContractOfArguments has the row of bad input about the arguments of a call.
+func TestContractOfArguments(t *testing.T) {
+	t.Parallel()
+	b := fake(t, mcptest.Echo, bridge.Options{})
+	for claim, tt := range map[string]struct {
+		member        string
+		first, second errmap.Code // of the first form, and of the message form
+	}{
+		"null is an empty object, and an error in the message form":    {`,"arguments":null`, "", errmap.InvalidParams},
+		"missing is an empty object, and an error in the message form": {``, "", errmap.InvalidParams},
+		"an array is INVALID_PARAMS":                                   {`,"arguments":[]`, errmap.InvalidParams, errmap.InvalidParams},
+		"a string with JSON in it is INVALID_PARAMS":                   {`,"arguments":"{}"`, errmap.InvalidParams, errmap.InvalidParams},
+		"a number is INVALID_PARAMS":                                   {`,"arguments":1`, errmap.InvalidParams, errmap.InvalidParams},
+		"an empty object is an empty object":                           {`,"arguments":{}`, "", ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			t.Parallel()
+			for name, want := range map[string]errmap.Code{"name": tt.first, "tool_name": tt.second} {
+				got := answer(t, b, bridge.DialectCanonical,
+					`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"`+name+`":"lab.echo"`+tt.member+`}}`)
+				if got.code() != want {
+					t.Errorf("%s: got %q, want %q", name, got.code(), want)
+				}
+			}
+		})
+	}
+}
+
+// TestContractOfTheGate has the sentence about where a destructive tool is
+// blocked. That there is no way around it is for TestNothingGetsAroundTheGate.
+func TestContractOfTheGate(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a blocked call never reaches the tool service", func(t *testing.T) {
+		t.Parallel()
+		b := fake(t, func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+			t.Error("the tool service was called")
+			return &bridge.Answer{}, nil
+		}, bridge.Options{})
+		if resp := b.Handle(t.Context(), toolCall(b, "fleet.cancel_order", `{"orderId":"1"}`)); codeOf(resp) != errmap.DestructiveBlocked {
+			t.Errorf("got %v", resp.Err)
+		}
+	})
+
+	marks := catalog.BuildOptions{Overlay: []catalog.Override{{Match: "*/Echo", Options: &outriggerv1.ToolOptions{Destructive: proto.Bool(true)}}}}
+	unproven := policy.NewScopedGate(policy.Untrusted, policy.Unproven)
+	for claim, tt := range map[string]struct {
+		build           catalog.BuildOptions
+		gate            *policy.Gate
+		tool, arguments string
+		want            errmap.Code
+	}{
+		"a tool that its option marks is blocked":                            {catalog.BuildOptions{}, nil, "fleet.cancel_order", `{"orderId":"1"}`, errmap.DestructiveBlocked},
+		"a tool that the overlay marks is blocked":                           {marks, nil, "lab.echo", `{}`, errmap.DestructiveBlocked},
+		"a tool that nobody marks runs":                                      {catalog.BuildOptions{}, nil, "lab.echo", `{}`, ""},
+		"a tool that is not proven otherwise is blocked where that is asked": {catalog.BuildOptions{}, unproven, "fleet.update_vehicle", `{}`, errmap.DestructiveBlocked},
+		"a tool that is proven otherwise runs where proof is asked":          {catalog.BuildOptions{}, unproven, "lab.echo", `{}`, ""},
+		"a trusted state lets all of them run":                               {marks, policy.NewGate(policy.Trusted), "lab.echo", `{}`, ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			t.Parallel()
+			live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: tt.build})
+			if err := live.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Gate: tt.gate})
+			if got := codeOf(b.Handle(t.Context(), toolCall(b, tt.tool, tt.arguments))); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

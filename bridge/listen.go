@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Methods of the notifications of a change feed (MCP 2026-07-28, subscriptions;
+// outrigger.v1.Notification).
+const (
+	methodAcknowledged     = "notifications/subscriptions/acknowledged"
+	methodToolsChanged     = "notifications/tools/list_changed"
+	methodPromptsChanged   = "notifications/prompts/list_changed"
+	methodResourcesChanged = "notifications/resources/list_changed"
+	methodResourceUpdated  = "notifications/resources/updated"
+	methodTaskChanged      = "notifications/tasks"
+)
+
+// Feed returns the hub from which changes reach those who listen. Its owner
+// publishes there what changes, and closes it when the sidecar ends.
+func (b *Bridge) Feed() *feed.Hub { return b.feed }
+
+// listen streams changes until the caller goes, the feed ends, or the reader
+// falls behind. The end of the feed is the one good end.
+func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
+	l, failed := b.subscribe(ctx, req)
+	if failed != nil {
+		return &Response{Err: failed}
+	}
+	defer l.sub.Close()
+	if err := l.forward(ctx); !errors.Is(err, feed.ErrClosed) {
+		return &Response{Err: listenFailure(ctx, err)}
+	}
+	return &Response{}
+}
+
+// subscribe makes ready for a stream of changes. It stands apart because the
+// stream may last for days, and should not hold what only its start needs.
+func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errmap.Error) {
+	wanted, ok := req.Message.(*outriggerv1.ChangeFilter)
+	if !ok || req.Changes == nil {
+		return nil, errmap.Wrap(errmap.InternalError, errors.New("a listen request without filter or sink"))
+	}
+	cat, failed := b.catalog(ctx)
+	if failed != nil {
+		return nil, failed
+	}
+	l := &listening{bridge: b, req: req}
+	filter, honoured, failed := l.choose(ctx, wanted, b.features(cat))
+	if failed != nil {
+		return nil, failed
+	}
+	// Subscribed before it is acknowledged, so that nothing is lost in between.
+	var err error
+	if l.sub, err = b.feed.Subscribe(filter); err != nil {
+		return nil, listenError(err)
+	}
+	if len(filter.ResourceURIs)+len(filter.TaskIDs) > 0 {
+		b.feed.Settle(ctx)
+	}
+	err = req.Changes(&outriggerv1.Notification{
+		Method:     methodAcknowledged,
+		ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: honoured},
+	})
+	if err != nil {
+		l.sub.Close()
+		return nil, listenFailure(ctx, err)
+	}
+	req.Message = nil
+	return l, nil
+}
+
+// forward passes changes on; it returns why it stopped.
+func (l *listening) forward(ctx context.Context) error {
+	for {
+		isMore, err := l.pass()
+		if err != nil {
+			return err
+		}
+		if isMore {
+			continue
+		}
+		select {
+		case <-l.sub.Ready():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pass passes one change on, where there is one.
+func (l *listening) pass() (bool, error) {
+	change, ok, err := l.sub.Poll()
+	if !ok || err != nil {
+		return false, err
+	}
+	return true, l.req.Changes(l.notification(change))
+}
+
+// listenFailure is what ended a stream before its time.
+func listenFailure(ctx context.Context, err error) *errmap.Error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(err, cause)
+	}
+	return listenError(err)
+}
+
+// listening is one stream of changes.
+type listening struct {
+	bridge *Bridge
+	req    *Request
+	sub    *feed.Subscription
+	// shownTasks are the caller's ids of tasks by the feed's.
+	shownTasks map[string]string
+}
+
+// choose works out what of the wanted changes will be reported, as the feed and
+// as the caller know it. Whoever may hear of a task is settled here: its id is
+// the caller's, or it is unknown.
+func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, f features) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
+	honoured := &outriggerv1.ChangeFilter{
+		ToolsListChanged:     wanted.GetToolsListChanged(),
+		PromptsListChanged:   wanted.GetPromptsListChanged() && f.promptsChanged,
+		ResourcesListChanged: wanted.GetResourcesListChanged() && f.resources,
+	}
+	if f.resourcesSubscribe {
+		honoured.ResourceUris = wanted.GetResourceUris()
+	}
+	if len(wanted.GetTaskIds()) > 0 && f.tasks {
+		if err := requireTasks(l.req, f, ""); err != nil {
+			return feed.Filter{}, nil, err
+		}
+		honoured.TaskIds = l.chooseTasks(ctx, wanted.GetTaskIds())
+	}
+	filter := feed.Filter{
+		Tools: honoured.GetToolsListChanged(), Prompts: honoured.GetPromptsListChanged(),
+		Resources: honoured.GetResourcesListChanged(), ResourceURIs: honoured.GetResourceUris(),
+	}
+	for key := range l.shownTasks {
+		filter.TaskIDs = append(filter.TaskIDs, key)
+	}
+	return filter, honoured, nil
+}
+
+// chooseTasks leaves out ids that are unknown here, as other kinds of changes
+// that nobody reports are left out.
+func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []string) {
+	l.shownTasks = make(map[string]string, len(ids))
+	for _, id := range ids {
+		ref, ok := l.bridge.findTask(ctx, l.req.Caller, id)
+		if !ok {
+			continue
+		}
+		honoured = append(honoured, id)
+		l.shownTasks[ref.key()] = id
+	}
+	return honoured
+}
+
+// notification is a change in the words of the contract.
+func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
+	switch c.Kind {
+	case feed.ToolsListChanged:
+		return &outriggerv1.Notification{Method: methodToolsChanged}
+	case feed.PromptsListChanged:
+		return &outriggerv1.Notification{Method: methodPromptsChanged}
+	case feed.ResourcesListChanged:
+		return &outriggerv1.Notification{Method: methodResourcesChanged}
+	case feed.ResourceUpdated:
+		return &outriggerv1.Notification{
+			Method:     methodResourceUpdated,
+			ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: updatedParams(c.URI)},
+		}
+	}
+	shown, _ := proto.Clone(c.Task).(*outriggerv1.Task)
+	shown.TaskId = l.shownTasks[c.Task.GetTaskId()]
+	return &outriggerv1.Notification{
+		Method:     methodTaskChanged,
+		ParamsForm: &outriggerv1.Notification_Task{Task: shown},
+	}
+}
+
+// updatedParams is {"uri": ...}.
+func updatedParams(uri string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+}
+
+// listenError is what ended a stream, or kept it from beginning.
+func listenError(err error) *errmap.Error {
+	var slow *feed.SlowError
+	var wrong *feed.FilterError
+	var shown *errmap.Error
+	switch {
+	case errors.As(err, &shown):
+		return shown
+	case errors.As(err, &slow):
+		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Retryable(true), errmap.Messagef(
+			"Subscription dropped: its reader fell behind and missed %d changes", slow.Missed))
+	case errors.As(err, &wrong):
+		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: "+wrong.Error()))
+	case errors.Is(err, feed.ErrFull):
+		return unavailable("too many streams are open (--max-streams)")
+	case errors.Is(err, feed.ErrClosed):
+		return unavailable("the sidecar is shutting down; try another replica")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, err)
+	}
+	// Nothing else ends a stream but its reader.
+	return errmap.Wrap(errmap.Cancelled, err)
+}

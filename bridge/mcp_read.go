@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Keys of a modern request's _meta besides the required ones (MCP 2026-07-28,
+// per-request metadata).
+const (
+	metaClientInfoKey = "io.modelcontextprotocol/clientInfo"
+	metaLogLevelKey   = "io.modelcontextprotocol/logLevel"
+	progressTokenKey  = "progressToken"
+)
+
+// readMCPCall reads {"name", "arguments"?, "inputResponses"?, "requestState"?,
+// "_meta"?}, in which unknown members are tolerated. What only few tools need is
+// noted and read later.
+func readMCPCall(call *exchange) *errmap.Error {
+	params := call.in.Message.Params
+	call.req.Names = NamesMCP
+	var err *errmap.Error
+	if call.req.Tool, err = textParam(params, "name"); err != nil {
+		return err
+	}
+	if call.req.Arguments, err = argumentsParam(params); err != nil {
+		return err
+	}
+	return call.noteRest(params)
+}
+
+// noteRest notes the members of params that are read on first need.
+func (call *exchange) noteRest(params []byte) *errmap.Error {
+	isModern := call.in.Dialect == DialectModern
+	for name, raw := range jsonrpc.Members(params) {
+		switch {
+		case name == "_meta":
+			call.meta = raw
+		case !isModern: // older eras repeat nothing, so that these are anybody's names
+		case name == "inputResponses":
+			call.inputResponses, call.req.repeated = raw, true
+		case name == "requestState":
+			if _, ok := jsonrpc.Text(raw); !ok {
+				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
+			}
+			call.requestState, call.req.repeated = raw, true
+		}
+	}
+	for name, raw := range jsonrpc.Members(call.meta) {
+		switch {
+		case name == progressTokenKey:
+			if _, err := jsonrpc.ParseID(raw); err != nil {
+				return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
+			}
+			call.progressToken = raw
+		case name == metaLogLevelKey && isModern:
+			text, _ := jsonrpc.Text(raw)
+			if _, ok := mcpjson.ReadLogLevel(text); !ok {
+				if text == "" {
+					text = string(raw)
+				}
+				return invalidParams("_meta/"+jsonPointerToken(metaLogLevelKey), "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", quoteBounded(text))
+			}
+			call.logLevel = raw
+		}
+	}
+	call.req.rest = call
+	return nil
+}
+
+// readRest implements lazyReader.
+func (call *exchange) readRest(req *Request) *errmap.Error {
+	if call.inputResponses != nil {
+		responses, err := mcpjson.ReadInputResponses(call.inputResponses)
+		if err != nil {
+			return unreadable("inputResponses", err)
+		}
+		req.InputResponses = responses
+	}
+	if text, ok := jsonrpc.Text(call.requestState); ok {
+		req.RequestState = []byte(text)
+	}
+	req.Meta = foreignMeta(call.meta)
+	if call.in.Dialect == DialectLegacy {
+		return call.legacyContext(req)
+	}
+	return call.readContext(req)
+}
+
+// readContext reads for whom a modern request is made. Everything stands in its
+// own _meta; nothing is known from earlier requests.
+func (call *exchange) readContext(req *Request) *errmap.Error {
+	context := &outriggerv1.RequestContext{}
+	for name, raw := range jsonrpc.Members(call.meta) {
+		var err error
+		switch name {
+		case metaVersionKey:
+			context.ProtocolVersion, _ = jsonrpc.Text(raw)
+		case metaCapabilitiesKey:
+			context.Capabilities, err = mcpjson.ReadCapabilities(raw)
+		case metaClientInfoKey:
+			// It is for display only, so that a wrong one must not cost the call.
+			context.ClientInfo, _ = mcpjson.ReadImplementation(raw)
+		case progressTokenKey:
+			context.ProgressToken, err = mcpjson.ReadProgressToken(raw)
+		case metaLogLevelKey:
+			text, _ := jsonrpc.Text(raw)
+			context.LogLevel, _ = mcpjson.ReadLogLevel(text)
+		}
+		if err != nil {
+			return unreadable("_meta/"+jsonPointerToken(name), err)
+		}
+	}
+	req.Context = context
+	return nil
+}
+
+// foreignMeta is a request's _meta without what its context holds; nil where
+// nothing is left. Keys of others are passed on as they are.
+func foreignMeta(meta []byte) []byte {
+	var out []byte
+	for name, raw := range jsonrpc.Members(meta) {
+		switch name {
+		case metaVersionKey, metaCapabilitiesKey, metaClientInfoKey, metaLogLevelKey, progressTokenKey:
+			continue
+		}
+		if out == nil {
+			out = append(out, '{')
+		} else {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendString(out, name)
+		out = append(append(out, ':'), raw...)
+	}
+	if out == nil {
+		return nil
+	}
+	return append(out, '}')
+}
+
+// unreadable is INVALID_PARAMS for what is wrong within a member; the empty
+// member stands for params as a whole.
+func unreadable(member string, err error) *errmap.Error {
+	reason := err.Error()
+	var invalid *mcpjson.InvalidError
+	if errors.As(err, &invalid) {
+		member, reason = strings.TrimPrefix(member+invalid.Path, "/"), invalid.Reason
+	}
+	return invalidParams(member, "format", "%s", reason)
+}
+
+// cursorParam reads where a list goes on. The empty string is a cursor like any
+// other, and null stands for none.
+func cursorParam(params []byte) (*string, *errmap.Error) {
+	raw, ok := jsonrpc.Lookup(params, "cursor")
+	if !ok || string(raw) == "null" {
+		return nil, nil
+	}
+	text, ok := jsonrpc.Text(raw)
+	if !ok {
+		return nil, invalidParams("cursor", "type", "cursor is %s, want a string", jsonKind(raw))
+	}
+	return &text, nil
+}
+
+// readPage reads a list of tools.
+func readPage(call *exchange) (err *errmap.Error) {
+	if call.req.Cursor, err = cursorParam(call.in.Message.Params); err != nil {
+		return err
+	}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func readListResources(call *exchange) *errmap.Error {
+	cursor, err := cursorParam(call.in.Message.Params)
+	if err != nil {
+		return err
+	}
+	call.req.Message = &outriggerv1.ListResourcesRequest{Cursor: cursor}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func readListTemplates(call *exchange) *errmap.Error {
+	cursor, err := cursorParam(call.in.Message.Params)
+	if err != nil {
+		return err
+	}
+	call.req.Message = &outriggerv1.ListResourceTemplatesRequest{Cursor: cursor}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func readListPrompts(call *exchange) *errmap.Error {
+	cursor, err := cursorParam(call.in.Message.Params)
+	if err != nil {
+		return err
+	}
+	call.req.Message = &outriggerv1.ListPromptsRequest{Cursor: cursor}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func readReadResource(call *exchange) *errmap.Error {
+	uri, err := textParam(call.in.Message.Params, "uri")
+	if err != nil {
+		return err
+	}
+	call.req.Message = &outriggerv1.ReadResourceRequest{Uri: uri}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func readGetPrompt(call *exchange) *errmap.Error {
+	params := call.in.Message.Params
+	name, err := textParam(params, "name")
+	if err != nil {
+		return err
+	}
+	ask := &outriggerv1.GetPromptRequest{Name: name}
+	if raw, ok := jsonrpc.Lookup(params, "arguments"); ok && string(raw) != "null" {
+		arguments, err := mcpjson.ReadPromptArguments(raw)
+		if err != nil {
+			return unreadable("arguments", err)
+		}
+		ask.Arguments = arguments
+	}
+	call.req.Message = ask
+	return call.noteRest(params)
+}
+
+func readComplete(call *exchange) *errmap.Error {
+	ask, err := mcpjson.ReadCompleteRequest(call.in.Message.Params)
+	if err != nil {
+		return unreadable("", err)
+	}
+	call.req.Message = ask
+	return call.noteRest(call.in.Message.Params)
+}
+
+// readListen reads which changes a caller wants to hear of.
+func readListen(call *exchange) *errmap.Error {
+	params := call.in.Message.Params
+	raw, ok := jsonrpc.Lookup(params, "notifications")
+	if !ok {
+		return invalidParams("notifications", "required", "notifications is missing")
+	}
+	filter, err := mcpjson.ReadChangeFilter(raw)
+	if err != nil {
+		return unreadable("notifications", err)
+	}
+	if call.in.Send == nil {
+		return errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
+			Keyword: "accept", Message: "a stream of changes needs Accept: text/event-stream",
+		}))
+	}
+	call.req.Message = filter
+	return call.noteRest(params)
+}
+
+func readGetTask(call *exchange) *errmap.Error {
+	id, err := textParam(call.in.Message.Params, "taskId")
+	call.req.Message = &outriggerv1.GetTaskRequest{TaskId: id}
+	return orRest(call, err)
+}
+
+func readCancelTask(call *exchange) *errmap.Error {
+	id, err := textParam(call.in.Message.Params, "taskId")
+	call.req.Message = &outriggerv1.CancelTaskRequest{TaskId: id}
+	return orRest(call, err)
+}
+
+func readUpdateTask(call *exchange) *errmap.Error {
+	id, err := textParam(call.in.Message.Params, "taskId")
+	if err != nil {
+		return err
+	}
+	raw, ok := jsonrpc.Lookup(call.in.Message.Params, "inputResponses")
+	if !ok {
+		return invalidParams("inputResponses", "required", "inputResponses is missing")
+	}
+	responses, failed := mcpjson.ReadInputResponses(raw)
+	if failed != nil {
+		return unreadable("inputResponses", failed)
+	}
+	call.req.Message = &outriggerv1.UpdateTaskRequest{TaskId: id, InputResponses: responses}
+	return call.noteRest(call.in.Message.Params)
+}
+
+func orRest(call *exchange, err *errmap.Error) *errmap.Error {
+	if err != nil {
+		return err
+	}
+	return call.noteRest(call.in.Message.Params)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// What can be wrong with a backend that speaks the tool API is told apart as it
+// is with any other, whether a call is one answer or a stream of events.
+func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
+	t.Parallel()
+	outcome := func(result *outriggerv1.ToolResult) *outriggerv1.ToolOutcome {
+		return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	}
+	waits := func(ctx context.Context, _ *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	cases := []struct {
+		name string
+		tool mcptest.NativeTool
+		want string
+	}{
+		{"slow", mcptest.NativeTool{Run: waits}, "TIMEOUT"},
+		{"no outcome", mcptest.NativeTool{Outcome: &outriggerv1.ToolOutcome{}}, "INVALID_TOOL_OUTPUT"},
+		{"no such status", mcptest.NativeTool{Outcome: outcome(&outriggerv1.ToolResult{Status: "fine"})}, "INVALID_TOOL_OUTPUT"},
+		{"a failure without an error", mcptest.NativeTool{Outcome: outcome(&outriggerv1.ToolResult{Status: "failure"})}, "INVALID_TOOL_OUTPUT"},
+		{"data that are no JSON", mcptest.NativeTool{Outcome: mcptest.Success(`{"a":`)}, "INVALID_TOOL_OUTPUT"},
+		{"data with a name twice", mcptest.NativeTool{Outcome: mcptest.Success(`{"a":1,"a":2}`)}, "INVALID_TOOL_OUTPUT"},
+		{"a task that nobody asked for", mcptest.NativeTool{Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{
+			Task: mcptest.Desk().Tasks["printing"][0],
+		}}}, "INVALID_TOOL_OUTPUT"},
+		{"too much", mcptest.NativeTool{Outcome: mcptest.Success(`"` + strings.Repeat("x", 1000) + `"`)}, "RESOURCE_EXHAUSTED"},
+		{"an unknown status of the RPC", mcptest.NativeTool{Err: connect.NewError(connect.CodeUnknown, errors.New("x"))}, "TOOL_EXECUTION_FAILED"},
+		{"a panic of the backend", mcptest.NativeTool{Run: func(context.Context, *outriggerv1.ToolCall, func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			panic("the backend's own")
+		}}, "TRANSPORT_ERROR"},
+	}
+	var tools []mcptest.NativeTool
+	for i, tc := range cases {
+		tc.tool.Declared = mcptest.JSONTool(fmt.Sprintf("faulty_%d", i), "Is faulty.", mcptest.NoArguments, "")
+		if tc.want == "TIMEOUT" {
+			tc.tool.Declared.Execution = &outriggerv1.ToolExecution{Timeout: durationpb.New(100 * time.Millisecond)}
+		}
+		tools = append(tools, tc.tool)
+	}
+	_, ann := deskOf(t, bridge.Options{MaxResult: 500}, tools...)
+	ann.heard = func(string) {}
+	for i, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, more := range []string{"", `,"progressToken":1`} {
+				got := ann.sendRaw(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"faulty_%d",%s%s}}}`, i, strings.TrimSuffix(modernMeta, "}"), more))
+				if got.toolError() != tc.want || got.status != 200 || string(got.Result["isError"]) != "true" {
+					t.Errorf("with %q: %d %s, want %s", more, got.status, got.raw, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// A backend that is gone is UNAVAILABLE, one that goes in mid-call is another
+// thing: the call may have had its effect.
+func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{}, 1)
+	rig, ann := deskOf(t, bridge.Options{}, mcptest.NativeTool{
+		Declared: mcptest.JSONTool("wait", "Wait.", mcptest.NoArguments, ""),
+		Run: func(ctx context.Context, _ *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	go func() {
+		<-entered
+		rig.Native.Cut()
+	}()
+	if got := ann.send("tools/call", `"name":"wait"`); got.toolError() != "TRANSPORT_ERROR" || !strings.Contains(got.raw, `"retryable":false`) {
+		t.Errorf("in mid-call: %s", got.raw)
+	}
+	if got := ann.send("tools/call", `"name":"count"`); got.Result["structuredContent"] == nil {
+		t.Errorf("on a new connection: %s", got.raw)
+	}
+	rig.Native.Stop()
+	for method, params := range map[string]string{
+		"tools/call": `"name":"count"`, "resources/read": `"uri":"desk://notes/1"`, "resources/list": ``, "prompts/get": `"name":"greet","arguments":{"name":"Ann"}`,
+		"completion/complete": `"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"tone","value":""}`,
+	} {
+		got := ann.send(method, params)
+		if got.toolError() != "UNAVAILABLE" && (got.Error == nil || got.Error.Data.Code != "UNAVAILABLE" || got.status != 503) {
+			t.Errorf("%s: %d %s", method, got.status, got.raw)
+		}
+	}
+	// What needs no backend is still there.
+	if got := ann.send("tools/list", ""); len(got.names("tools")) == 0 {
+		t.Errorf("the last good catalog: %s", got.raw)
+	}
+}
+
+// A backend without a stream of events is called without one, and nobody is the
+// worse for it.
+func TestABackendWithoutEventsIsCalledWithoutThem(t *testing.T) {
+	t.Parallel()
+	backend := mcptest.Desk()
+	backend.NoStream = true
+	rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true})
+	c := modernClient{t: t, bridge: rig.Bridge, heard: func(message string) { t.Errorf("heard %s", message) }}
+	for range 2 {
+		got := c.sendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sort",` + strings.TrimSuffix(modernMeta, "}") + `,"progressToken":1}}}`)
+		if !strings.Contains(got.raw, "Sorted.") {
+			t.Errorf("got %s", got.raw)
+		}
+	}
+	if n := ranTimes(backend, "sort"); n != 2 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}

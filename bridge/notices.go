@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// notices writes what happens during one request as notifications of MCP, which
+// belong to that request and go before its reply.
+type notices struct {
+	bridge *Bridge
+	send   func([]byte) error
+	// token is the caller's progress token as it came; nil wants no progress.
+	token []byte
+	// level is the least level of log messages that the caller wants;
+	// unspecified wants none.
+	level outriggerv1.LogLevel
+	// quiet is told that nothing will come for a while; nil where nobody cares.
+	quiet func()
+	// last is the progress that was told last, once there is one.
+	last    float64
+	hasLast bool
+	broken  bool
+}
+
+// connect gives a request the way back that its caller asked for. A caller that
+// wants neither progress nor logs costs nothing.
+func (b *Bridge) connect(call *exchange, flight *Flight) {
+	if call.in.Send == nil || flight.call == nil {
+		return
+	}
+	send := flight.guarded(call.in.Send)
+	switch call.req.Op {
+	case OpListen:
+		call.req.Changes = b.subscription(call, send)
+	case OpCall:
+		n := &notices{bridge: b, send: send, token: call.progressToken, quiet: call.in.Quiet}
+		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == DialectModern {
+			n.level, _ = mcpjson.ReadLogLevel(text)
+		}
+		if call.in.Session != nil {
+			n.level = call.in.Session.LogLevel()
+		}
+		if n.token != nil || n.level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
+			call.req.Events = n.event
+		}
+	}
+	if call.in.Dialect == DialectLegacy {
+		b.connectLegacy(call)
+	}
+}
+
+// guarded is a send that a cancellation stops: after it nothing may be sent for
+// the id (MCP, cancellation). A send that fails ends the request, because its
+// caller is gone.
+func (f *Flight) guarded(send func([]byte) error) func([]byte) error {
+	ctx := f.call.Context()
+	return func(message []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return send(message)
+	}
+}
+
+// event passes on what the caller asked for.
+func (n *notices) event(e *outriggerv1.ToolEvent) {
+	switch e := e.GetEvent().(type) {
+	case *outriggerv1.ToolEvent_Progress:
+		n.progress(e.Progress)
+	case *outriggerv1.ToolEvent_Log:
+		n.log(e.Log)
+	case *outriggerv1.ToolEvent_Quiet:
+		if n.quiet != nil {
+			n.quiet()
+		}
+	}
+}
+
+// progress has to increase with each notification (MCP, progress); a report that
+// does not tells nothing new.
+func (n *notices) progress(p *outriggerv1.Progress) {
+	if n.token == nil || n.hasLast && p.GetProgress() <= n.last {
+		return
+	}
+	params, err := mcpjson.AppendProgress(nil, n.token, p)
+	if err != nil {
+		n.unwritten("progress", err)
+		return
+	}
+	n.last, n.hasLast = p.GetProgress(), true
+	n.write("notifications/progress", params)
+}
+
+func (n *notices) log(m *outriggerv1.LogMessage) {
+	if n.level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED || m.GetLevel() < n.level {
+		return
+	}
+	params, err := mcpjson.AppendLog(nil, m)
+	if err != nil {
+		n.unwritten("log", err)
+		return
+	}
+	n.write("notifications/message", params)
+}
+
+func (n *notices) write(method string, params []byte) {
+	if n.broken {
+		return
+	}
+	if err := n.send(notification(method, params)); err != nil {
+		n.broken = true
+		n.bridge.log.Debug("the caller takes no more notifications", zap.Error(err))
+	}
+}
+
+// unwritten tells an operator of what a backend sent and no caller can get.
+func (n *notices) unwritten(what string, err error) {
+	n.bridge.log.Warn("a notification of the backend is left out", zap.String("kind", what), zap.Error(err))
+}
+
+// notification is a JSON-RPC notification with params, compact and on one line.
+func notification(method string, params []byte) []byte {
+	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
+	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
+	dst = jsonrpc.AppendString(dst, method)
+	dst = append(dst, `,"params":`...)
+	dst = append(dst, params...)
+	return append(dst, '}')
+}
+
+// subscriptionKey is the _meta member that ties everything on a stream of
+// changes to the request that opened it (MCP 2026-07-28, subscriptions).
+const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
+
+// subscription writes the notifications of a stream of changes.
+func (b *Bridge) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
+	id := call.in.Message.ID.Raw()
+	return func(n *outriggerv1.Notification) error {
+		members, err := b.changeMembers(n)
+		if err != nil {
+			b.log.Warn("a change is left out", zap.String("method", n.GetMethod()), zap.Error(err))
+			return nil
+		}
+		params := append([]byte{'{'}, members...)
+		if len(members) > 0 {
+			params = append(params, ',')
+		}
+		params = append(params, `"_meta":{"`+subscriptionKey+`":`...)
+		params = append(params, id...)
+		return send(notification(n.GetMethod(), append(params, `}}`...)))
+	}
+}
+
+// changeMembers are the members of a change's params besides _meta.
+func (b *Bridge) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
+	switch params := n.GetParamsForm().(type) {
+	case *outriggerv1.Notification_Acknowledged:
+		filter, err := mcpjson.AppendChangeFilter(nil, params.Acknowledged)
+		return append([]byte(`"notifications":`), filter...), err
+	case *outriggerv1.Notification_Task:
+		return b.taskMembers(params.Task)
+	case *outriggerv1.Notification_ParamsJson:
+		text := params.ParamsJson
+		return text[1 : len(text)-1], nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+const (
+	// DefaultPageSize is how many entries one page of a list has at most. It is
+	// above what most services have, so that most lists are one page, and
+	// clients that never learned to turn pages see all of it.
+	DefaultPageSize = 1000
+	// cursorTTL is how long a cursor can be used: far longer than a client
+	// needs to turn a page.
+	cursorTTL = time.Hour
+)
+
+// cursor is where a list goes on: in which of its parts, and where in it. It
+// holds no position that a change of the list would shift.
+type cursor struct {
+	part  int
+	inner *string
+}
+
+// sealCursor hides a cursor and binds it to the list and the caller, so that any
+// replica can go on with it, and nobody else.
+func (b *Bridge) sealCursor(caller, list string, c cursor) (*string, *errmap.Error) {
+	plain := binary.AppendUvarint(nil, uint64(c.part))
+	if c.inner != nil {
+		plain = append(append(plain, 1), *c.inner...)
+	}
+	token, err := b.opts.Sealer.Seal(cursorBinding(caller, list), plain)
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	return &token, nil
+}
+
+// openCursor reads a cursor; none is the start of the list.
+func (b *Bridge) openCursor(req *Request, list string, token *string) (cursor, *errmap.Error) {
+	if token == nil {
+		return cursor{}, nil
+	}
+	plain, err := b.opts.Sealer.Open(cursorBinding(req.Caller, list), *token)
+	part, n := binary.Uvarint(plain)
+	if err != nil || n <= 0 {
+		return cursor{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+			Path: req.member("cursor"), Keyword: "cursor",
+			Message: "this cursor was not handed out for this list, or has expired; start again without one",
+		}))
+	}
+	c := cursor{part: int(min(part, 1<<30))}
+	if len(plain) > n {
+		inner := string(plain[n+1:])
+		c.inner = &inner
+	}
+	return c, nil
+}
+
+func cursorBinding(caller, list string) seal.Binding {
+	return seal.Binding{Purpose: purposeCursor, Principal: caller, Digest: seal.Digest([]byte(list)), TTL: cursorTTL}
+}
+
+// pageSize is how many entries a page may have: what the caller wants, within
+// what the sidecar gives.
+func (b *Bridge) pageSize(wanted int32) int {
+	if wanted > 0 {
+		return min(int(wanted), b.opts.PageSize)
+	}
+	return b.opts.PageSize
+}
+
+// list chooses the tools of one page. A page begins behind the last tool of the
+// page before, by name, so that tools which come and go meanwhile shift nothing.
+func (b *Bridge) list(ctx context.Context, req *Request) *Response {
+	cat, err := b.catalog(ctx)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	tools := cat.Tools()
+	resp := &Response{Catalog: cat, Next: len(tools)}
+	if req.PageSize <= 0 {
+		return resp
+	}
+	const list = "tools/list"
+	from, err := b.openCursor(req, list, req.Cursor)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	if from.inner != nil {
+		at, found := slices.BinarySearchFunc(tools, *from.inner, func(t *catalog.Tool, name string) int { return cmp.Compare(t.Name, name) })
+		if found {
+			at++
+		}
+		resp.First = at
+	}
+	if last := resp.First + min(req.PageSize, b.opts.PageSize); last < len(tools) {
+		resp.Next = last
+		if resp.NextCursor, err = b.sealCursor(req.Caller, list, cursor{inner: &tools[last-1].Name}); err != nil {
+			return &Response{Err: err}
+		}
+	}
+	return resp
+}
+
+// entries is one kind of list besides tools, made of parts that follow each
+// other: those of the descriptors first, that of the native backend last.
+type entries[T proto.Message] struct {
+	name string
+	// parts read one page each, from an inner cursor on.
+	parts []func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error)
+}
+
+// page is a page of one part.
+type page[T proto.Message] struct {
+	entries []T
+	next    *string
+	cache   *outriggerv1.CachePolicy
+}
+
+// maxPartsAPage bounds the RPCs that one page of a list may cost.
+const maxPartsAPage = 16
+
+// read fills one page.
+func (e *entries[T]) read(ctx context.Context, b *Bridge, req *Request, token *string, size int) (page[T], *errmap.Error) {
+	from, err := b.openCursor(req, e.name, token)
+	if err != nil {
+		return page[T]{}, err
+	}
+	var out page[T]
+	for asked := 0; from.part < len(e.parts); asked++ {
+		if len(out.entries) >= size || asked == maxPartsAPage {
+			if out.next, err = b.sealCursor(req.Caller, e.name, from); err != nil {
+				return page[T]{}, err
+			}
+			break
+		}
+		got, err := e.parts[from.part](ctx, from.inner, size-len(out.entries))
+		if err != nil {
+			return page[T]{}, err
+		}
+		out.entries = append(out.entries, got.entries...)
+		out.cache = shorter(out.cache, got.cache)
+		from.inner = got.next
+		if got.next == nil {
+			from.part++
+		}
+	}
+	if token != nil || out.next != nil {
+		// Cursors are their caller's own, and so are all pages of a list that has some.
+		out.cache = &outriggerv1.CachePolicy{Ttl: out.cache.GetTtl(), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE}
+	}
+	return out, nil
+}
+
+// shorter is the more careful of two cache policies; nil says nothing.
+func shorter(a, b *outriggerv1.CachePolicy) *outriggerv1.CachePolicy {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	out := &outriggerv1.CachePolicy{Ttl: a.GetTtl(), Scope: a.GetScope()}
+	if b.GetTtl() != nil && (out.Ttl == nil || b.GetTtl().AsDuration() < out.GetTtl().AsDuration()) {
+		out.Ttl = b.GetTtl()
+	}
+	if b.GetScope() != outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC {
+		out.Scope = b.GetScope()
+	}
+	return out
+}

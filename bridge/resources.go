@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// maxURI bounds a resource's URI, as outrigger.v1.ReadResourceRequest does.
+const maxURI = 8192
+
+// readResource reads a resource: one that an RPC stands for, or one of the
+// native backend.
+func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
+	ask, _ := req.Message.(*outriggerv1.ReadResourceRequest)
+	f := b.features(cat)
+	if !f.resources {
+		return &Response{Err: notOffered("resources")}
+	}
+	if len(ask.GetUri()) <= maxURI {
+		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
+			return b.readMethod(ctx, req, ask.GetUri(), method, variables)
+		}
+	}
+	if err := checkURI(req, ask.GetUri()); err != nil {
+		return &Response{Err: err}
+	}
+	if cat.Description().GetCapabilities().GetResources() == nil {
+		return &Response{Err: errmap.UnknownResource(ask.GetUri())}
+	}
+	return b.readNative(ctx, req, ask)
+}
+
+// checkURI refuses what is no absolute URI (RFC 3986, section 4.3).
+func checkURI(req *Request, uri string) *errmap.Error {
+	parsed, err := url.Parse(uri)
+	if err == nil && parsed.Scheme != "" && len(uri) <= maxURI {
+		return nil
+	}
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+		Path: req.member("uri"), Keyword: "format", Message: quoteBounded(uri) + " is no absolute URI",
+	}))
+}
+
+// readNative has the native backend read a resource.
+func (b *Bridge) readNative(ctx context.Context, req *Request, ask *outriggerv1.ReadResourceRequest) *Response {
+	if err := req.complete(); err != nil {
+		return &Response{Err: err}
+	}
+	digest := requestDigest("resources/read", ask.GetUri(), nil)
+	opened, err := b.openState(req.Caller, digest, req.RequestState, req.stateMember())
+	if err != nil {
+		return &Response{Err: err}
+	}
+	sent := &outriggerv1.ReadResourceRequest{
+		Uri: ask.GetUri(), InputResponses: req.InputResponses, RequestState: opened.backend, Context: req.Context,
+	}
+	if len(req.Meta) > 0 {
+		sent.MetaForm = &outriggerv1.ReadResourceRequest_MetaJson{MetaJson: req.Meta}
+	}
+	resp := b.ask(ctx, req, sent)
+	if resp.Err != nil {
+		return resp
+	}
+	outcome, _ := resp.Message.(*outriggerv1.ResourceOutcome)
+	if in := outcome.GetInputRequired(); in != nil {
+		resp.Err = b.settleQuestion(req, digest, in)
+	}
+	return resp
+}
+
+// settleQuestion checks and seals a question that is none of a tool's.
+func (b *Bridge) settleQuestion(req *Request, digest [32]byte, in *outriggerv1.InputRequired) *errmap.Error {
+	if err := askable("", req.Context.GetCapabilities(), in); err != nil {
+		return err
+	}
+	return b.sealInput(req.Caller, digest, false, in)
+}
+
+// readMethod reads a resource that an RPC stands for: through the same steps as
+// a call of its tool, so that nothing gets around the policy. What the backend
+// does not find is a resource that does not exist.
+func (b *Bridge) readMethod(ctx context.Context, req *Request, uri string, method *catalog.ResourceMethod, variables map[string]string) *Response {
+	arguments, err := method.Request(variables)
+	if err != nil {
+		return &Response{Err: errmap.UnknownResource(uri)}
+	}
+	body, resp := b.callMethod(ctx, req, method, arguments)
+	if resp.Err != nil {
+		if isMissing(resp.Err) {
+			resp.Err = errmap.UnknownResource(uri)
+		}
+		return resp
+	}
+	contents, err := method.Contents(uri, body)
+	if err != nil {
+		resp.Err = errmap.Wrap(errmap.InvalidToolOutput, err)
+		return resp
+	}
+	resp.Message = &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_Result{
+		Result: &outriggerv1.ResourceResult{Contents: []*outriggerv1.ResourceContents{contents}},
+	}}
+	return resp
+}
+
+// callMethod runs the RPC behind a resource and returns its answer as JSON.
+func (b *Bridge) callMethod(ctx context.Context, req *Request, method *catalog.ResourceMethod, arguments []byte) ([]byte, *Response) {
+	c := &toolCall{tool: method.Tool, req: &Request{
+		Op: OpCall, Origin: req.Origin, Tool: method.Tool.Name, Arguments: Payload{Bytes: arguments},
+		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
+	}}
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.validate, b.invokeRPC} {
+		if err := step(ctx, c); err != nil {
+			c.resp.Err = err
+			return nil, &c.resp
+		}
+	}
+	body, err := c.tool.Out.ToJSON(nil, c.answer.Body)
+	if err != nil {
+		c.resp.Err = outputError(err)
+	} else if limit := b.opts.MaxResult; limit > 0 && len(body) > limit {
+		c.resp.Err = tooLargeResult(len(body), limit)
+	}
+	return body, &c.resp
+}
+
+// isMissing reports whether the backend said that there is no such thing.
+func isMissing(err *errmap.Error) bool {
+	return err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/task"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// TestAnySlowCallBecomesATask: after the configured time, where the client
+// supports tasks and the tool says nothing about them.
+func TestAnySlowCallBecomesATask(t *testing.T) {
+	t.Parallel()
+	const capable = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
+		`{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+	for _, tc := range []struct {
+		name  string
+		meta  string
+		after time.Duration
+		want  string
+		taken time.Duration
+	}{
+		{"a client with tasks", capable, time.Second, `"resultType":"task"`, time.Second},
+		{"one that is quick enough", capable, 10 * time.Second, `"resultType":"complete"`, 5 * time.Second},
+		{"a client without tasks", modernMeta, time.Second, `"resultType":"complete"`, 5 * time.Second},
+		{"without the setting", capable, 0, `"resultType":"complete"`, 5 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			live := mcptest.Memory(t)
+			synctest.Test(t, func(t *testing.T) {
+				slow := func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+					time.Sleep(5 * time.Second) // of the bubble's own clock
+					return mcptest.Echo(ctx, m, in, h)
+				}
+				tasks := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
+				b := bridge.New(live, mcptest.Caller(slow), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, TaskAfter: tc.after})
+				start := time.Now()
+				reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectModern,
+					`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_echo",`+tc.meta+`}}`))
+				if !strings.Contains(string(reply.Body), tc.want) || time.Since(start) != tc.taken {
+					t.Errorf("after %v: %s", time.Since(start), reply.Body)
+				}
+				if !strings.Contains(tc.want, "task") {
+					return
+				}
+				result, _ := jsonrpc.Lookup(reply.Body, "result")
+				id, _ := jsonrpc.Lookup(result, "taskId")
+				time.Sleep(10 * time.Second)
+				done := b.HandleMessage(t.Context(), inbound(t, 2, bridge.DialectModern,
+					`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":`+string(id)+`,`+capable+`}}`))
+				if !strings.Contains(string(done.Body), `"status":"completed"`) || !strings.Contains(string(done.Body), `"nonce":""`) {
+					t.Errorf("the task: %s", done.Body)
+				}
+				tasks.Drain(t.Context())
+			})
+		})
+	}
+}

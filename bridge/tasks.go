@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/bridge/task"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// nativeTaskTTL is how long the sealed id of a backend's task can be used where
+// the task says nothing: as long as the longest that a task of the sidecar's own
+// may be remembered.
+const nativeTaskTTL = 7 * 24 * time.Hour
+
+// sealedPrefix begins every sealed id; no id of the sidecar's own does.
+const sealedPrefix = "v1."
+
+// taskRef is a task behind an id that a caller was given.
+type taskRef struct {
+	// native: the backend has the task, else the sidecar.
+	native bool
+	id     string
+}
+
+// key is the task's id on the change feed, where the two kinds meet.
+func (r taskRef) key() string {
+	if r.native {
+		return nativeTaskKey(r.id)
+	}
+	return r.id
+}
+
+// nativeTaskKey is the id of a backend's task on the change feed.
+func nativeTaskKey(id string) string { return sealedPrefix + id }
+
+// NativeTask is a backend's task as the change feed knows it. It is for whoever
+// publishes there what a backend reports.
+func NativeTask(t *outriggerv1.Task) *outriggerv1.Task {
+	out, _ := proto.Clone(t).(*outriggerv1.Task)
+	out.TaskId = nativeTaskKey(t.GetTaskId())
+	redactTask(out)
+	return out
+}
+
+// redactTask makes what went wrong with a backend's task fit to leave, as that of
+// a call is made.
+func redactTask(t *outriggerv1.Task) {
+	if failed := t.GetResult().GetError(); failed != nil {
+		failed.ErrorMessage = errmap.Redact(failed.GetErrorMessage())
+	}
+	if failed := t.GetError(); failed != nil {
+		failed.Message = errmap.Redact(failed.GetMessage())
+	}
+}
+
+// NativeTaskID is the backend's own id behind one of the change feed; false for
+// a task of the sidecar's own.
+func NativeTaskID(key string) (string, bool) { return strings.CutPrefix(key, sealedPrefix) }
+
+// sealTask replaces the backend's id of a task by a sealed one, which only this
+// caller can use.
+func (b *Bridge) sealTask(caller string, t *outriggerv1.Task) *errmap.Error {
+	ttl := nativeTaskTTL
+	if t.GetTtl() != nil {
+		ttl = min(ttl, time.Until(t.GetCreatedAt().AsTime().Add(t.GetTtl().AsDuration())))
+	}
+	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), []byte(t.GetTaskId()))
+	if err != nil {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	t.TaskId = token
+	return nil
+}
+
+func taskBinding(caller string, ttl time.Duration) seal.Binding {
+	return seal.Binding{Purpose: purposeTask, Principal: caller, TTL: ttl}
+}
+
+// openTask tells whose task an id stands for. It does not tell whether the task
+// still exists.
+func (b *Bridge) openTask(caller, id string) (taskRef, bool) {
+	if !strings.HasPrefix(id, sealedPrefix) {
+		return taskRef{id: id}, b.opts.Tasks != nil
+	}
+	plain, err := b.opts.Sealer.Open(taskBinding(caller, 0), id)
+	return taskRef{native: true, id: string(plain)}, err == nil
+}
+
+// findTask is openTask for an id whose task has to exist.
+func (b *Bridge) findTask(ctx context.Context, caller, id string) (taskRef, bool) {
+	ref, ok := b.openTask(caller, id)
+	if !ok || ref.native {
+		return ref, ok
+	}
+	_, err := b.opts.Tasks.Get(ctx, caller, ref.id)
+	return ref, err == nil
+}
+
+// requireTasks refuses what is about tasks where there are none, or the caller's
+// client has none.
+func requireTasks(req *Request, f features, tool string) *errmap.Error {
+	if !f.tasks {
+		return notOffered("tasks")
+	}
+	if err := req.complete(); err != nil {
+		return err
+	}
+	if !req.Context.GetCapabilities().GetTasks() {
+		return missingTasks(tool)
+	}
+	return nil
+}
+
+// missingTasks is the error for a client without the tasks extension.
+func missingTasks(tool string) *errmap.Error {
+	return errmap.MissingCapability(tool, []byte(`{"extensions":{"`+tasksExtension+`":{}}}`))
+}
+
+// task answers the three questions about a task.
+func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
+	if err := requireTasks(req, b.features(cat), ""); err != nil {
+		return &Response{Err: err}
+	}
+	named, _ := req.Message.(interface{ GetTaskId() string })
+	ref, ok := b.openTask(req.Caller, named.GetTaskId())
+	if !ok {
+		return &Response{Err: unknownTask(req)}
+	}
+	var resp *Response
+	if ref.native {
+		resp = b.nativeTask(ctx, req, ref.id)
+	} else {
+		resp = b.ownTask(ctx, req, ref.id)
+	}
+	if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
+		t.TaskId = named.GetTaskId()
+	}
+	return resp
+}
+
+// nativeTask puts the question to the backend.
+func (b *Bridge) nativeTask(ctx context.Context, req *Request, id string) *Response {
+	var ask proto.Message
+	switch m := req.Message.(type) {
+	case *outriggerv1.GetTaskRequest:
+		ask = &outriggerv1.GetTaskRequest{TaskId: id, Context: req.Context}
+	case *outriggerv1.UpdateTaskRequest:
+		ask = &outriggerv1.UpdateTaskRequest{TaskId: id, InputResponses: m.GetInputResponses(), Context: req.Context}
+	default:
+		ask = &outriggerv1.CancelTaskRequest{TaskId: id, Context: req.Context}
+	}
+	resp := b.ask(ctx, req, ask)
+	if resp.Err != nil && (isMissing(resp.Err) || NamesNothing(resp.Err)) {
+		resp.Err = unknownTask(req)
+	}
+	if t, ok := resp.Message.(*outriggerv1.Task); ok {
+		redactTask(t)
+	}
+	return resp
+}
+
+// ownTask answers from the sidecar's own tasks.
+func (b *Bridge) ownTask(ctx context.Context, req *Request, id string) *Response {
+	var message proto.Message
+	var err error
+	switch m := req.Message.(type) {
+	case *outriggerv1.GetTaskRequest:
+		message, err = b.opts.Tasks.Get(ctx, req.Caller, id)
+	case *outriggerv1.UpdateTaskRequest:
+		message, err = &outriggerv1.UpdateTaskResponse{}, b.opts.Tasks.Update(ctx, req.Caller, id, m.GetInputResponses())
+	default:
+		message, err = &outriggerv1.CancelTaskResponse{}, b.opts.Tasks.Cancel(ctx, req.Caller, id)
+	}
+	switch {
+	case errors.Is(err, task.ErrNotFound):
+		return &Response{Err: unknownTask(req)}
+	case err != nil:
+		return &Response{Err: taskError(ctx, err)}
+	}
+	return &Response{Message: message}
+}
+
+// unknownTask is the one answer for an id that is unknown, forgotten, tampered
+// with or another caller's.
+func unknownTask(req *Request) *errmap.Error {
+	member := "task_id"
+	if req.enveloped {
+		member = "taskId"
+	}
+	return errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: unknown task"), errmap.WithViolations(errmap.Violation{
+		Path: req.member(member), Keyword: keywordTask, Message: "there is no task with this id",
+	}))
+}
+
+// Keywords of violations that say: what the request names does not exist.
+const (
+	keywordTask      = "task"
+	keywordPrompt    = "prompt"
+	keywordReference = "reference"
+)
+
+// NamesNothing reports whether an error says that the request names a task, a
+// prompt or a reference that does not exist. That is INVALID_PARAMS, because MCP
+// has no code for it; the contract outrigger.v1 has one: not_found.
+func NamesNothing(err *errmap.Error) bool {
+	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
+		return false
+	}
+	switch err.Violations[0].Keyword {
+	case keywordTask, keywordPrompt, keywordReference:
+		return true
+	}
+	return false
+}
