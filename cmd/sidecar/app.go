@@ -15,9 +15,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/native"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -31,12 +36,25 @@ type app struct {
 	log    *zap.Logger
 	demo   *demo.Server
 	client *backend.Client
+	// native asks the backend for what it offers itself; nil where it is not
+	// asked.
+	native *native.Client
 	live   *catalog.Live
+	sealer *seal.Sealer
+	// keyWarned tells that the random key was warned of.
+	keyWarned bool
+	feed      *feed.Hub
+	// watch is set where native is.
+	watch    *backendWatch
+	sessions *session.Manager
+	tasks    *task.Manager
 	// events is the bus as the edges know it, bus the same one with its counts.
 	events event.Bus
 	bus    *event.Memory
 	bridge *bridge.Bridge
 	gate   *policy.Gate
+	// limiter is nil where nothing is limited.
+	limiter *policy.Limiter
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
@@ -118,9 +136,18 @@ func (a *app) openCatalog() error {
 		sources = append(sources, catalog.NewDescriptorFile(path, catalog.Limits{}))
 	}
 	// Descriptor files say which services there are; reflection is asked where
-	// nothing else does, or where it is asked for by name.
-	if a.client != nil && (c.GetReflection() == "on" || (c.GetReflection() != "off" && len(sources) == 0)) {
+	// nothing else does, or where it is asked for by name. A backend's own tools
+	// are asked for where reflection is, because then the backend has to be there
+	// anyway, or where they are asked for by name.
+	auto := a.client != nil && len(sources) == 0
+	isNative := c.GetNative() == "on"
+	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
+	if a.client != nil && reflects {
 		sources = append(sources, bridge.NewReflectionSource(a.client, catalog.ReflectionOptions{Selection: selection}))
+	}
+	if a.client != nil && (isNative || auto && c.GetNative() != "off") {
+		a.native = native.New(a.client)
+		sources = append(sources, bridge.NewNativeSource("tool API at "+a.client.Target().String(), a.native, isNative))
 	}
 	if len(sources) == 0 {
 		return errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
@@ -149,6 +176,16 @@ func (a *app) openBridge() error {
 	if err != nil {
 		return err
 	}
+	if err := a.openSealer(); err != nil {
+		return err
+	}
+	limits := a.cfg.GetLimits()
+	// Every session follows the feed, besides the streams of the modern era.
+	a.feed = feed.New(feed.Options{MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions())})
+	a.sessions = session.New(session.Options{
+		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
+	})
+	a.tasks = a.newTasks()
 	a.bus = a.newBus()
 	a.events = a.bus
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
@@ -156,6 +193,12 @@ func (a *app) openBridge() error {
 	if a.client != nil {
 		caller = bridge.NewBackendCaller(a.client)
 	}
+	var nativeCaller bridge.Native
+	if a.native != nil {
+		a.watch = a.newBackendWatch()
+		nativeCaller = bridge.NewNativeCaller(a.native)
+	}
+	a.limiter = newLimiter(a.cfg.GetLimits())
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
@@ -165,10 +208,14 @@ func (a *app) openBridge() error {
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        gate,
-		Limiter:     newLimiter(a.cfg.GetLimits()),
-		Metadata:    rules,
-		Notify:      a.notify,
-		Record:      a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Confirm:     a.cfg.GetDestructive() == "confirm",
+		Native:      nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
+		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
+		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
+		Limiter:  a.limiter,
+		Metadata: rules,
+		Notify:   a.notify,
+		Record:   a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 		Log: a.log,
 	})
 	return nil

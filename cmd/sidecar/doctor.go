@@ -102,21 +102,28 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	for _, source := range d.app.live.Status().Sources {
-		d.ok("%s: %d services in %d files", source.Name, source.Services, source.Files)
+		switch {
+		case source.Tools > 0:
+			d.ok("%s: %d tools of its own", source.Name, source.Tools)
+		case source.Files == 0:
+			d.ok("%s: nothing", source.Name)
+		default:
+			d.ok("%s: %d services in %d files", source.Name, source.Services, source.Files)
+		}
 	}
 	for _, w := range cat.Warnings() {
 		d.warn("%s", w)
 	}
 	streaming, destructive := 0, 0
 	for _, t := range cat.Tools() {
-		if t.Method.ClientStreaming || t.Method.ServerStreaming {
+		if t.Method.ClientStreaming {
 			streaming++
 		}
 		if t.Metadata.Destructive {
 			destructive++
 		}
 	}
-	d.ok("%d tools in %v: %d streaming (listed, not callable yet), %d destructive (blocked unless --trust trusted)",
+	d.ok("%d tools in %v: %d that take a stream (listed, not callable), %d destructive (blocked unless --trust trusted)",
 		len(cat.Tools()), time.Since(start).Round(time.Millisecond), streaming, destructive)
 	d.ok("no two tools have the same name")
 }

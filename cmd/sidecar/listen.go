@@ -35,7 +35,14 @@ func (a *app) edges() http.Handler {
 	})
 	a.api = api
 	mux := http.NewServeMux()
-	mux.Handle(mcphttp.Path, mcphttp.New(a.bridge, mcphttp.Options{Limits: a.limits}))
+	mcp := mcphttp.New(a.bridge, mcphttp.Options{
+		Limits: a.limits, KeepAlive: limits.GetKeepAliveInterval().AsDuration(),
+		MaxBatch: int(limits.GetMaxBatchEntries()),
+	})
+	mux.Handle(mcphttp.Path, mcp)
+	for _, path := range mcphttp.RetiredPaths() {
+		mux.Handle(path, mcp.Retired())
+	}
 	mux.Handle(rpchttp.Path, rpchttp.New(a.bridge, rpchttp.Options{
 		Limits: a.limits, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
 		UUIDs: a.cfg.GetDeterministic(),

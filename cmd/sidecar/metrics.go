@@ -12,6 +12,7 @@ func (a *app) newMetrics() (*metrics.Metrics, error) {
 		Catalog:  a.live,
 		Events:   a.bus,
 		Gate:     a.gate,
+		Limiter:  a.limiter,
 		Record:   a.record, RecordUnavailable: a.recordUnavailable,
 	})
 }

@@ -27,8 +27,8 @@ func newServeCommand(env environment) *cobra.Command {
 		Short: "Serve the tools of a backend over MCP, JSON-RPC, Connect, gRPC and gRPC-Web",
 		Long: `Serve stands beside one gRPC or Connect service and makes every RPC of it a tool.
 
-Agents reach it at http://127.0.0.1:8080/mcp (MCP, 2026-07-28 and 2025-11-25 on
-the one endpoint), programs at /rpc (JSON-RPC 2.0) and at
+Agents reach it at http://127.0.0.1:8080/mcp (MCP, 2026-07-28 back to 2025-03-26
+on the one endpoint), programs at /rpc (JSON-RPC 2.0) and at
 /outrigger.v1.ToolService (Connect, gRPC, gRPC-Web); clients that were generated
 for the backend's own services work unchanged. The backend needs server
 reflection, or a descriptor set (buf build -o, protoc -o).
@@ -103,6 +103,8 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		a.announce(old, now, start)
+		a.warnOfRandomKey(now)
+		a.publishLists(old)
 		versions.offer(now)
 	})
 	defer forget()
@@ -110,6 +112,8 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	var housekeeping sync.WaitGroup
 	housekeeping.Go(func() { a.keepSmall(loading) })
 	housekeeping.Go(func() { versions.run(loading) })
+	housekeeping.Go(func() { a.watchKeys(loading) })
+	housekeeping.Go(func() { a.watchBackend(loading) })
 	defer housekeeping.Wait()
 	defer stop()
 	var err error
@@ -159,7 +163,11 @@ func (a *app) drain() {
 	a.log.Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace))
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	// Streams of changes first: they would last as long as their readers like.
+	a.feed.Close()
 	err := a.bridge.Flights().Drain(ctx)
+	a.drainTasks(ctx)
+	a.sessions.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
 	var cut *correlate.DrainError

@@ -122,6 +122,10 @@ func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 	if err := printJSON(out, t.Input.Advertised); err != nil {
 		return err
 	}
+	if !t.HasOutput() {
+		fmt.Fprint(out, "\nno output schema\n")
+		return nil
+	}
 	fmt.Fprint(out, "\noutput schema\n")
 	return printJSON(out, t.Output.Advertised)
 }

@@ -39,7 +39,7 @@ func currentBuild() build {
 		Commit:            commit,
 		Go:                runtime.Version(),
 		Platform:          runtime.GOOS + "/" + runtime.GOARCH,
-		ProtocolRevisions: []string{bridge.VersionModern, bridge.VersionLegacy},
+		ProtocolRevisions: bridge.Versions(),
 		Contract:          bridge.ContractVersion,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {

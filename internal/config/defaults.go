@@ -81,6 +81,7 @@ func defaultLimits() *configv1.Limits {
 		MaxQueueWait:         durationpb.New(time.Second),
 		MaxResultBytes:       new(int64(8 << 20)),
 		MaxResultItems:       new(int32(1000)),
+		MaxPageEntries:       new(int32(1000)),
 		MaxStreams:           new(int32(10000)),
 		MaxSessions:          new(int32(10000)),
 		SessionIdleTimeout:   durationpb.New(1800 * time.Second),

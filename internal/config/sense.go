@@ -77,8 +77,7 @@ func isBeyondLoopback(address string) bool {
 // warnOfLater names settings that are accepted already and have no effect yet.
 func (d *draft) warnOfLater() {
 	for _, path := range [...]string{
-		"destructive",
-		"repair_arguments", "schema_profile", "state.key_file",
+		"repair_arguments", "schema_profile",
 	} {
 		if d.given(path) {
 			d.warn(path, "is accepted, but takes effect only in a later version")

@@ -43,6 +43,7 @@ type Sources struct {
 	Catalog  *catalog.Live
 	Events   *event.Memory
 	Gate     *policy.Gate
+	Limiter  *policy.Limiter
 	Record   *record.Run
 	// RecordUnavailable tells that records were asked for, and that their folder
 	// could not be opened.

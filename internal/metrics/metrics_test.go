@@ -75,7 +75,14 @@ func everything(t *testing.T) metrics.Sources {
 		}
 	}
 	gate := policy.NewGate(policy.Untrusted)
+	destructive := &catalog.Tool{Name: "shop.drop", Metadata: catalog.Metadata{Destructive: true}}
+	gate.Check(destructive, "a")
+	gate.Check(destructive, "b")
 	gate.Set(policy.Trusted)
+	limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 1}})
+	for _, tool := range []string{"shop.get", "shop.get", ""} {
+		limiter.Check("a", tool)
+	}
 	run, err := record.Open(record.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +95,7 @@ func everything(t *testing.T) metrics.Sources {
 	}
 	return metrics.Sources{
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
-		Catalog: live, Events: bus, Gate: gate, Record: run,
+		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
 	}
 }
 
@@ -112,6 +119,8 @@ func TestEveryCountIsShown(t *testing.T) {
 		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",
 		"outrigger_event_subscribers 0", "outrigger_event_subscribers_dropped_total 1", "outrigger_events_published_total 2", "outrigger_events_queued_total 1",
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
+		`outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`,
+		`outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`,
 		"outrigger_record_unavailable 0", "outrigger_record_failing 0", "outrigger_record_lines_written_total 0", "outrigger_record_lines_dropped_total 0",
 		"outrigger_record_lines_late_total 0", "outrigger_record_lines_unfinished_total 0", "outrigger_record_errors_total 0",
 		"outrigger_record_rotations_total 0", "outrigger_record_entries_open 1", "outrigger_record_lines_held 0", "outrigger_record_lines_queued 0",
@@ -174,7 +183,7 @@ func TestOnlyWhatThereIs(t *testing.T) {
 	}
 	page, _ := scrape(t, m, "text/plain")
 	wantLines(t, page, "outrigger_record_unavailable 1", "outrigger_record_lines_written_total 0", "outrigger_catalog_breaking_changes_total 0")
-	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust"} {
+	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust", "outrigger_calls"} {
 		if strings.Contains(page, "\n"+name) {
 			t.Errorf("%s of a part that is not there", name)
 		}

@@ -31,6 +31,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Gate != nil {
 		all = append(all, ofTrust(s.Gate))
 	}
+	if s.Gate != nil || s.Limiter != nil {
+		all = append(all, newRefused(s.Gate, s.Limiter))
+	}
 	return all
 }
 

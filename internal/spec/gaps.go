@@ -28,7 +28,7 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 	add := func(section, format string, args ...any) {
 		out = append(out, Gap{section, fmt.Sprintf(format, args...)})
 	}
-	if method := t.Method.Descriptor; method.ParentFile().SourceLocations().Len() == 0 {
+	if method := t.Method.Descriptor; !t.Native && method.ParentFile().SourceLocations().Len() == 0 {
 		add(sectionPurpose, "the descriptors hold no comments; have them built with source information (`buf build -o`, `protoc --include_source_info`)")
 	}
 	// Without a comment the catalog describes the method by its name alone.
@@ -40,9 +40,15 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 		section string
 		side    Side
 	}{{sectionInput, p.Input}, {sectionOutput, p.Output}} {
+		if s.section == sectionOutput && t.Streams() {
+			continue // its members are the sidecar's own
+		}
 		if names := undescribed(s.side.Fields); len(names) > 0 {
 			add(s.section, "no description is declared of %s; comment the fields", strings.Join(names, ", "))
 		}
+	}
+	if !t.HasOutput() && !t.HTTPBody {
+		add(sectionOutput, "no output schema is declared, so nothing is promised about the result")
 	}
 	add(sectionErrors, "which statuses the tool answers with, and when, is not declared; say so in the method's comment")
 	if p.Idempotency.Level == "unknown" {

@@ -22,7 +22,11 @@ func (p *Page) WriteMarkdown(out io.Writer) error {
 	w.section(3, "Input", sectionInput)
 	w.side(p.Input, "It takes no parameters.")
 	w.section(4, "Output", sectionOutput)
-	w.side(p.Output, "The result has no fields.")
+	if len(p.Output.Schema) > 0 {
+		w.side(p.Output, "The result has no fields.")
+	} else {
+		w.side(p.Output, "The result has no schema.")
+	}
 	w.failures(p.Errors)
 	w.section(6, "Idempotency", sectionIdempotency)
 	w.line("%s", p.Idempotency.Text)
@@ -117,7 +121,9 @@ func (w *writer) side(s Side, none string) {
 		}
 		w.line("%s", strings.Join(rows, "\n"))
 	}
-	w.json(s.Schema)
+	if len(s.Schema) > 0 {
+		w.json(s.Schema)
+	}
 	w.gaps(w.current)
 }
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/native"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// publishLists announces what a new catalog may have changed. The first one
+// changes nothing that anybody has seen.
+func (a *app) publishLists(old *catalog.Catalog) {
+	if old == nil {
+		return
+	}
+	a.publish(feed.Change{Kind: feed.ToolsListChanged})
+	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+}
+
+// watchOverlap is for how long two subscriptions live side by side when what
+// callers ask for changes. A backend in the same pod has told what it had to tell
+// by then; longer would tell more changes twice.
+const watchOverlap = 100 * time.Millisecond
+
+// settleTimeout bounds how long a caller's subscription waits for the backend's.
+// It takes a round trip; a backend that is away is not waited for, because
+// everything counts as changed once it is back.
+const settleTimeout = 2 * time.Second
+
+// backendWatch follows what a native backend says has changed.
+type backendWatch struct {
+	app *app
+	// renewed wakes the loop: the backend's tools changed, or what callers ask
+	// for did.
+	tools, interest chan struct{}
+	// begun is closed when there is a watcher, or it is certain that there will be
+	// none.
+	begun   chan struct{}
+	watcher *native.Watcher
+}
+
+// newBackendWatch makes ready to follow a native backend. Callers may subscribe
+// before it is followed, and wait until it is.
+func (a *app) newBackendWatch() *backendWatch {
+	w := &backendWatch{app: a, tools: make(chan struct{}, 1), interest: make(chan struct{}, 1), begun: make(chan struct{})}
+	a.feed.OnSettle(w.settle)
+	return w
+}
+
+// settle waits until the backend reports what callers have subscribed to, so that
+// nothing is missed after they have been told so.
+func (w *backendWatch) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	select {
+	case <-w.begun:
+	case <-ctx.Done():
+		return
+	}
+	if w.watcher != nil {
+		_ = w.watcher.Settled(ctx, w.filter())
+	}
+}
+
+// watchBackend passes on the changes that a native backend reports, until ctx
+// ends. It asks the backend for what somebody here wants to hear of, and for
+// changes of the tools, which the catalog wants.
+func (a *app) watchBackend(ctx context.Context) {
+	w := a.watch
+	if w == nil {
+		return
+	}
+	cat, err := a.live.Wait(ctx)
+	if err != nil || cat.Description() == nil {
+		close(w.begun)
+		return
+	}
+	w.watcher = a.native.NewWatcher(w.filter(), native.WatcherOptions{
+		Changed: w.changed, Resynced: w.resynced, Failed: w.failed, Overlap: watchOverlap,
+	})
+	close(w.begun)
+	defer w.watcher.Close()
+	a.feed.OnInterest(func() { wake(w.interest) })
+	defer a.feed.OnInterest(func() {})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.interest:
+			w.watcher.SetFilter(w.filter())
+		case <-w.tools:
+			w.reload(ctx)
+		}
+	}
+}
+
+// wake sends to a channel that holds one token.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// filter is what the backend is asked to report.
+func (w *backendWatch) filter() *outriggerv1.ChangeFilter {
+	offered := w.app.live.Current().Description().GetCapabilities()
+	wanted := w.app.feed.Interest()
+	out := &outriggerv1.ChangeFilter{
+		ToolsListChanged:     offered.GetTools().GetListChanged(),
+		PromptsListChanged:   offered.GetPrompts().GetListChanged(),
+		ResourcesListChanged: offered.GetResources().GetListChanged(),
+	}
+	if offered.GetResources().GetSubscribe() {
+		out.ResourceUris = w.atMost(feed.MaxURIs, "resources", wanted.ResourceURIs)
+	}
+	for _, key := range wanted.TaskIDs {
+		if id, ok := bridge.NativeTaskID(key); ok && offered.GetTasks() {
+			out.TaskIds = append(out.TaskIds, id)
+		}
+	}
+	out.TaskIds = w.atMost(feed.MaxTaskIDs, "tasks", out.TaskIds)
+	return out
+}
+
+// atMost keeps to what one subscription of the contract admits. More would be
+// refused as a whole.
+func (w *backendWatch) atMost(most int, what string, names []string) []string {
+	if len(names) <= most {
+		return names
+	}
+	w.app.log.Warn("callers follow more than the backend can be asked to report; some changes will not be told",
+		zap.String("kind", what), zap.Int("followed", len(names)), zap.Int("asked", most))
+	return names[:most]
+}
+
+// changed passes on one change. Tools are announced once they have been loaded,
+// so that whoever lists them then sees the change.
+func (w *backendWatch) changed(n *outriggerv1.Notification) {
+	switch n.GetMethod() {
+	case "notifications/tools/list_changed":
+		wake(w.tools)
+	case "notifications/prompts/list_changed":
+		w.app.publish(feed.Change{Kind: feed.PromptsListChanged})
+	case "notifications/resources/list_changed":
+		w.app.publish(feed.Change{Kind: feed.ResourcesListChanged})
+	case "notifications/resources/updated":
+		if uri := updatedURI(n); uri != "" {
+			w.app.publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+		}
+	case "notifications/tasks":
+		if n.GetTask() != nil {
+			w.app.publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
+		}
+	default:
+		w.app.log.Warn("the backend reported a change of a kind that is not known", zap.String("method", n.GetMethod()))
+	}
+}
+
+// updatedURI is the resource that changed.
+func updatedURI(n *outriggerv1.Notification) string {
+	if s := n.GetParams(); s != nil {
+		return s.GetFields()["uri"].GetStringValue()
+	}
+	raw, _ := jsonrpc.Lookup(n.GetParamsJson(), "uri")
+	uri, _ := jsonrpc.Text(raw)
+	return uri
+}
+
+// resynced treats everything as changed, because changes may have been missed.
+func (w *backendWatch) resynced() {
+	wake(w.tools)
+	w.app.publish(feed.Change{Kind: feed.PromptsListChanged})
+	w.app.publish(feed.Change{Kind: feed.ResourcesListChanged})
+	for _, uri := range w.app.feed.Interest().ResourceURIs {
+		w.app.publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+	}
+}
+
+func (w *backendWatch) failed(err error, pause time.Duration) {
+	w.app.log.Info("the backend's reports of changes ended; they will be asked for again", zap.Duration("after", pause), zap.Error(err))
+}
+
+// reload loads the tools again and announces that they changed, also where the
+// catalog shows no difference: the backend knows best.
+func (w *backendWatch) reload(ctx context.Context) {
+	if err := w.app.live.Refresh(ctx); err != nil {
+		w.app.log.Warn("the backend's tools changed and cannot be loaded; the last good ones stay in use", zap.Error(err))
+		return
+	}
+	w.app.publish(feed.Change{Kind: feed.ToolsListChanged})
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/feed"
+	"github.com/outrigger-mcp/outrigger/bridge/task"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// newTasks makes what runs plain RPCs on as tasks. They are kept in memory, so
+// that they end with the process.
+func (a *app) newTasks() *task.Manager {
+	limits := a.cfg.GetLimits()
+	store := task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks())})
+	return task.New(store, task.Options{
+		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()),
+		OnChange: func(_ string, t *outriggerv1.Task) {
+			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
+		},
+		OnPanic: func(value any, stack []byte) {
+			a.log.Error("panic in a task", zap.Any("panic", value), zap.ByteString("stack", stack))
+		},
+		OnError: func(err error) { a.log.Error("task", zap.Error(err)) },
+	})
+}
+
+// drainTasks waits for running tasks; what is still running at the end of the
+// grace period is lost with the process, and said so.
+func (a *app) drainTasks(ctx context.Context) {
+	if cut := a.tasks.Drain(ctx); cut > 0 {
+		a.log.Warn("the grace period ended with tasks running; they are lost", zap.Int("tasks", cut))
+	}
+}
+
+// publish puts a change on the feed of those who listen.
+func (a *app) publish(c feed.Change) {
+	// A feed that is closed has nobody left to tell.
+	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
+		a.log.Warn("a change is not announced", zap.Error(err))
+	}
+}

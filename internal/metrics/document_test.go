@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
+)
+
+// TestThePageNamesEveryMetric compares docs/metrics.md with what a scrape gets:
+// every metric of ours, under its name and type, and no other.
+func TestThePageNamesEveryMetric(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(outrigger_[a-z_]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = row[2]
+	}
+	m, err := metrics.New(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "outrigger_") {
+			shown[f.GetName()] = strings.ToLower(f.GetType().String())
+		}
+	}
+	if diff := cmp.Diff(shown, documented); diff != "" {
+		t.Errorf("docs/metrics.md (-shown +documented):\n%s", diff)
+	}
+}
+
+// TestRefusalsOfEitherPartAloneAreShown leaves out the gate, then the limiter.
+func TestRefusalsOfEitherPartAloneAreShown(t *testing.T) {
+	t.Parallel()
+	all := everything(t)
+	for _, tt := range []struct {
+		sources metrics.Sources
+		want    string
+	}{
+		{metrics.Sources{Gate: all.Gate}, `outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`},
+		{metrics.Sources{Limiter: all.Limiter}, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`},
+		{metrics.Sources{Gate: policy.NewGate(policy.Untrusted), Limiter: all.Limiter}, `outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`},
+	} {
+		m, err := metrics.New(tt.sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := scrape(t, m, "text/plain")
+		wantLines(t, page, tt.want)
+	}
+}
