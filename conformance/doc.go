@@ -10,5 +10,9 @@
 // lines on stdio). What must hold, holds for every edge of the list in package
 // caller, so an edge that is added there is tested everywhere.
 //
+// Package fixture is a backend that serves what the official MCP conformance
+// suite asks for; the command suite runs that suite, and clients/ holds the
+// TypeScript client that it runs as well.
+//
 // It is a module of its own: its dependencies never reach users.
 package conformance

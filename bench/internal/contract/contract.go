@@ -40,6 +40,7 @@ func Measure(ctx context.Context, binary, dir string, progress func(string, ...a
 		{"discovery of 200 services", discovery},
 		{"dispatch over stdio", func(ctx context.Context) ([]Row, error) { return overStdio(ctx, binary, dir) }},
 		{"run records", func(ctx context.Context) ([]Row, error) { return records(ctx, binary, dir) }},
+		{"open streams", func(ctx context.Context) ([]Row, error) { return streams(ctx, binary, dir) }},
 		{"dispatch over HTTP", func(ctx context.Context) ([]Row, error) { return overHTTP(ctx, binary, dir) }},
 	} {
 		progress("contract: %s", part.name)

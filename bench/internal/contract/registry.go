@@ -4,7 +4,7 @@ package contract
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +55,14 @@ func load(ctx context.Context, n, methods int) (*catalog.Live, error) {
 	return live, live.Refresh(ctx)
 }
 
-// catalogs measures listing and registration over 1,000 tools.
+// Registrations that are measured, and listings each right after one of them.
+const (
+	registrations = 100
+	changes       = 100
+)
+
+// catalogs measures listing and registration over 1,000 tools. Every
+// registration has a schema of its own, so that nothing is there before.
 func catalogs(ctx context.Context) ([]Row, error) {
 	live, err := load(ctx, 200, 5)
 	if err != nil {
@@ -63,32 +70,56 @@ func catalogs(ctx context.Context) ([]Row, error) {
 	}
 	b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
 	message := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`), jsonrpc.ProfileCanonical, jsonrpc.Limits{})
-	list, err := perRun(func() error {
+	list := func() error {
 		in := &bridge.Inbound{Message: &message, Origin: b.Flights().NewOrigin()}
 		if reply := b.HandleMessage(ctx, in); reply.Status != http.StatusOK {
 			return fmt.Errorf("tools/list: status %d", reply.Status)
 		}
 		return nil
-	})
+	}
+	listing, err := perRun(list)
 	if err != nil {
 		return nil, err
 	}
-	const registrations = 100
 	start := time.Now()
 	for i := range registrations {
-		_, created, err := live.Register(ctx, catalog.Registration{
-			Name: fmt.Sprintf("bench.registered_%d", i), Description: "Get a thing by another name.",
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"field_0":{"type":"string"}},"additionalProperties":false}`),
-			Binding:     catalog.Binding{Service: "bench.v1.Area7", Method: "GetThing3"},
-		})
-		if err != nil || !created {
-			return nil, fmt.Errorf("register: created %v, %w", created, err)
+		if err := register(ctx, live, i); err != nil {
+			return nil, err
 		}
 	}
+	registering := time.Since(start) / registrations
+	changed := make([]time.Duration, 0, changes)
+	for i := range changes {
+		if err := register(ctx, live, registrations+i); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		if err := list(); err != nil {
+			return nil, err
+		}
+		changed = append(changed, time.Since(start))
+	}
 	return []Row{
-		below("registration of a tool beside 1,000 others", time.Millisecond, time.Since(start)/registrations),
-		below("list of 1,000 tools", 5*time.Millisecond, list),
+		below("registration of a tool beside 1,000 others", time.Millisecond, registering),
+		below("list of 1,000 tools", 5*time.Millisecond, listing),
+		below("list of 1,000 tools and more, the first after one was registered, median", 5*time.Millisecond, median(changed)),
 	}, nil
+}
+
+// register registers the tool of a number.
+func register(ctx context.Context, live *catalog.Live, n int) error {
+	_, created, err := live.Register(ctx, catalog.Registration{
+		Name: fmt.Sprintf("bench.registered_%d", n), Description: "Get a thing by another name.",
+		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{"field_0":{"type":"string","maxLength":%d}},"additionalProperties":false}`, n+1),
+		Binding:     catalog.Binding{Service: "bench.v1.Area7", Method: "GetThing3"},
+	})
+	if err == nil && !created {
+		err = errors.New("it was there before")
+	}
+	if err != nil {
+		return fmt.Errorf("register tool %d: %w", n, err)
+	}
+	return nil
 }
 
 // discovery measures the whole way from a backend's reflection to a catalog,

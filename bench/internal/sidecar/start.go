@@ -28,8 +28,8 @@ const (
 type Sidecar struct {
 	*proc.Process
 
-	// Addr is the main listener, host:port.
-	Addr string
+	// Addr is the main listener, Admin the operators', host:port.
+	Addr, Admin string
 	// Ready is the time from fork and exec to the first 200 of /readyz.
 	Ready time.Duration
 
@@ -55,7 +55,7 @@ func Start(ctx context.Context, bin, dir string, args ...string) (*Sidecar, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecar{Addr: ports[0]}
+	s := &Sidecar{Addr: ports[0], Admin: ports[1]}
 	var began time.Time
 	s.mu.Lock() // until began is known, a line waits
 	s.Process, err = proc.Start(ctx, proc.Spec{
