@@ -160,12 +160,18 @@ func TestToWireTakes(t *testing.T) {
 	}
 }
 
-// The faults that cost other readers time: each is refused by name, at once.
+// The faults that cost other readers time: each is refused by name, within the millisecond that the build for users has
+// for it. The race detector makes the reading of one byte cost fifty times as much, so `make test` runs this test in both
+// builds, each with its limit.
 func TestToWireIsFastToRefuse(t *testing.T) {
 	files := shapes(t)
 	m, err := transcode.Compile(shape(t, files, "shapes.v1.Scalars"), transcode.Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	limit := time.Millisecond
+	if raced {
+		limit *= 50
 	}
 	tests := []struct{ name, doc, path string }{
 		{"exponent", `{"anInt64":1e1000001}`, "/anInt64"},
@@ -185,8 +191,8 @@ func TestToWireIsFastToRefuse(t *testing.T) {
 					t.Fatalf("got %v", got)
 				}
 			}
-			if fastest > time.Millisecond {
-				t.Errorf("took %s", fastest)
+			if fastest > limit {
+				t.Errorf("took %s, wanted at most %s", fastest, limit)
 			}
 		})
 	}
