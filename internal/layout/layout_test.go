@@ -45,6 +45,7 @@ func allowed() map[string][]string {
 		"internal/mcpschema": {"bridge/jsonrpc"},
 		"internal/metrics":   {"bridge/catalog", "bridge/event", "bridge/policy", "bridge/record", "errmap"},
 		"internal/demo":      {"gen"},
+		"internal/reload":    {"gen"},
 	}
 }
 

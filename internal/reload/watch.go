@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reload
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// settle is the pause after which a file that has changed is looked at again,
+	// and maxSettle how often: whoever writes in place gets time to finish. A file
+	// that changes all the time is read as it is.
+	settle    = 100 * time.Millisecond
+	maxSettle = 10
+	// ReadTimeout bounds how long one group may take to read its files again. A
+	// group may ask the backend, and must not keep the others waiting for ever.
+	ReadTimeout = time.Minute
+)
+
+// Watcher looks at files again and again. Make one with [NewWatcher]. All
+// methods are safe for concurrent use.
+type Watcher struct {
+	now chan struct{} // holds a token while a look at once is asked for
+
+	mu     sync.Mutex
+	every  time.Duration
+	paced  chan struct{} // closed when every changes
+	groups []*Group
+}
+
+// NewWatcher returns a watcher that looks at its files at this interval once it
+// runs; 0 looks only where [Watcher.Now] asks for it.
+func NewWatcher(every time.Duration) *Watcher {
+	return &Watcher{now: make(chan struct{}, 1), every: every, paced: make(chan struct{})}
+}
+
+// Group is files that are read together, such as a certificate and its key.
+type Group struct {
+	name   string
+	reload func(ctx context.Context) Outcome
+
+	mu     sync.Mutex
+	files  []string
+	seen   map[string]version
+	again  bool // the last outcome was Deferred
+	status Status
+}
+
+// Add has files watched from now on: reload is called after any of them has
+// changed. It reads them, puts what they say into use or leaves what is in use,
+// logs what is wrong, and returns what came of it. It is never called twice at
+// the same time, nor while the reload of another group runs, and ctx bounds it
+// to [ReadTimeout].
+//
+// Add the files before they are read for the first time: then no change can slip
+// between that and the first look. The name is for logs and metrics, in snake
+// case ("configuration", "tls_listener").
+func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, files ...string) *Group {
+	g := &Group{name: name, reload: reload, status: Status{Group: name, Good: time.Now()}}
+	g.Watch(files...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.groups = append(w.groups, g)
+	return g
+}
+
+// Watch replaces the group's files. Those that stay are not read again for that;
+// a new one counts as known from now on, so call this before it is read.
+func (g *Group) Watch(files ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	seen := make(map[string]version, len(files))
+	for _, path := range files {
+		known, ok := g.seen[path]
+		if !ok {
+			known = look(path, version{})
+		}
+		seen[path] = known
+	}
+	g.files, g.seen, g.status.Files = slices.Clone(files), seen, len(files)
+}
+
+// Status is how the group is doing.
+func (g *Group) Status() Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.status
+}
+
+// Status is how each group is doing, in the order in which they were added.
+func (w *Watcher) Status() []Status {
+	var out []Status
+	for _, g := range w.all() {
+		out = append(out, g.Status())
+	}
+	return out
+}
+
+// Every changes the interval; 0 stops looking.
+func (w *Watcher) Every(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d == w.every {
+		return
+	}
+	w.every = d
+	close(w.paced)
+	w.paced = make(chan struct{})
+}
+
+// Now has every group read again at once, changed or not, and returns before
+// that has happened. While one such look is still to come, further ones are one
+// with it.
+func (w *Watcher) Now() {
+	select {
+	case w.now <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks until ctx ends. Call it once.
+func (w *Watcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		every, paced := w.pace()
+		timer := newTimer(every)
+		forced := false
+		select {
+		case <-ctx.Done():
+		case <-paced:
+			timer.Stop()
+			continue
+		case <-w.now:
+			forced = true
+		case <-timer.C:
+		}
+		timer.Stop()
+		for _, g := range w.all() {
+			if ctx.Err() == nil {
+				g.look(ctx, forced)
+			}
+		}
+	}
+}
+
+// newTimer never fires for 0.
+func newTimer(d time.Duration) *time.Timer {
+	if d > 0 {
+		return time.NewTimer(d)
+	}
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+func (w *Watcher) pace() (time.Duration, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.every, w.paced
+}
+
+func (w *Watcher) all() []*Group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.groups)
+}
+
+// look reads the group's files again where they have changed, or where that is
+// forced.
+func (g *Group) look(ctx context.Context, forced bool) {
+	changed := g.changed()
+	for n := 0; changed && n < maxSettle; n++ {
+		if !pause(ctx, settle) {
+			return
+		}
+		if !g.changed() {
+			break
+		}
+	}
+	g.mu.Lock()
+	due := changed || forced || g.again
+	g.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	defer cancel()
+	g.ended(g.reload(ctx))
+}
+
+// changed looks at every file and remembers what it saw.
+func (g *Group) changed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	changed := false
+	for _, path := range g.files {
+		before := g.seen[path]
+		now := look(path, before)
+		g.seen[path] = now
+		changed = changed || now.content != before.content
+	}
+	return changed
+}
+
+func (g *Group) ended(o Outcome) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.again = o == Deferred
+	s := &g.status
+	s.Counts[o]++
+	s.Last, s.Tried = o, time.Now()
+	if o.succeeded() {
+		s.Good = s.Tried
+	}
+}
+
+// pause waits, and reports whether ctx still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reload_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const interval = 5 * time.Second
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reader is a group of one file whose reload keeps what it read.
+type reader struct {
+	path    string
+	outcome reload.Outcome
+
+	mu   sync.Mutex
+	read []string
+}
+
+func (r *reader) texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.read)
+}
+
+func (r *reader) reload(context.Context) reload.Outcome {
+	text, err := os.ReadFile(r.path)
+	if err != nil {
+		text = []byte("gone")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = append(r.read, string(text))
+	return r.outcome
+}
+
+// watched runs a watcher of one file in a bubble of its own, so that an interval
+// passes at once. Every step is followed by a little more than one interval, and
+// then the reads so far have to be the wanted ones.
+func watched(t *testing.T, every time.Duration, outcome reload.Outcome, steps func(path string, w *reload.Watcher, expect func(reads ...string))) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "first")
+	synctest.Test(t, func(t *testing.T) {
+		w := reload.NewWatcher(every)
+		r := &reader{path: path, outcome: outcome}
+		w.Add("file", r.reload, path)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		steps(path, w, func(reads ...string) {
+			t.Helper()
+			time.Sleep(interval + time.Second)
+			synctest.Wait()
+			if read := r.texts(); !slices.Equal(read, reads) {
+				t.Fatalf("read %q, want %q", read, reads)
+			}
+		})
+		stop()
+		<-done
+	})
+}
+
+func TestAFileIsReadAgainOnceItHasChanged(t *testing.T) {
+	t.Parallel()
+	watched(t, interval, reload.Applied, func(path string, _ *reload.Watcher, expect func(...string)) {
+		expect()
+		write(t, path, "second")
+		expect("second")
+		expect("second")
+		write(t, path, "second") // new times, the same content
+		expect("second")
+		write(t, path, "secone") // the same size
+		expect("second", "secone")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		expect("second", "secone", "gone")
+		expect("second", "secone", "gone")
+		write(t, path, "secone")
+		expect("second", "secone", "gone", "secone")
+	})
+}
+
+// TestALinkThatIsSwapped changes a file as kubelet does: the file is a link into
+// a folder that is a link to the folder of this version, and only that is
+// replaced.
+func TestALinkThatIsSwapped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	publish := func(version, text string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, version, "file"), text)
+		if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("..1", "first")
+	path := filepath.Join(dir, "file")
+	if err := os.Symlink(filepath.Join("..data", "file"), path); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := reload.NewWatcher(interval)
+		r := &reader{path: path}
+		w.Add("file", r.reload, path)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.Run(ctx)
+		for _, text := range []string{"other", "first", "first", "third"} {
+			publish("..v"+time.Now().Format("150405"), text)
+			time.Sleep(interval + time.Second)
+			synctest.Wait()
+		}
+		if read, want := r.texts(), []string{"other", "first", "third"}; !slices.Equal(read, want) {
+			t.Errorf("read %q, want %q", read, want)
+		}
+	})
+}
+
+func TestWithoutAnIntervalNothingIsReadUntilSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	watched(t, 0, reload.Applied, func(path string, w *reload.Watcher, expect func(...string)) {
+		write(t, path, "second")
+		expect()
+		w.Now()
+		expect("second")
+		w.Now()
+		expect("second", "second") // asked for, so read although nothing changed
+		w.Every(interval)
+		w.Every(interval)
+		write(t, path, "third")
+		expect("second", "second", "third")
+		w.Every(0)
+		write(t, path, "fourth")
+		expect("second", "second", "third")
+	})
+}
+
+func TestWhatIsDeferredIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	watched(t, interval, reload.Deferred, func(path string, w *reload.Watcher, expect func(...string)) {
+		write(t, path, "second")
+		expect("second")
+		expect("second", "second")
+		if s := w.Status()[0]; !s.Failing() || s.Counts[reload.Deferred] != 2 || s.Last.String() != "deferred" {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestWhatIsRefusedIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	watched(t, interval, reload.Refused, func(path string, w *reload.Watcher, expect func(...string)) {
+		begun := w.Status()[0]
+		if begun.Failing() || begun.Good.IsZero() || begun.Files != 1 || begun.Group != "file" {
+			t.Errorf("at the start: %+v", begun)
+		}
+		write(t, path, "second")
+		expect("second")
+		expect("second")
+		if s := w.Status()[0]; !s.Failing() || !s.Good.Equal(begun.Good) || s.Counts[reload.Refused] != 1 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestAWriterGetsTimeToFinish writes in pieces, each a moment after the watcher
+// has looked.
+func TestAWriterGetsTimeToFinish(t *testing.T) {
+	t.Parallel()
+	watched(t, interval, reload.Applied, func(path string, _ *reload.Watcher, expect func(...string)) {
+		write(t, path, "a")
+		time.Sleep(interval + 50*time.Millisecond)
+		write(t, path, "a b")
+		time.Sleep(100 * time.Millisecond)
+		write(t, path, "a b c")
+		expect("a b c")
+	})
+}
+
+// TestAFileThatNeverRests is read all the same.
+func TestAFileThatNeverRests(t *testing.T) {
+	t.Parallel()
+	watched(t, interval, reload.Applied, func(path string, w *reload.Watcher, expect func(...string)) {
+		for n := range 80 {
+			write(t, path, time.Duration(n).String())
+			time.Sleep(100 * time.Millisecond)
+		}
+		if s := w.Status()[0]; s.Counts[reload.Applied] == 0 {
+			t.Errorf("not read in eight seconds: %+v", s)
+		}
+	})
+}
+
+func TestFilesOfAGroupMayChange(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	write(t, a, "a1")
+	write(t, b, "b1")
+	synctest.Test(t, func(t *testing.T) {
+		w := reload.NewWatcher(interval)
+		g := w.Add("pair", func(context.Context) reload.Outcome { return reload.Unchanged }, a)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.Run(ctx)
+		step := func(want uint64, why string) {
+			t.Helper()
+			time.Sleep(interval + time.Second)
+			synctest.Wait()
+			if times := g.Status().Counts[reload.Unchanged]; times != want {
+				t.Fatalf("%s: read %d times, want %d", why, times, want)
+			}
+		}
+		write(t, b, "b2")
+		step(0, "not of the group yet")
+		g.Watch(a, b)
+		step(0, "a file that joins is known")
+		write(t, b, "b3")
+		step(1, "of the group")
+		write(t, a, "a2")
+		write(t, b, "b4")
+		step(2, "both at once")
+		g.Watch(b)
+		write(t, a, "a3")
+		step(2, "left")
+	})
+}
+
+// TestAPipeIsNotOpened: to open one for reading would wait for a writer.
+func TestAPipeIsNotOpened(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no pipes here:", err)
+	}
+	w := reload.NewWatcher(time.Millisecond)
+	w.Add("pipe", func(context.Context) reload.Outcome { return reload.Applied }, path)
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	w.Run(ctx)
+	if s := w.Status()[0]; s.Counts != [5]uint64{} {
+		t.Errorf("a pipe that nobody touched: %+v", s)
+	}
+}
+
+// TestTimesMayStandStill writes within the tick of a coarse clock: neither size
+// nor times give the change away.
+func TestTimesMayStandStill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "one")
+	r := &reader{path: path}
+	w := reload.NewWatcher(0)
+	at := time.Now()
+	for _, text := range []string{"one", "two"} {
+		write(t, path, text)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if text == "one" {
+			w.Add("file", r.reload, path)
+		}
+	}
+	w.Every(time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	go func() {
+		for w.Status()[0].Tried.IsZero() && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}()
+	w.Run(ctx)
+	if read := r.texts(); len(read) == 0 || read[0] != "two" {
+		t.Errorf("read %q, want two", read)
+	}
+}
+
+func TestOutcomesHaveNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, o := range reload.Outcomes() {
+		seen[o.String()] = true
+	}
+	if len(seen) != len(reload.Status{}.Counts) {
+		t.Errorf("%d names for %d outcomes: %v", len(seen), len(reload.Status{}.Counts), seen)
+	}
+}
