@@ -48,6 +48,8 @@ type Sources struct {
 	// RecordUnavailable tells that records were asked for, and that their folder
 	// could not be opened.
 	RecordUnavailable bool
+	// Limits are the bounds of the process, each under another name.
+	Limits []Limit
 }
 
 // Metrics is what a scrape gets. Nil shows nothing and counts nothing.

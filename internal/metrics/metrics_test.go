@@ -96,6 +96,10 @@ func everything(t *testing.T) metrics.Sources {
 	return metrics.Sources{
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
+		Limits: []metrics.Limit{
+			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
+			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
+		},
 	}
 }
 
@@ -118,6 +122,8 @@ func TestEveryCountIsShown(t *testing.T) {
 		"outrigger_catalog_ready 0", "outrigger_catalog_tools 0", "outrigger_catalog_loads_total 1", "outrigger_catalog_load_failures 1",
 		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",
 		"outrigger_event_subscribers 0", "outrigger_event_subscribers_dropped_total 1", "outrigger_events_published_total 2", "outrigger_events_queued_total 1",
+		`outrigger_limit_used{limit="max_in_flight"} 3`, `outrigger_limit_max{limit="max_in_flight"} 16384`,
+		`outrigger_limit_refused_total{limit="max_in_flight"} 2`, `outrigger_limit_refused_total{limit="read_header_timeout"} 1`,
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
 		`outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`,
 		`outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`,
@@ -183,7 +189,7 @@ func TestOnlyWhatThereIs(t *testing.T) {
 	}
 	page, _ := scrape(t, m, "text/plain")
 	wantLines(t, page, "outrigger_record_unavailable 1", "outrigger_record_lines_written_total 0", "outrigger_catalog_breaking_changes_total 0")
-	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust", "outrigger_calls"} {
+	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust", "outrigger_calls", "outrigger_limit"} {
 		if strings.Contains(page, "\n"+name) {
 			t.Errorf("%s of a part that is not there", name)
 		}

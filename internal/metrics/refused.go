@@ -40,11 +40,7 @@ func (r refused) Describe(out chan<- *prometheus.Desc) { out <- r.desc }
 func (r refused) Collect(out chan<- prometheus.Metric) {
 	for code, counts := range r.parts {
 		for _, n := range counts() {
-			made, err := prometheus.NewConstMetric(r.desc, prometheus.CounterValue, float64(n.Count), string(code), n.Tool)
-			if err != nil {
-				made = prometheus.NewInvalidMetric(r.desc, err)
-			}
-			out <- made
+			out <- labelled(r.desc, prometheus.CounterValue, float64(n.Count), string(code), n.Tool)
 		}
 	}
 }

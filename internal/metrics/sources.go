@@ -34,6 +34,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Gate != nil || s.Limiter != nil {
 		all = append(all, newRefused(s.Gate, s.Limiter))
 	}
+	if len(s.Limits) > 0 {
+		all = append(all, newLimits(s.Limits))
+	}
 	return all
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Limit is a bound of the process and how near to it the process is. Whoever
+// keeps the bound counts; a scrape asks.
+type Limit struct {
+	// Name is the limit's field in the configuration ("max_in_flight"), so that a
+	// person who sees it reached knows what to change.
+	Name string
+	// Used and Most are how much there is now and how much there may be, in the
+	// same unit. Of what has no amount, such as a timeout, both are nil.
+	Used, Most func() float64
+	// Refused is how often something was refused or ended for this limit; nil
+	// where its keeper does not count.
+	Refused func() uint64
+}
+
+// limits is a collector of the process' bounds: three metrics with a series for
+// each limit, so that one rule watches all of them.
+type limits struct {
+	all                 []Limit
+	used, most, refused *prometheus.Desc
+}
+
+func newLimits(all []Limit) prometheus.Collector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(namespace+"_"+name, help, []string{"limit"}, nil)
+	}
+	return limits{
+		all:     all,
+		used:    desc("limit_used", "How much of a limit is in use, by the limit's field in the configuration."),
+		most:    desc("limit_max", "How much there may be, in the unit of outrigger_limit_used."),
+		refused: desc("limit_refused_total", "What was refused, or ended early, because a limit was reached."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (l limits) Describe(out chan<- *prometheus.Desc) {
+	out <- l.used
+	out <- l.most
+	out <- l.refused
+}
+
+// Collect implements [prometheus.Collector].
+func (l limits) Collect(out chan<- prometheus.Metric) {
+	for _, one := range l.all {
+		if one.Used != nil {
+			out <- labelled(l.used, prometheus.GaugeValue, one.Used(), one.Name)
+		}
+		if one.Most != nil {
+			out <- labelled(l.most, prometheus.GaugeValue, one.Most(), one.Name)
+		}
+		if one.Refused != nil {
+			out <- labelled(l.refused, prometheus.CounterValue, float64(one.Refused()), one.Name)
+		}
+	}
+}
+
+// labelled is one number of a metric with labels. A label that is no text shows
+// as an error of the scrape.
+func labelled(desc *prometheus.Desc, kind prometheus.ValueType, n float64, labels ...string) prometheus.Metric {
+	made, err := prometheus.NewConstMetric(desc, kind, n, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return made
+}
