@@ -2,6 +2,8 @@
 
 package transcode
 
+import "github.com/outrigger-mcp/outrigger/bridge/schema"
+
 // The two engines apart, so that tests can compare them.
 
 // ReadByPlan is ToWire without the general engine and without rules.
@@ -46,4 +48,31 @@ func (m *Message) BreaksRules(wire []byte, output bool) error {
 		return m.checkRules(msg, forOutput)
 	}
 	return m.checkRules(msg, forInput)
+}
+
+// Injected are answers of readers that Thorough compares, to be put in the place of the true ones.
+type Injected struct {
+	PlanRead      func(doc []byte) ([]byte, bool)
+	PlanWrite     func(wire []byte) ([]byte, bool)
+	PlanKeeps     bool // every rule, whatever the message
+	Input, Output *schema.Validator
+}
+
+// Inject puts wrong answers into a message that is compiled with Thorough.
+func (m *Message) Inject(in Injected) {
+	if in.PlanRead != nil {
+		m.thorough.planRead = in.PlanRead
+	}
+	if in.PlanWrite != nil {
+		m.thorough.planWrite = in.PlanWrite
+	}
+	if in.PlanKeeps {
+		m.thorough.planKeeps = func([]byte, use) bool { return true }
+	}
+	if in.Input != nil {
+		m.thorough.input = func() (*schema.Validator, error) { return in.Input, nil }
+	}
+	if in.Output != nil {
+		m.thorough.output = func() (*schema.Validator, error) { return in.Output, nil }
+	}
 }

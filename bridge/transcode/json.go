@@ -14,9 +14,12 @@ import (
 
 // ToJSON appends the JSON of wire bytes to dst, compact and deterministic. An *OutputError means that the bytes are not
 // an encoding of the message or hold what JSON cannot say (a type of an Any that is not known, a Timestamp out of
-// range), an *InputError that rules are broken, a *RuleError that a rule failed to run. On an error dst is returned as
-// it came. Neither argument is kept.
+// range), an *InputError that rules are broken, a *RuleError that a rule failed to run; a *DisagreementError comes with
+// Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) {
+	if m.thorough != nil {
+		return m.checkedToJSON(dst, wire)
+	}
 	out, ok := m.write(dst, wire)
 	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
 		return out, nil

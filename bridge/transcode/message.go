@@ -48,6 +48,10 @@ type Message struct {
 	// Validators of documents that turned out wrong, and of those that protojson alone does not judge. They are built on
 	// first use: most messages never need one.
 	full, structure func() (*schema.Validator, error)
+
+	// Set where everything is checked twice and compared.
+	thorough *thorough
+	reach    func() reach
 }
 
 // Compile prepares a message. A rule that does not compile is a *RuleError.
@@ -62,8 +66,11 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 		md: md, opts: t.opts, resolver: t.opts.resolver(md), traits: traitsOf(md, t.opts.extensions()), wrapped: schema.IsWrapped(md, schema.Input),
 	}
 	m.planner, m.plan, m.bounds = t.planner, t.planner.of(md), t.opts.effective()
-	m.full = m.validator(schema.Options{})
-	m.structure = m.validator(schema.Options{WithoutRules: true})
+	m.full = m.validator(schema.Input, schema.Options{})
+	m.structure = m.validator(schema.Input, schema.Options{WithoutRules: true})
+	if t.opts.Thorough {
+		m.thorough, m.reach = m.thoroughly(), m.onceReach()
+	}
 	if !m.traits.hasRules {
 		return m, nil
 	}
@@ -78,10 +85,10 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	return m, nil
 }
 
-func (m *Message) validator(opts schema.Options) func() (*schema.Validator, error) {
+func (m *Message) validator(dir schema.Direction, opts schema.Options) func() (*schema.Validator, error) {
 	opts.Extensions = m.opts.extensions()
 	return sync.OnceValues(func() (*schema.Validator, error) {
-		s, err := schema.Derive(m.md, schema.Input, opts)
+		s, err := schema.Derive(m.md, dir, opts)
 		if err != nil {
 			return nil, fmt.Errorf("transcode: derive schema of %s: %w", m.md.FullName(), err)
 		}

@@ -24,6 +24,14 @@ type Options struct {
 	// MaxDepth, MaxNumberLength, MaxValues bound a document, MaxViolations what is reported of it; zero means the
 	// defaults of package schema.
 	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
+	// QuotedObjects takes an object, a map or a list of any values also as a JSON string that holds it, which is how the
+	// strict profile of advertised schemas shows what it has no schema for.
+	QuotedObjects bool
+	// Thorough has ToWire and ToJSON run both engines and the canonical schema on every message and compare them. What
+	// they do not agree on is a *DisagreementError. It costs many times as much.
+	Thorough bool
+	// Disagreed is told of every disagreement, before the error is returned; it may be called concurrently, and be nil.
+	Disagreed func(*DisagreementError)
 }
 
 // maxWireDepth bounds the nesting of an answer. It is far above what people nest, and far below what a stack holds.

@@ -17,12 +17,22 @@ import (
 )
 
 // ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, a
-// *RuleError means that a rule failed to run. On an error dst is returned as it came. Neither argument is kept.
+// *RuleError means that a rule failed to run, a *DisagreementError comes with Options.Thorough alone. On an error dst is
+// returned as it came. Neither argument is kept.
 //
 // The plan of the message reads the document. What it refuses, and the few messages that no plan can serve, is left to the
 // general engine, whose judgement counts and who says what is wrong.
 func (m *Message) ToWire(dst, doc []byte) ([]byte, error) {
+	if m.thorough != nil {
+		return m.checkedToWire(dst, m.plainObjects(doc))
+	}
 	out, ok := m.read(dst, doc)
+	if !ok && m.opts.QuotedObjects {
+		if plain := m.plainObjects(doc); len(plain) != len(doc) { // decoding takes away the quotes at least
+			doc = plain
+			out, ok = m.read(dst, doc)
+		}
+	}
 	if !ok {
 		return m.generalToWire(dst, doc)
 	}
