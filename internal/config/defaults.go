@@ -64,8 +64,10 @@ func Defaults(kind Kind) *configv1.Config {
 			MaxFileBytes: new(int64(64 << 20)),
 			MaxFiles:     new(int32(20)),
 		},
-		Log:   &configv1.Log{Level: new("info"), Format: new("auto")},
-		State: &configv1.State{Ttl: durationpb.New(900 * time.Second)},
+		Resilience: defaultResilience(),
+		Log:        &configv1.Log{Level: new("info"), Format: new("auto")},
+		State:      &configv1.State{Ttl: durationpb.New(900 * time.Second)},
+		Access:     &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
 	}
 }
 
@@ -95,6 +97,26 @@ func defaultLimits() *configv1.Limits {
 		KeepAliveInterval:    durationpb.New(20 * time.Second),
 		CatalogWait:          durationpb.New(10 * time.Second),
 		DrainGrace:           durationpb.New(25 * time.Second),
+	}
+}
+
+func defaultResilience() *configv1.Resilience {
+	return &configv1.Resilience{
+		Retry: &configv1.Retry{
+			MaxAttempts:   new(int32(3)),
+			Backoff:       durationpb.New(50 * time.Millisecond),
+			MaxBackoff:    durationpb.New(time.Second),
+			BudgetPercent: new(int32(20)),
+			BudgetBurst:   new(int32(10)),
+		},
+		Breaker: &configv1.Breaker{
+			Mode:           new("on"),
+			FailurePercent: new(int32(50)),
+			MinCalls:       new(int32(20)),
+			Window:         durationpb.New(10 * time.Second),
+			OpenFor:        durationpb.New(2 * time.Second),
+			Probes:         new(int32(1)),
+		},
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
@@ -18,8 +20,14 @@ type origin struct {
 // draft is a configuration in the making: the message, where each value of it
 // came from, and what was found wrong so far.
 type draft struct {
+	// root is the message in the making; config is the same where it is a
+	// configuration, else nil.
+	root    proto.Message
 	config  *configv1.Config
 	origins map[string]origin
+	// secret: the file may hold credentials, or what somebody took for the place
+	// of one. No part of its text is repeated.
+	secret bool
 	// faulty are the paths that are known to be wrong. Later checks are silent
 	// about them, because the value that they would see is not the one meant.
 	faulty map[string]bool
@@ -34,7 +42,13 @@ type draft struct {
 }
 
 func newDraft(defaults *configv1.Config) *draft {
-	return &draft{config: defaults, origins: make(map[string]origin), faulty: make(map[string]bool), misspelt: make(map[string]bool)}
+	d := newDraftOf(defaults)
+	d.config = defaults
+	return d
+}
+
+func newDraftOf(root proto.Message) *draft {
+	return &draft{root: root, origins: make(map[string]origin), faulty: make(map[string]bool), misspelt: make(map[string]bool)}
 }
 
 // replace remembers that a stronger source set a value, and forgets what the

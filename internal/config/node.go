@@ -64,8 +64,12 @@ func typeName(fd protoreflect.FieldDescriptor) string {
 }
 
 // hint helps with a scalar that YAML took for another type than was meant.
-func hint(n *yaml.Node, fd protoreflect.FieldDescriptor) string {
+func (w *walker) hint(n *yaml.Node, fd protoreflect.FieldDescriptor) string {
 	switch {
+	case w.secret && fd.Kind() == protoreflect.StringKind:
+		return "; put it in quotes"
+	case w.secret:
+		return ""
 	case fd.Kind() == protoreflect.StringKind:
 		return "; put it in quotes: " + quote(n.Value)
 	case n.ShortTag() == "!!str":
@@ -87,7 +91,7 @@ func kindName(k yaml.Kind) string {
 }
 
 // nodeName names what is in the file.
-func nodeName(n *yaml.Node) string {
+func (w *walker) nodeName(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return kindName(n.Kind)
 	}
@@ -101,6 +105,6 @@ func nodeName(n *yaml.Node) string {
 	case "!!null":
 		return "null"
 	default:
-		return "of the type " + quote(n.ShortTag())
+		return "of the type " + quote(w.shown(n.ShortTag()))
 	}
 }

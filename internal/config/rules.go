@@ -21,7 +21,7 @@ func (d *draft) checkRules() error {
 	if err != nil {
 		return fmt.Errorf("check configuration: %w", err)
 	}
-	err = validator.Validate(d.config)
+	err = validator.Validate(d.root)
 	if err == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 			"greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below",
 		).Replace(message)
 	}
-	if shown := shownValue(v, path); shown != "" {
+	if shown := shownValue(v, path); shown != "" && !d.secret {
 		message += ", is " + shown
 	}
 	return message

@@ -30,11 +30,11 @@ func (w *walker) fault(n *yaml.Node, path, format string, args ...any) {
 func (w *walker) isNode(n *yaml.Node, kind yaml.Kind, path string, depth int) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		w.fault(n, path, "aliases (*%s) are not supported; write the value out", n.Value)
+		w.fault(n, path, "aliases (%s) are not supported; write the value out", w.shown("*"+n.Value))
 	case depth > maxFileDepth:
 		w.fault(n, path, "is nested deeper than %d levels", maxFileDepth)
 	case n.Kind != kind:
-		w.fault(n, path, "must be %s, is %s", kindName(kind), nodeName(n))
+		w.fault(n, path, "must be %s, is %s", kindName(kind), w.nodeName(n))
 	default:
 		return true
 	}
@@ -77,7 +77,7 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 				w.fault(key, path, "keys must be plain names")
 				continue
 			case seen[key.Value] > 0:
-				w.fault(key, join(path, key.Value), "is here already in line %d", seen[key.Value])
+				w.fault(key, join(path, w.shown(key.Value)), "is here already in line %d", seen[key.Value])
 				continue
 			}
 			seen[key.Value] = max(key.Line, 1)
@@ -89,7 +89,7 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 }
 
 func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
-	at, meant := join(path, key.Value), ""
+	at, meant := join(path, w.shown(key.Value)), ""
 	if len(w.faults) < maxFaults { // nobody reads further advice, and it takes time
 		meant = nearest(key.Value, fieldNames(fields))
 	}
@@ -99,6 +99,14 @@ func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, p
 	}
 	w.fault(key, at, "unknown key; did you mean %s?", meant)
 	w.misspelt[join(path, meant)] = true
+}
+
+// shown is what of a file's text may stand in a message.
+func (w *walker) shown(text string) string {
+	if w.secret {
+		return "?"
+	}
+	return text
 }
 
 func fieldNames(fields protoreflect.FieldDescriptors) iter.Seq[string] {
@@ -185,14 +193,14 @@ func (w *walker) value(n *yaml.Node, fd protoreflect.FieldDescriptor, path strin
 		return protoreflect.ValueOfMessage(w.object(n, path, depth).ProtoReflect()), true
 	}
 	if n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode {
-		w.fault(n, path, "must be %s, is %s", typeName(fd), nodeName(n))
+		w.fault(n, path, "must be %s, is %s", typeName(fd), w.nodeName(n))
 		return protoreflect.Value{}, false
 	}
 	if !w.isNode(n, yaml.ScalarNode, path, depth) {
 		return protoreflect.Value{}, false
 	}
 	if !tagFits(n, fd) {
-		w.fault(n, path, "must be %s, is %s%s", typeName(fd), nodeName(n), hint(n, fd))
+		w.fault(n, path, "must be %s, is %s%s", typeName(fd), w.nodeName(n), w.hint(n, fd))
 		return protoreflect.Value{}, false
 	}
 	v, err := scalarFromText(fd, n.Value)

@@ -72,7 +72,7 @@ func (d *draft) readYAML(name string, data []byte) {
 	if document.Kind != yaml.DocumentNode || len(document.Content) != 1 {
 		return
 	}
-	w.message(document.Content[0], d.config.ProtoReflect(), "", 0)
+	w.message(document.Content[0], d.root.ProtoReflect(), "", 0)
 }
 
 // unreadable records a syntax error. The parser has no type for its errors; the
@@ -85,6 +85,9 @@ func (d *draft) unreadable(name string, err error) {
 		if line, err := strconv.Atoi(m[1]); err == nil {
 			at.line, at.column, text = line, 1, m[2]
 		}
+	}
+	if d.secret {
+		text = "the text here is not well-formed" // the parser's words may quote it
 	}
 	d.fault(at, "", "is not YAML: %s", text)
 }

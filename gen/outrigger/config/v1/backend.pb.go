@@ -148,7 +148,10 @@ type BackendTls struct {
 	// The key to `cert_file`. Default: none. Flag: `--backend-key`.
 	KeyFile string `protobuf:"bytes,3,opt,name=key_file,proto3" json:"key_file,omitempty"`
 	// The name that the backend's certificate must carry. Default: the URL's host. Flag: `--backend-server-name`.
-	ServerName    string `protobuf:"bytes,4,opt,name=server_name,proto3" json:"server_name,omitempty"`
+	ServerName string `protobuf:"bytes,4,opt,name=server_name,proto3" json:"server_name,omitempty"`
+	// URI names of which the backend's certificate must carry one, such as "spiffe://example.org/shop"; `*` stands for any
+	// characters. They take the place of the host's name. Default: none. At most 1,024. Flag: `--backend-uris`.
+	ServerUris    []string `protobuf:"bytes,5,rep,name=server_uris,proto3" json:"server_uris,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +212,13 @@ func (x *BackendTls) GetServerName() string {
 		return x.ServerName
 	}
 	return ""
+}
+
+func (x *BackendTls) GetServerUris() []string {
+	if x != nil {
+		return x.ServerUris
+	}
+	return nil
 }
 
 // Metadata says which headers pass through the sidecar. Names are lower case; a trailing `*` stands for any ending.
@@ -289,14 +299,15 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadataB\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\x9a\x02\n" +
+	"\x12_max_receive_bytes\"\xd3\x02\n" +
 	"\n" +
 	"BackendTls\x12\"\n" +
 	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
 	"\tcert_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
 	"\bkey_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12,\n" +
 	"\vserver_name\x18\x04 \x01(\tB\n" +
-	"\xbaH\a\xd8\x01\x01r\x02h\x01R\vserver_name:l\xbaHi\x1ag\n" +
+	"\xbaH\a\xd8\x01\x01r\x02h\x01R\vserver_name\x127\n" +
+	"\vserver_uris\x18\x05 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vserver_uris:l\xbaHi\x1ag\n" +
 	"\x10backend_tls.pair\x12\"cert_file and key_file go together\x1a/(this.cert_file == '') == (this.key_file == '')\"\x8e\x03\n" +
 	"\bMetadata\x12\xc1\x01\n" +
 	"\ainbound\x18\x01 \x03(\tB\xa6\x01\xbaH\xa2\x01\x92\x01\x9e\x01\x10\x80\x02\x18\x01\"\x96\x01r\x93\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\rauthorizationZ\x13proxy-authorizationZ\x06cookieZ\x04hostZ\n" +

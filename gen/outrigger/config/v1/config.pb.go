@@ -88,8 +88,12 @@ type Config struct {
 	// "stdio". A caller is the address that its connection comes from. Default: none. At most 1,024.
 	// Flag: `--trusted-callers`.
 	TrustedCallers []string `protobuf:"bytes,21,rep,name=trusted_callers,proto3" json:"trusted_callers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Who may call, and how the tool service hears of it.
+	Access *Access `protobuf:"bytes,23,opt,name=access,proto3" json:"access,omitempty"`
+	// What happens when the backend does not answer.
+	Resilience    *Resilience `protobuf:"bytes,24,opt,name=resilience,proto3" json:"resilience,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -276,11 +280,25 @@ func (x *Config) GetTrustedCallers() []string {
 	return nil
 }
 
+func (x *Config) GetAccess() *Access {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+func (x *Config) GetResilience() *Resilience {
+	if x != nil {
+		return x.Resilience
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/server.proto\"\xa8\f\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\"\x9e\r\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -306,7 +324,11 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"task_after\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x04\b\x80\xa3\x052\x04\x10\xc0\x84=R\n" +
 	"task_after\x12=\n" +
-	"\x0ftrusted_callers\x18\x15 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@R\x0ftrusted_callers:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"\x0ftrusted_callers\x18\x15 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@R\x0ftrusted_callers\x123\n" +
+	"\x06access\x18\x17 \x01(\v2\x1b.outrigger.config.v1.AccessR\x06access\x12?\n" +
+	"\n" +
+	"resilience\x18\x18 \x01(\v2\x1f.outrigger.config.v1.ResilienceR\n" +
+	"resilience:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
@@ -344,6 +366,8 @@ var file_outrigger_config_v1_config_proto_goTypes = []any{
 	(*Record)(nil),              // 8: outrigger.config.v1.Record
 	(*Log)(nil),                 // 9: outrigger.config.v1.Log
 	(*State)(nil),               // 10: outrigger.config.v1.State
+	(*Access)(nil),              // 11: outrigger.config.v1.Access
+	(*Resilience)(nil),          // 12: outrigger.config.v1.Resilience
 }
 var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	1,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
@@ -357,11 +381,13 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	9,  // 8: outrigger.config.v1.Config.log:type_name -> outrigger.config.v1.Log
 	10, // 9: outrigger.config.v1.Config.state:type_name -> outrigger.config.v1.State
 	6,  // 10: outrigger.config.v1.Config.task_after:type_name -> google.protobuf.Duration
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	11, // 11: outrigger.config.v1.Config.access:type_name -> outrigger.config.v1.Access
+	12, // 12: outrigger.config.v1.Config.resilience:type_name -> outrigger.config.v1.Resilience
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }
@@ -369,6 +395,7 @@ func file_outrigger_config_v1_config_proto_init() {
 	if File_outrigger_config_v1_config_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_access_proto_init()
 	file_outrigger_config_v1_backend_proto_init()
 	file_outrigger_config_v1_catalog_proto_init()
 	file_outrigger_config_v1_limits_proto_init()
@@ -376,6 +403,7 @@ func file_outrigger_config_v1_config_proto_init() {
 	file_outrigger_config_v1_log_proto_init()
 	file_outrigger_config_v1_overlay_proto_init()
 	file_outrigger_config_v1_record_proto_init()
+	file_outrigger_config_v1_resilience_proto_init()
 	file_outrigger_config_v1_server_proto_init()
 	file_outrigger_config_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}

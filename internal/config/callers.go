@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"strconv"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+)
+
+// LoadCallers reads the file that access.tokens_file names. It is held to the
+// rules of its message, and no two callers may have one name, one token or one
+// certificate.
+//
+// The error is an *Error with everything that is wrong, each with its line. It
+// repeats nothing that stands in the file, because what stands in the wrong
+// place of it may be a token.
+func LoadCallers(path string) (*configv1.Callers, error) {
+	callers := &configv1.Callers{}
+	d := newDraftOf(callers)
+	d.secret = true
+	d.readFile(path, origin{source: path}, MaxFileBytes)
+	if !d.unread {
+		if err := d.checkRules(); err != nil {
+			return nil, err
+		}
+		d.checkCallers(callers)
+	}
+	if len(d.faults) > 0 {
+		return nil, errorFromFaults(d.faults)
+	}
+	return callers, nil
+}
+
+// checkCallers finds what would make it a matter of chance who somebody is.
+func (d *draft) checkCallers(callers *configv1.Callers) {
+	names, tokens, uris := map[string]string{}, map[string]string{}, map[string]string{}
+	one := func(taken map[string]string, value, path, what string) {
+		if first, ok := taken[value]; ok {
+			d.judge(path, "is "+what+" of "+first+" too; give each caller its own")
+			return
+		}
+		taken[value] = parent(path)
+	}
+	for i, c := range callers.GetCallers() {
+		at := "callers[" + strconv.Itoa(i) + "]"
+		if name := c.GetName(); name != "" {
+			if first, ok := names[name]; ok {
+				d.judge(at+".name", "is the name of "+first+" too; one caller may have several tokens")
+			}
+			names[name] = at
+		}
+		for n, digest := range c.GetTokenSha256() {
+			one(tokens, digest, fmt.Sprintf("%s.token_sha256[%d]", at, n), "the token")
+		}
+		for n, uri := range c.GetCertificateUris() {
+			one(uris, uri, fmt.Sprintf("%s.certificate_uris[%d]", at, n), "the certificate")
+		}
+	}
+}
