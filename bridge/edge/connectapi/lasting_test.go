@@ -358,7 +358,7 @@ func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			b := bridgeInMemory(t, bulky)
-			api := connectapi.New(b, connectapi.Options{Patience: 50 * time.Millisecond})
+			api := connectapi.New(b, connectapi.Options{Patience: 500 * time.Millisecond})
 			mux := http.NewServeMux()
 			api.Mount(mux)
 			stream := outriggerv1connect.NewToolServiceClient(narrow(t), mcptest.Serve(t, mux), p.options...).Exchange(t.Context())
