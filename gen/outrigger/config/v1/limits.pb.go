@@ -41,11 +41,13 @@ type Limits struct {
 	// The most requests in flight, on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576.
 	// Flag: `--max-in-flight`.
 	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
-	// The most tool calls that run at once. Default: 1024. Range: 1 to 1048576.
+	// The most tool calls that run at once, tasks aside. Default: 1024. Range: 1 to 1048576. Flag: `--max-calls`.
 	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
 	// The most tool calls that wait for their turn; more are UNAVAILABLE. Default: 256. Range: 1 to 1048576.
+	// Flag: `--max-queued`.
 	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,proto3,oneof" json:"max_queued_calls,omitempty"`
-	// How long a tool call may wait for its turn. Default: 1s. Range: 0.001 s to 60 s.
+	// How long a tool call may wait for its turn; then it is UNAVAILABLE. Default: 1s. Range: 0.001 s to 60 s.
+	// Flag: `--queue-wait`.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
 	// The largest result of a tool call, in bytes of JSON; one above it is RESOURCE_EXHAUSTED.
 	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
@@ -91,6 +93,10 @@ type Limits struct {
 	// The most entries on one page of a list towards MCP clients (tools, resources, prompts). Default: 1000.
 	// Range: 1 to 10000. Flag: `--page-size`.
 	MaxPageEntries *int32 `protobuf:"varint,26,opt,name=max_page_entries,proto3,oneof" json:"max_page_entries,omitempty"`
+	// How much memory the process may use, in bytes. The collector works towards it, and new calls are UNAVAILABLE while
+	// what is in use comes near it. Default: nine tenths of the container's limit, where it has one, else what GOMEMLIMIT
+	// says, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
+	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -307,6 +313,13 @@ func (x *Limits) GetMaxPageEntries() int32 {
 	return 0
 }
 
+func (x *Limits) GetMaxMemoryBytes() int64 {
+	if x != nil && x.MaxMemoryBytes != nil {
+		return *x.MaxMemoryBytes
+	}
+	return 0
+}
+
 // Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with the time to wait.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -366,7 +379,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x10\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x94\x11\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -407,7 +420,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x0eR\x10max_page_entries\x88\x01\x01B\x14\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x0eR\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x0fR\x10max_memory_bytes\x88\x01\x01B\x14\n" +
 	"\x12_max_message_bytesB\x11\n" +
 	"\x0f_max_json_depthB\x0f\n" +
 	"\r_max_id_bytesB\x14\n" +
@@ -423,7 +437,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"_max_tasksB\x19\n" +
 	"\x17_max_subscriber_backlogB\x13\n" +
 	"\x11_max_header_bytesB\x13\n" +
-	"\x11_max_page_entries\"q\n" +
+	"\x11_max_page_entriesB\x13\n" +
+	"\x11_max_memory_bytes\"q\n" +
 	"\x04Rate\x127\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +

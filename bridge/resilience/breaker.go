@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resilience
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// State is what a breaker does with calls.
+type State int32
+
+// The states. The zero value is that of a breaker that has seen nothing, and of
+// one that there is not.
+const (
+	// Closed lets every call through.
+	Closed State = iota
+	// Open lets none through until its time is over.
+	Open
+	// HalfOpen lets as many through as have to succeed, to see.
+	HalfOpen
+)
+
+// String returns the state as logs and metrics name it.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Open:
+		return "open"
+	case HalfOpen:
+		return "half_open"
+	}
+	return "unknown"
+}
+
+// States lists all of them, for metrics.
+func States() []State { return []State{Closed, Open, HalfOpen} }
+
+// errHeld is the cause of an answer that the breaker gave.
+var errHeld = errors.New("resilience: the breaker holds calls back")
+
+// heldHint is what a caller is told to wait while others already try whether the
+// backend is back.
+const heldHint = time.Second
+
+// breaker holds calls back while most of them would fail. Nil never does.
+type breaker struct {
+	policy circuitbreaker.CircuitBreaker[any]
+	told   func(from, to State)
+	state  atomic.Int32
+	// round counts changes of the state. An outcome counts only in the round in
+	// which its call began: what was sent while the backend was there says nothing
+	// about whether it is back.
+	round        atomic.Uint64
+	opened, held atomic.Uint64
+	// window is the time over which calls are counted; lastFailure is when the last
+	// one failed, in nanoseconds of Unix time, 0 where that is longer ago. Without
+	// failures successes are not counted: nobody asks for their share, and counting
+	// costs more than everything else here.
+	window      time.Duration
+	lastFailure atomic.Int64
+}
+
+// permit is the leave to make one call.
+type permit struct {
+	round uint64
+	// probe is set where the breaker waits for the outcome.
+	probe bool
+}
+
+func newBreaker(o Options) *breaker {
+	if o.NoBreaker {
+		return nil
+	}
+	b := &breaker{told: o.OnState, window: o.Window}
+	b.policy = circuitbreaker.NewBuilder[any]().
+		WithFailureRateThreshold(float64(o.FailurePercent)/100, uint(o.MinCalls), o.Window).
+		WithSuccessThreshold(uint(o.Probes)).
+		WithDelay(o.OpenFor).
+		OnStateChanged(b.changed).
+		Build()
+	return b
+}
+
+// changed follows the policy. It runs within the call that caused the change.
+func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
+	from, to := stateOf(e.OldState), stateOf(e.NewState)
+	b.round.Add(1)
+	b.state.Store(int32(to))
+	if to == Open {
+		b.opened.Add(1)
+	}
+	if b.told != nil {
+		b.told(from, to)
+	}
+}
+
+func stateOf(s circuitbreaker.State) State {
+	switch s {
+	case circuitbreaker.OpenState:
+		return Open
+	case circuitbreaker.HalfOpenState:
+		return HalfOpen
+	case circuitbreaker.ClosedState:
+	}
+	return Closed
+}
+
+// enter lets a call through or answers it. Whoever was let through must leave.
+func (b *breaker) enter() (permit, *errmap.Error) {
+	if b == nil {
+		return permit{}, nil
+	}
+	if State(b.state.Load()) == Closed {
+		return permit{round: b.round.Load()}, nil
+	}
+	if !b.policy.TryAcquirePermit() {
+		b.held.Add(1)
+		wait := b.policy.RemainingDelay()
+		if wait <= 0 {
+			wait = heldHint
+		}
+		return permit{}, errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(max(wait, time.Millisecond)), errmap.Message(fmt.Sprintf(
+			"Tool service unavailable: too many calls of it failed on the way, so it is left alone until it answers again (next try in %v)",
+			max(wait, time.Millisecond).Round(time.Millisecond))))
+	}
+	return permit{round: b.round.Load(), probe: State(b.state.Load()) != Closed}, nil
+}
+
+// outcome is what a call says about the backend.
+type outcome uint8
+
+const (
+	// unclear says nothing: the caller left, or had no time.
+	unclear outcome = iota
+	answered
+	failedOnTheWay
+)
+
+// leave counts the outcome of a call. A probe that brought no answer keeps the
+// breaker open, whatever the reason: its place must be given back, and the
+// backend has not been seen.
+func (b *breaker) leave(p permit, o outcome) {
+	if b == nil || p.round != b.round.Load() {
+		return
+	}
+	switch {
+	case o == answered:
+		if p.probe || b.failedLately() {
+			b.policy.RecordSuccess()
+		}
+	case o == failedOnTheWay, p.probe:
+		b.lastFailure.Store(time.Now().UnixNano())
+		b.policy.RecordFailure()
+	}
+}
+
+// failedLately reports whether there is a failure within the window.
+func (b *breaker) failedLately() bool {
+	last := b.lastFailure.Load()
+	if last == 0 {
+		return false
+	}
+	if time.Now().UnixNano()-last <= int64(b.window) {
+		return true
+	}
+	b.lastFailure.CompareAndSwap(last, 0)
+	return false
+}

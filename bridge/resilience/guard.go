@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resilience
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// Guard stands around the calls of one backend. Make one with [New].
+type Guard struct {
+	opts    Options
+	breaker *breaker
+	budget  *budget
+	pauses  retrypolicy.RetryPolicy[any]
+
+	repeated, overBudget atomic.Uint64
+}
+
+// New returns a Guard whose breaker is closed and whose budget is full.
+func New(o Options) *Guard {
+	o = o.withDefaults()
+	g := &Guard{opts: o, breaker: newBreaker(o), budget: newBudget(o.BudgetPercent, o.BudgetBurst)}
+	builder := retrypolicy.NewBuilder[any]().
+		HandleIf(func(_ any, err error) bool {
+			var failed *attemptError
+			return errors.As(err, &failed) && failed.again
+		}).
+		WithMaxAttempts(o.MaxAttempts).
+		WithJitterFactor(jitter).
+		ReturnLastFailure()
+	if o.MaxBackoff > o.Backoff {
+		builder = builder.WithBackoffFactor(o.Backoff, o.MaxBackoff, backoffFactor)
+	} else {
+		builder = builder.WithDelay(o.Backoff)
+	}
+	g.pauses = builder.Build()
+	return g
+}
+
+// Call is what a Guard has to know of a call.
+type Call struct {
+	// Repeatable says that a second run does no harm.
+	Repeatable bool
+	// Hurried says that the caller gave the call less time than it would have had:
+	// running out of it says nothing about the backend.
+	Hurried bool
+	// Answered reports whether something of an answer has come; nil is never,
+	// before the call ends.
+	Answered func() bool
+}
+
+// attemptError is a failed attempt in the terms of the library.
+type attemptError struct {
+	again bool
+}
+
+// Error implements error. Nobody reads it: the canonical error stands beside it.
+func (*attemptError) Error() string { return "resilience: the attempt failed" }
+
+// Do makes a call, and makes it again where it failed on the way and may be
+// repeated. It returns what the last attempt did; run is called on Do's own
+// goroutine, at least once unless the breaker holds the call back, which is
+// UNAVAILABLE with the time to wait.
+func Do[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error)) (T, *errmap.Error) {
+	if g == nil {
+		return run(ctx)
+	}
+	g.budget.earn()
+	out, err := once(ctx, g, c, run)
+	if err == nil || !g.again(ctx, c, err, 1) {
+		return out, err
+	}
+	return repeat(ctx, g, c, run, out, err)
+}
+
+// repeat makes the further attempts of a call whose first one failed.
+func repeat[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error), out T, err *errmap.Error) (T, *errmap.Error) {
+	attempts := 0
+	// The first attempt has been made, and is handed to the policy as it ended. The
+	// policy's own error says no more than the last attempt's, or that the caller
+	// has left, which the owner of the context knows.
+	_ = failsafe.With[any](g.pauses).WithContext(ctx).Run(func() error {
+		attempts++
+		if attempts == 1 {
+			return &attemptError{again: true}
+		}
+		g.repeated.Add(1)
+		now, failed := once(ctx, g, c, run)
+		if failed != nil && errors.Is(failed, errHeld) {
+			return &attemptError{} // the first failure says more
+		}
+		if out, err = now, failed; err == nil {
+			return nil
+		}
+		return &attemptError{again: g.again(ctx, c, err, attempts)}
+	})
+	return out, err
+}
+
+// once makes one attempt, if the breaker lets it through.
+func once[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
+	p, err := g.breaker.enter()
+	if err != nil {
+		return out, err
+	}
+	said := unclear // what a panic leaves behind
+	defer func() { g.breaker.leave(p, said) }()
+	out, err = run(ctx)
+	said = c.outcome(err)
+	return out, err
+}
+
+// outcome is what the end of an attempt says about the backend.
+func (c Call) outcome(err *errmap.Error) outcome {
+	if err == nil {
+		return answered
+	}
+	switch err.Code { //nolint:exhaustive // every other code is an answer of the backend, or of what reads it
+	case errmap.Unavailable, errmap.TransportError:
+		return failedOnTheWay
+	case errmap.Timeout:
+		if c.Hurried {
+			return unclear
+		}
+		return failedOnTheWay
+	case errmap.Cancelled, errmap.PayloadTooLarge, errmap.InternalError:
+		return unclear // nothing was sent, or nobody waited
+	}
+	return answered
+}
+
+// again reports whether a call that has failed n times is sent once more, and
+// pays for it.
+func (g *Guard) again(ctx context.Context, c Call, err *errmap.Error, n int) bool {
+	if !c.Repeatable || n >= g.opts.MaxAttempts || ctx.Err() != nil {
+		return false
+	}
+	if err.Code != errmap.Unavailable && err.Code != errmap.TransportError || errors.Is(err, errHeld) {
+		return false
+	}
+	if c.Answered != nil && c.Answered() {
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.opts.pause(n) {
+		return false
+	}
+	if !g.budget.spend() {
+		g.overBudget.Add(1)
+		return false
+	}
+	return true
+}
+
+// Stats is what a Guard has counted.
+type Stats struct {
+	// Breaker is its state; Closed where there is none.
+	Breaker State
+	// Opened is how often it opened, Held how many calls it answered.
+	Opened, Held uint64
+	// Repeated is how many attempts were repetitions, OverBudget how many more
+	// there would have been with a larger budget.
+	Repeated, OverBudget uint64
+}
+
+// Stats returns the counts; none of a nil Guard.
+func (g *Guard) Stats() Stats {
+	if g == nil {
+		return Stats{}
+	}
+	s := Stats{Repeated: g.repeated.Load(), OverBudget: g.overBudget.Load()}
+	if g.breaker != nil {
+		s.Breaker = State(g.breaker.state.Load())
+		s.Opened, s.Held = g.breaker.opened.Load(), g.breaker.held.Load()
+	}
+	return s
+}
