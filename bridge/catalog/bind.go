@@ -38,9 +38,11 @@ type compiled struct {
 	err     error
 }
 
-func newBinder(types *Types, profile schema.Profile) *binder {
+func newBinder(types *Types, o BuildOptions) *binder {
 	return &binder{
-		types: types, profile: profile, transcoder: transcode.New(transcode.Options{Resolver: types}),
+		types: types, profile: o.Profile, transcoder: transcode.New(transcode.Options{
+			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,
+		}),
 		inputs:   map[protoreflect.FullName]bound{},
 		outputs:  map[protoreflect.FullName]bound{},
 		streams:  map[protoreflect.FullName]*schema.Schema{},

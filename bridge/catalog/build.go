@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -22,7 +23,10 @@ type BuildOptions struct {
 	Overlay []Override
 	// Profile is the kind of client that advertised schemas are written for.
 	Profile schema.Profile
-	Limits  Limits
+	// Thorough checks every message twice, see [transcode.Options]; Disagreed is told where that finds something.
+	Thorough  bool
+	Disagreed func(*transcode.DisagreementError)
+	Limits    Limits
 }
 
 // Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
@@ -41,7 +45,7 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 		problems: problems,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
-	b.bind = newBinder(types, o.Profile)
+	b.bind = newBinder(types, o)
 	for _, load := range loads {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}

@@ -36,12 +36,15 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 		doc = eitherForm(doc)
 	}
 	out.Canonical = appendJSON(nil, doc)
-	doc, err = advertised.bounded(md, []plan{{share: false, bytes: opts.InlineBytes}, {share: true}})
-	if err != nil {
-		return nil, err
-	}
-	if out.Wrapped {
-		doc = wrapped(doc)
+	if dir == Input && opts.Profile == ProfileStrict {
+		doc = advertised.strict(md)
+	} else {
+		if doc, err = advertised.bounded(md, []plan{{share: false, bytes: opts.InlineBytes}, {share: true}}); err != nil {
+			return nil, err
+		}
+		if out.Wrapped {
+			doc = wrapped(doc)
+		}
 	}
 	out.Advertised = appendJSON(nil, doc)
 	out.Warnings = append(canonical.warnings("canonical"), advertised.warnings("advertised")...)

@@ -27,5 +27,7 @@
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
 //     there. An unknown number of a closed enum is refused. ProtoJSON knows none of this; the transcoder does.
 //
+// ProfileStrict shows inputs in the few keywords that the strict modes of all large model providers accept, see strict.go.
+//
 // Derive, Compile and Inspect are safe for concurrent use, as is a Validator.
 package schema

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,16 @@ func TestDeriveGolden(t *testing.T) {
 				writeIndented(t, got, name+" advertised", s.Advertised)
 				writeIndented(t, got, name+" canonical", s.Canonical)
 				for _, w := range s.Warnings {
+					got.WriteString("warning: " + w + "\n")
+				}
+			}
+			s, err := schema.Derive(md, schema.Input, schema.Options{Profile: schema.ProfileStrict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeIndented(t, got, "input advertised in the strict profile", s.Advertised)
+			for _, w := range s.Warnings {
+				if strings.Contains(w, "advertised") {
 					got.WriteString("warning: " + w + "\n")
 				}
 			}

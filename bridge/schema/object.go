@@ -5,6 +5,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -56,6 +57,10 @@ func (o *object) has(name string) bool {
 		}
 	}
 	return false
+}
+
+func (o *object) remove(name string) {
+	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
 }
 
 func (o *object) size() int { return len(o.members) }

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -25,7 +26,31 @@ const (
 	// ProfileMCP is for MCP clients: one form per field, messages inline, $defs and $ref only where a message contains
 	// itself or where inlining would make the schema too large.
 	ProfileMCP Profile = iota
+	// ProfileStrict shows inputs in the few keywords that the strict modes of OpenAI, Anthropic and Gemini all accept. It
+	// says less: limits of values are in the descriptions, and what it has no words for is shown as a string that holds JSON
+	// (transcode.Options.QuotedObjects). Outputs are as in ProfileMCP, since no model's API is given them, and answers have
+	// to fit them.
+	ProfileStrict
 )
+
+// ParseProfile reads the name of a profile, "mcp" or "strict".
+func ParseProfile(name string) (Profile, error) {
+	switch name {
+	case "mcp":
+		return ProfileMCP, nil
+	case "strict":
+		return ProfileStrict, nil
+	}
+	return ProfileMCP, fmt.Errorf("schema: no profile is called %q; use mcp or strict", name)
+}
+
+// String returns the name of the profile.
+func (p Profile) String() string {
+	if p == ProfileStrict {
+		return "strict"
+	}
+	return "mcp"
+}
 
 // Extensions knows the extensions of messages; *protoregistry.Types is one.
 type Extensions interface {
@@ -78,7 +103,8 @@ func (o Options) withDefaults() Options {
 type Schema struct {
 	// Canonical admits every form that ProtoJSON admits. Input is validated against it.
 	Canonical json.RawMessage
-	// Advertised shows one form of each field, for one profile. What it admits, Canonical admits.
+	// Advertised shows one form of each field, for one profile. What it admits, Canonical admits; in ProfileStrict after
+	// what stands in strings has been decoded, and as far as its descriptions are kept to.
 	Advertised json.RawMessage
 	// Warnings say what the schema could not carry.
 	Warnings []string

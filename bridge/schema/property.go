@@ -91,7 +91,13 @@ func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	doc := newObject("type", typeOrNull("array", nullable))
 	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, pointerTo(at, "items"), depth)
 	doc.set("items", items)
-	limits := &object{}
+	d.finish(doc, listLimits(f), newObject("maxItems", 0), f.rules)
+	return doc
+}
+
+// listLimits is what rules say of a list as a whole.
+func listLimits(f field) *object {
+	rules, limits := f.rules.GetRepeated(), &object{}
 	least := rules.GetMinItems()
 	if f.nonZero {
 		least = max(least, 1)
@@ -103,8 +109,7 @@ func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	if rules.GetUnique() {
 		limits.set("uniqueItems", true)
 	}
-	d.finish(doc, limits, newObject("maxItems", 0), f.rules)
-	return doc
+	return limits
 }
 
 func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object {
@@ -116,7 +121,13 @@ func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object 
 	}
 	values := d.single(f.fd.MapValue(), value{rules: elementRules(rules.GetValues())}, pointerTo(at, "additionalProperties"), depth)
 	doc.set("additionalProperties", values)
-	limits := &object{}
+	d.finish(doc, mapLimits(f), newObject("maxProperties", 0), f.rules)
+	return doc
+}
+
+// mapLimits is what rules say of a map as a whole.
+func mapLimits(f field) *object {
+	rules, limits := f.rules.GetMap(), &object{}
 	least := rules.GetMinPairs()
 	if f.nonZero {
 		least = max(least, 1)
@@ -125,8 +136,7 @@ func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object 
 	if rules.HasMaxPairs() {
 		limits.set("maxProperties", number(rules.GetMaxPairs()))
 	}
-	d.finish(doc, limits, newObject("maxProperties", 0), f.rules)
-	return doc
+	return limits
 }
 
 func setLimit(o *object, keyword string, least uint64) {

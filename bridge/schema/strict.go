@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Bounds of an input schema in the strict profile. Each is the lowest of what the three providers document, or below it.
+const (
+	strictLevels     = 5        // messages in one another; OpenAI admits ten levels of objects and arrays together
+	strictRepeats    = 2        // a message within itself, so that a tree shows its children
+	strictProperties = 5000     // OpenAI
+	strictEnum       = 1000     // values of all enums together; OpenAI
+	strictValues     = 250      // of one enum; beyond it OpenAI bounds their text
+	strictBytes      = 32 << 10 // a model reads all of it on every turn
+	maxStrictName    = 64       // Anthropic
+	maxQuotedSchema  = 600      // of the schema that a description repeats, below maxDescription
+)
+
+// strictName is how a property may be called; Anthropic refuses the tool otherwise.
+var strictName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// strict writes the advertised schema of an input for ProfileStrict. It uses these keywords and no others: type (one name,
+// never a list), properties, required (all of them), additionalProperties (false), items, enum (of strings), anyOf (of a
+// schema and null, or of the scalar types), description. What JSON Schema could say and those cannot, the description says
+// in words: a document that breaks it is refused when the call is made, as one that breaks a rule of CEL is.
+//
+// What has no schema in these words is shown as a string that holds JSON, which the transcoder decodes
+// (transcode.Options.QuotedObjects): a map, a Struct, a ListValue, an Any, an Empty, and a message below the bounds.
+type strict struct {
+	d          *deriver
+	levels     int
+	properties int
+	values     int // of enums
+}
+
+// strict tries more levels, then fewer, until the schema is within the bounds.
+func (d *deriver) strict(md protoreflect.MessageDescriptor) *object {
+	for levels := strictLevels; levels >= 0; levels-- {
+		d.count, d.noted = 0, nil
+		s := &strict{d: d, levels: levels}
+		doc := s.root(md)
+		if d.count <= d.opts.MaxSchemas && s.properties <= strictProperties && s.values <= strictEnum && len(appendJSON(nil, doc)) <= min(strictBytes, d.opts.MaxBytes) {
+			return doc
+		}
+		if levels == 0 && d.count <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= d.opts.MaxBytes {
+			d.note("message %s is larger than all providers admit, even with its messages as text", md.FullName())
+			return doc
+		}
+	}
+	d.note("message %s alone is over the bounds: its schema is left empty", md.FullName())
+	return closed(&object{}, nil)
+}
+
+func closed(properties *object, required []string) *object {
+	if required == nil {
+		required = []string{}
+	}
+	return newObject("type", "object", "properties", properties, "required", required, "additionalProperties", false)
+}
+
+func (s *strict) root(md protoreflect.MessageDescriptor) *object {
+	switch {
+	case isWrapped(md, Input):
+		return closed(newObject(wrappedMember, s.single(md, nil, value{}, nil)), []string{wrappedMember})
+	case isWellKnown(md):
+		if md.Name() != "Empty" {
+			s.d.note("%s as a whole input is any object, which this profile has no schema for: it is shown without members", md.FullName())
+		}
+		return closed(&object{}, nil)
+	default:
+		return s.message(md, nil)
+	}
+}
+
+// message writes an ordinary message. path are the messages around it.
+func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.FullName) *object {
+	d := s.d
+	d.count++
+	path = append(slices.Clip(path), md.FullName())
+	properties := &object{}
+	var required []string
+	for _, fd := range d.fieldsOf(md) {
+		if d.count > d.opts.MaxSchemas {
+			break // strict gives up, so the rest need not be right
+		}
+		name := Names(fd)[0]
+		if !strictName.MatchString(name) {
+			d.note("field %s is left out: its JSON name %s is not one that all providers admit", fd.FullName(), quote(name))
+			continue
+		}
+		if od := fd.ContainingOneof(); od != nil && takesNull(fd) {
+			// It would have to be there, and any value, null too, would choose it.
+			d.note("field %s is left out: null is a value for it, so that nothing could say that it is not the one of %s", fd.FullName(), od.Name())
+			continue
+		}
+		properties.set(name, s.property(d.newField(fd), path))
+		required = append(required, name)
+		s.properties++
+	}
+	doc := closed(properties, required)
+	var rules *messageText
+	if !d.opts.WithoutRules {
+		rules = d.messageRuleText(md)
+	}
+	_, oneofs := d.oneofs(md)
+	d.describe(doc, Comment(md), deprecation(md), oneofs, rules.String())
+	return doc
+}
+
+// property writes a field. Every property is required, so that one which may be absent may be null.
+func (s *strict) property(f field, path []protoreflect.FullName) *object {
+	d, fd := s.d, f.fd
+	var doc *object
+	switch {
+	case fd.IsMap():
+		doc = s.quoted(s.mapping(f), "A JSON object")
+	case fd.IsList():
+		doc = newObject("type", "array", "items", s.single(fd.Message(), fd, value{rules: elementRules(f.rules.GetRepeated().GetItems())}, path))
+		limits := &object{}
+		d.finish(limits, listLimits(f), newObject("maxItems", 0), f.rules)
+		d.describe(doc, inWords(limits))
+	default:
+		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero, meant: f.must}, path)
+	}
+	own, _ := doc.get("description").(string)
+	d.describe(doc, Comment(fd), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()))
+	if f.must || takesNull(fd) {
+		return doc // null is a value already, or not enough
+	}
+	return maybe(doc)
+}
+
+// mapping is the schema of a map for a description.
+func (s *strict) mapping(f field) *object {
+	d, values := s.d, f.fd.MapValue()
+	d.count++
+	rules := f.rules.GetMap()
+	doc := newObject("type", "object")
+	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
+		doc.set("propertyNames", names)
+	}
+	if md := values.Message(); md != nil && !isWellKnown(md) && !md.IsPlaceholder() {
+		doc.set("additionalProperties", d.shallow(md))
+	} else {
+		doc.set("additionalProperties", d.single(values, value{rules: elementRules(rules.GetValues())}, "#", 0))
+	}
+	d.finish(doc, mapLimits(f), newObject("maxProperties", 0), f.rules)
+	return doc
+}
+
+// maybe admits null. Gemini takes a choice of two schemas, and not a list of types.
+func maybe(doc *object) *object {
+	out := newObject("anyOf", []any{doc, newObject("type", "null")})
+	if text := doc.get("description"); text != nil {
+		out = newObject("description", text, "anyOf", out.get("anyOf"))
+		doc.remove("description")
+	}
+	return out
+}
+
+// single writes one value; fd is nil at the root.
+func (s *strict) single(md protoreflect.MessageDescriptor, fd protoreflect.FieldDescriptor, v value, path []protoreflect.FullName) *object {
+	d := s.d
+	d.count++
+	switch {
+	case md == nil:
+		return s.plain(d.single(fd, v, "#", 0))
+	case isWellKnown(md):
+		return s.wellKnown(md, fd, v)
+	case md.IsPlaceholder():
+		return s.quoted(newObject("type", "object"), "A JSON object")
+	case len(d.fieldsOf(md)) == 0:
+		// Gemini refuses an object without properties below the root.
+		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: the text {} stands for it.")
+	case len(path) > s.levels || within(path, md) >= strictRepeats:
+		return s.quoted(d.shallow(md), "A JSON object of the message "+string(md.Name()))
+	default:
+		return s.message(md, path)
+	}
+}
+
+func within(path []protoreflect.FullName, md protoreflect.MessageDescriptor) int {
+	n := 0
+	for _, name := range path {
+		if name == md.FullName() {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *strict) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.FieldDescriptor, v value) *object {
+	switch md.Name() {
+	case "Struct":
+		return s.quoted(nil, "A JSON object with any members")
+	case "ListValue":
+		return s.quoted(nil, "A JSON array of any values")
+	case "Any":
+		return s.quoted(s.d.wellKnown(md, fd, v.rules, false), "A JSON object")
+	case "Empty":
+		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: the text {} stands for it.")
+	case "Value":
+		// A string is a Value already, so that text which holds JSON would be ambiguous.
+		var types []any
+		for _, name := range []string{"string", "number", "boolean", "null"} {
+			types = append(types, newObject("type", name))
+		}
+		return newObject("anyOf", types)
+	default:
+		doc := s.d.wellKnown(md, fd, v.rules, false)
+		if !isWrapper(md) {
+			doc.remove("pattern") // the description says it better
+		}
+		return s.plain(doc)
+	}
+}
+
+// shallow is the schema of a message for a description: with its own scalars, and what is below as open objects.
+func (d *deriver) shallow(md protoreflect.MessageDescriptor) *object {
+	properties := &object{}
+	for _, fd := range d.fieldsOf(md) {
+		kind := "object"
+		switch {
+		case fd.IsMap():
+		case fd.IsList():
+			kind = "array"
+		case fd.Message() == nil:
+			kind, _ = d.single(fd, value{}, "#", 0).get("type").(string)
+		case isWellKnown(fd.Message()):
+			kind, _ = d.wellKnown(fd.Message(), fd, nil, false).get("type").(string)
+		}
+		if kind != "" {
+			properties.set(Names(fd)[0], newObject("type", kind))
+		}
+	}
+	return newObject("properties", properties)
+}
+
+// quoted is a string that holds JSON, with the schema of what it holds where that is short and stands alone.
+func (s *strict) quoted(content *object, what string) *object {
+	doc := newObject("type", "string")
+	text := what + ", written as a string."
+	if content != nil {
+		own, _ := content.get("description").(string)
+		content.remove("description")
+		if raw := string(appendJSON(nil, content)); len(raw) <= maxQuotedSchema && !strings.Contains(raw, `"$ref"`) {
+			text += " Its JSON Schema: " + raw
+		}
+		s.d.describe(doc, own, text)
+		return doc
+	}
+	s.d.describe(doc, text)
+	return doc
+}
+
+// plain keeps of a scalar's schema what the profile has keywords for, and says the rest in words.
+func (s *strict) plain(doc *object) *object {
+	out := newObject("type", doc.get("type"))
+	told := []string{"type", "description"}
+	if values, ok := doc.get("enum").([]any); ok && areStrings(values) && len(values) > 0 && len(values) <= strictValues {
+		out.set("enum", values)
+		s.values += len(values)
+		told = append(told, "enum")
+	}
+	own, _ := doc.get("description").(string)
+	s.d.describe(out, own, inWords(doc, told...))
+	return out
+}
+
+func areStrings(values []any) bool {
+	return !slices.ContainsFunc(values, func(v any) bool { _, ok := v.(string); return !ok })
+}
+
+// inWords says what keywords say, but for those that need no saying or stand in the schema.
+func inWords(doc *object, but ...string) string {
+	var sentences []string
+	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
+	rest := &object{}
+	for _, m := range withoutRange(doc, say).members {
+		if slices.Contains(but, m.name) {
+			continue
+		}
+		switch m.name {
+		case "description", "deprecated":
+		case "format":
+			if text := formatInWords(fmt.Sprint(m.value)); text != "" {
+				say("%s", text)
+			}
+		case "contentEncoding":
+			say("In %v.", m.value)
+		case "minLength":
+			say("Length: at least %v.", m.value)
+		case "maxLength":
+			say("Length: at most %v.", m.value)
+		case "minItems":
+			say("Items: at least %v.", m.value)
+		case "maxItems":
+			say("Items: at most %v.", m.value)
+		case "uniqueItems":
+			say("No item twice.")
+		case "minimum":
+			say("At least %v.", m.value)
+		case "maximum":
+			say("At most %v.", m.value)
+		case "pattern":
+			say("Must match %v.", m.value)
+		default:
+			rest.set(m.name, m.value)
+		}
+	}
+	if rest.size() > 0 {
+		say("Must also keep to the JSON Schema %s.", appendJSON(nil, rest))
+	}
+	return strings.Join(sentences, " ")
+}
+
+// withoutRange takes out what a type asks of every integer, and says it in short.
+func withoutRange(doc *object, say func(format string, args ...any)) *object {
+	out := &object{members: slices.Clone(doc.members)}
+	for _, kind := range [...]struct {
+		kind protoreflect.Kind
+		text string
+	}{
+		{protoreflect.Int32Kind, "A 32-bit integer."}, {protoreflect.Uint32Kind, "An unsigned 32-bit integer."},
+	} {
+		t := integerTypeOf(kind.kind)
+		if out.get("minimum") == any(integerLiteral(t.lo)) && out.get("maximum") == any(integerLiteral(t.hi)) {
+			out.remove("minimum")
+			out.remove("maximum")
+			say("%s", kind.text)
+		}
+	}
+	if format := out.get("format"); format == formatInt64 || format == formatUint64 {
+		// A pattern that is narrower than the type comes with a sentence of its own.
+		out.remove("pattern")
+	}
+	return out
+}
+
+// formatInWords is a sentence for a format that nothing else says: neither the type, nor the range, nor the description.
+func formatInWords(format string) string {
+	switch format {
+	case formatInt64:
+		return "A 64-bit integer, in decimal."
+	case formatUint64:
+		return "An unsigned 64-bit integer, in decimal."
+	case formatInt32, formatUint32, formatDouble, formatFloat, formatByte, formatDuration, formatFieldMask, formatDateTime:
+		return ""
+	default:
+		return "Format: " + format + "."
+	}
+}
