@@ -175,8 +175,12 @@ func bindings() []binding {
 			help: "lowest level that is logged to standard error: debug, info, warn or error"},
 		{flag: "log-format", path: "log.format", kinds: everyKind, group: groupRecord, value: "FORMAT",
 			help: "json, console (for people), or auto (console on a terminal, else json)"},
+		{flag: "log-calls", path: "log.calls", kinds: longLived, group: groupRecord, value: "WHICH",
+			help: "which tool calls leave a line in the log, at level info: all (at most log.max_calls_per_second), failed or off"},
 
 		{flag: configFlag, kinds: everyKind, group: groupGeneral, value: "FILE",
 			help: "YAML file with the whole configuration; flags and environment win over it. Example: sidecar.yaml"},
+		{flag: "reload-interval", path: "reload_interval", kinds: longLived, group: groupGeneral, value: "DURATION",
+			help: "how often that file, descriptor sets, keys, certificates and tokens are looked at and read again where they have changed; 0s looks only on SIGHUP"},
 	}
 }

@@ -64,10 +64,11 @@ func Defaults(kind Kind) *configv1.Config {
 			MaxFileBytes: new(int64(64 << 20)),
 			MaxFiles:     new(int32(20)),
 		},
-		Resilience: defaultResilience(),
-		Log:        &configv1.Log{Level: new("info"), Format: new("auto")},
-		State:      &configv1.State{Ttl: durationpb.New(900 * time.Second)},
-		Access:     &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
+		Resilience:     defaultResilience(),
+		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(100))},
+		ReloadInterval: durationpb.New(5 * time.Second),
+		State:          &configv1.State{Ttl: durationpb.New(900 * time.Second)},
+		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
 	}
 }
 

@@ -91,9 +91,13 @@ type Config struct {
 	// Who may call, and how the tool service hears of it.
 	Access *Access `protobuf:"bytes,23,opt,name=access,proto3" json:"access,omitempty"`
 	// What happens when the backend does not answer.
-	Resilience    *Resilience `protobuf:"bytes,24,opt,name=resilience,proto3" json:"resilience,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resilience *Resilience `protobuf:"bytes,24,opt,name=resilience,proto3" json:"resilience,omitempty"`
+	// How often files are looked at that may change while the sidecar runs: this file, descriptor sets, keys, certificates
+	// and tokens. What cannot change at run time is refused by name. 0 looks only on SIGHUP. Default: 5s.
+	// Range: 0 to 1 h. Flag: `--reload-interval`.
+	ReloadInterval *durationpb.Duration `protobuf:"bytes,25,opt,name=reload_interval,proto3" json:"reload_interval,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -294,11 +298,18 @@ func (x *Config) GetResilience() *Resilience {
 	return nil
 }
 
+func (x *Config) GetReloadInterval() *durationpb.Duration {
+	if x != nil {
+		return x.ReloadInterval
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\"\x9e\r\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\"\xf2\r\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -328,7 +339,9 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x06access\x18\x17 \x01(\v2\x1b.outrigger.config.v1.AccessR\x06access\x12?\n" +
 	"\n" +
 	"resilience\x18\x18 \x01(\v2\x1f.outrigger.config.v1.ResilienceR\n" +
-	"resilience:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"resilience\x12R\n" +
+	"\x0freload_interval\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x0freload_interval:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
@@ -383,11 +396,12 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	6,  // 10: outrigger.config.v1.Config.task_after:type_name -> google.protobuf.Duration
 	11, // 11: outrigger.config.v1.Config.access:type_name -> outrigger.config.v1.Access
 	12, // 12: outrigger.config.v1.Config.resilience:type_name -> outrigger.config.v1.Resilience
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	6,  // 13: outrigger.config.v1.Config.reload_interval:type_name -> google.protobuf.Duration
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }

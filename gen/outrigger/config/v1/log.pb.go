@@ -31,9 +31,15 @@ type Log struct {
 	Level *string `protobuf:"bytes,1,opt,name=level,proto3,oneof" json:"level,omitempty"`
 	// How it is written: "json", "console" (for people), or "auto" (console on a terminal, else json).
 	// Default: auto. Flag: `--log-format`.
-	Format        *string `protobuf:"bytes,2,opt,name=format,proto3,oneof" json:"format,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Format *string `protobuf:"bytes,2,opt,name=format,proto3,oneof" json:"format,omitempty"`
+	// Which tool calls leave a line: "all", "failed", or "off" (only those that failed through a fault of the sidecar).
+	// Lines of calls have the level info. Default: all. Flag: `--log-calls`.
+	Calls *string `protobuf:"bytes,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
+	// How many lines a second the calls that succeed may leave, and as many those that fail. Calls above that are counted
+	// (outrigger_log_calls_skipped_total). Default: 100. Range: 1 to 100000.
+	MaxCallsPerSecond *int32 `protobuf:"varint,4,opt,name=max_calls_per_second,proto3,oneof" json:"max_calls_per_second,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Log) Reset() {
@@ -80,16 +86,34 @@ func (x *Log) GetFormat() string {
 	return ""
 }
 
+func (x *Log) GetCalls() string {
+	if x != nil && x.Calls != nil {
+		return *x.Calls
+	}
+	return ""
+}
+
+func (x *Log) GetMaxCallsPerSecond() int32 {
+	if x != nil && x.MaxCallsPerSecond != nil {
+		return *x.MaxCallsPerSecond
+	}
+	return 0
+}
+
 var File_outrigger_config_v1_log_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x1doutrigger/config/v1/log.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\x8f\x01\n" +
+	"\x1doutrigger/config/v1/log.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xac\x02\n" +
 	"\x03Log\x12:\n" +
 	"\x05level\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1aR\x05debugR\x04infoR\x04warnR\x05errorH\x00R\x05level\x88\x01\x01\x127\n" +
-	"\x06format\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15R\x04autoR\x04jsonR\aconsoleH\x01R\x06format\x88\x01\x01B\b\n" +
+	"\x06format\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15R\x04autoR\x04jsonR\aconsoleH\x01R\x06format\x88\x01\x01\x122\n" +
+	"\x05calls\x18\x03 \x01(\tB\x17\xbaH\x14r\x12R\x03allR\x06failedR\x03offH\x02R\x05calls\x88\x01\x01\x12D\n" +
+	"\x14max_calls_per_second\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01H\x03R\x14max_calls_per_second\x88\x01\x01B\b\n" +
 	"\x06_levelB\t\n" +
-	"\a_formatB\xd6\x01\n" +
+	"\a_formatB\b\n" +
+	"\x06_callsB\x17\n" +
+	"\x15_max_calls_per_secondB\xd6\x01\n" +
 	"\x17com.outrigger.config.v1B\bLogProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
