@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
 // MetadataRules are the allow-lists for headers that cross the sidecar. Names
@@ -111,7 +113,7 @@ func matchesAny(name string, patterns []string) bool {
 	if looksSecret(name) {
 		return false
 	}
-	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+	return glob.MatchAny(patterns, name)
 }
 
 // looksSecret holds for the names that gateways and vendors give to
@@ -124,29 +126,4 @@ func looksSecret(name string) bool {
 		}
 	}
 	return false
-}
-
-// matches reports whether name fits a pattern in which "*" stands for any run of
-// characters. Each part takes the leftmost place that it finds, which leaves most
-// to the rest, so no step has to be taken back.
-func matches(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, head)
-	if !ok {
-		return false
-	}
-	for {
-		part, more, wild := strings.Cut(rest, "*")
-		if !wild {
-			return strings.HasSuffix(name, part)
-		}
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name, rest = name[at+len(part):], more
-	}
 }

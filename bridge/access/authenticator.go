@@ -2,7 +2,11 @@
 
 package access
 
-import "context"
+import (
+	"context"
+
+	"github.com/outrigger-mcp/outrigger/internal/glob"
+)
 
 // Credentials are what a caller shows with a request.
 type Credentials struct {
@@ -81,6 +85,6 @@ func (Certificates) Authenticate(_ context.Context, shown Credentials) (*Identit
 	if len(shown.URIs) == 0 {
 		return nil, refuse(Missing)
 	}
-	every := []string{anything}
+	every := []string{glob.Anything}
 	return newLasting(Grant{Name: shown.URIs[0], Tools: every, Resources: every, Prompts: every}), nil
 }

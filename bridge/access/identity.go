@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
 // Trust is what is said of one caller about destructive tools.
@@ -57,7 +59,7 @@ func NewIdentity(g Grant) *Identity {
 // newLasting returns an identity that is never revoked.
 func newLasting(g Grant) *Identity {
 	i := &Identity{grant: g, principal: principalPrefix + g.Name}
-	if !slices.Contains(g.Tools, anything) {
+	if !slices.Contains(g.Tools, glob.Anything) {
 		sorted := slices.Sorted(slices.Values(g.Tools))
 		i.scope = strings.Join(slices.Compact(sorted), ",")
 	}
@@ -97,17 +99,17 @@ func (i *Identity) Scope() string {
 // MayCall reports whether the caller may call a tool, given by its canonical
 // name.
 func (i *Identity) MayCall(tool string) bool {
-	return i == nil || i.scope == "" || globs(i.grant.Tools).match(tool)
+	return i == nil || i.scope == "" || glob.MatchAny(i.grant.Tools, tool)
 }
 
 // MayRead reports whether the caller may read a resource of a native backend.
 func (i *Identity) MayRead(uri string) bool {
-	return i == nil || globs(i.grant.Resources).match(uri)
+	return i == nil || glob.MatchAny(i.grant.Resources, uri)
 }
 
 // MayPrompt reports whether the caller may get a prompt of a native backend.
 func (i *Identity) MayPrompt(name string) bool {
-	return i == nil || globs(i.grant.Prompts).match(name)
+	return i == nil || glob.MatchAny(i.grant.Prompts, name)
 }
 
 // Trust is what is said of the caller about destructive tools.

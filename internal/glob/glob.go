@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+// Package glob compares names with patterns that people write: for tools, header
+// names and URIs. It has one special sign and no state.
+package glob
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// anything is the glob that everything fits.
-const anything = "*"
-
-// globs are patterns of which one has to fit.
-type globs []string
-
-func (g globs) match(name string) bool {
-	return slices.ContainsFunc(g, func(pattern string) bool { return Match(pattern, name) })
-}
+// Anything is the pattern that everything fits.
+const Anything = "*"
 
 // Match reports whether name fits a pattern in which "*" stands for any run of
 // characters, none included, and every other character for itself. Each part
 // takes the leftmost place that it finds, which leaves most to the rest, so no
-// step has to be taken back: the time is that of reading both.
+// step has to be taken back.
 func Match(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, anything)
+	head, rest, wild := strings.Cut(pattern, Anything)
 	if !wild {
 		return pattern == name
 	}
@@ -31,7 +23,7 @@ func Match(pattern, name string) bool {
 		return false
 	}
 	for {
-		part, more, wild := strings.Cut(rest, anything)
+		part, more, wild := strings.Cut(rest, Anything)
 		if !wild {
 			return strings.HasSuffix(name, part)
 		}
@@ -41,4 +33,14 @@ func Match(pattern, name string) bool {
 		}
 		name, rest = name[at+len(part):], more
 	}
+}
+
+// MatchAny reports whether name fits one of the patterns.
+func MatchAny(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if Match(p, name) {
+			return true
+		}
+	}
+	return false
 }

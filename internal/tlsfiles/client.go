@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsfiles
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// ClientOptions say whom we trust, and who we are.
+type ClientOptions struct {
+	// CAFile holds authorities that replace the system's.
+	CAFile string
+	// CertFile and KeyFile hold our certificate, with what signed it, and its key;
+	// both or neither.
+	CertFile, KeyFile string
+	// ServerName is the name that the peer's certificate must carry, unless
+	// ServerURIs are given, and what we ask for (SNI). It has to be given.
+	ServerName string
+	// ServerURIs are patterns (see package glob) of URI names of which the peer's
+	// certificate must carry one. They take ServerName's place in verification.
+	ServerURIs []string
+}
+
+// Client is the side that calls. Make one with [NewClient].
+type Client struct {
+	opts    ClientOptions
+	current atomic.Pointer[clientFiles]
+}
+
+// clientFiles is what the files said. Immutable.
+type clientFiles struct {
+	roots *x509.CertPool   // nil for the system's
+	pair  *tls.Certificate // nil for none
+}
+
+// NewClient reads the files.
+func NewClient(o ClientOptions) (*Client, error) {
+	c := &Client{opts: o}
+	if o.ServerName == "" {
+		return nil, errors.New("the name of the peer is not known, so its certificate could not be verified")
+	}
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files again. After an error what was in use stays in use.
+func (c *Client) Reload() error {
+	files := &clientFiles{}
+	var err error
+	if c.opts.CAFile != "" {
+		if files.roots, err = readPool(c.opts.CAFile); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.opts.CertFile == "" && c.opts.KeyFile == "":
+	case c.opts.CertFile == "" || c.opts.KeyFile == "":
+		return ErrHalfPair
+	default:
+		if files.pair, err = readPair(c.opts.CertFile, c.opts.KeyFile, time.Now()); err != nil {
+			return err
+		}
+	}
+	c.current.Store(files)
+	return nil
+}
+
+// Config is for a dialer, which may clone it. The peer is verified against the
+// authorities of the moment, which tls.Config has no hook for: so its own
+// verification is replaced, not left out.
+func (c *Client) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         c.opts.ServerName,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does all of it, for resumed sessions too
+		VerifyConnection:   c.verifyPeer,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if pair := c.current.Load().pair; pair != nil {
+				return pair, nil
+			}
+			return &tls.Certificate{}, nil // none, as the interface wants it said
+		},
+	}
+}
+
+// verifyPeer verifies the peer's chain and name.
+func (c *Client) verifyPeer(state tls.ConnectionState) error {
+	certs := state.PeerCertificates
+	if len(certs) == 0 {
+		return errors.New("the peer showed no certificate")
+	}
+	options := x509.VerifyOptions{
+		Roots: c.current.Load().roots, Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if len(c.opts.ServerURIs) == 0 {
+		options.DNSName = c.opts.ServerName
+	}
+	for _, cert := range certs[1:] {
+		options.Intermediates.AddCert(cert)
+	}
+	_, err := certs[0].Verify(options)
+	if err == nil && len(c.opts.ServerURIs) > 0 && len(names(certs[0].URIs, c.opts.ServerURIs)) == 0 {
+		err = nameError(certs[0].URIs)
+	}
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
+	}
+	return nil
+}
+
+// Files are those that are read, each once.
+func (c *Client) Files() []string { return given(c.opts.CAFile, c.opts.CertFile, c.opts.KeyFile) }
