@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -116,8 +117,11 @@ type Options struct {
 	Record *record.Run
 	// RecordPayloads says that Record keeps arguments and results.
 	RecordPayloads bool
-	// Log receives one line a call; nil discards.
-	Log *zap.Logger
+	// Log receives one line a call; nil discards. CallLog decides for which calls.
+	Log     *zap.Logger
+	CallLog *CallLog
+	// Tally counts how requests end, by the numbers of [Operations]; nil does not.
+	Tally *tally.Tally
 }
 
 // Bridge is the pipeline that all edges share. Make one with [New].
@@ -212,6 +216,7 @@ type Flight struct {
 	call   *correlate.Call
 	err    *errmap.Error
 	start  time.Time
+	meter  meter
 }
 
 // Begin registers a request and returns at once. Edges that read many messages
@@ -221,6 +226,7 @@ type Flight struct {
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
+	req.meter = &f.meter
 	id := req.ID
 	if req.Op == OpOpen {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
@@ -237,11 +243,11 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 func (f *Flight) Run() *Response {
 	if f.call == nil {
 		resp := &Response{Err: f.err}
-		f.bridge.logEnd(f.req, resp, f.start)
+		f.ended(resp)
 		return resp
 	}
 	resp := settle(f.call, f.bridge.run(f.call.Context(), f.req))
-	f.bridge.logEnd(f.req, resp, f.start)
+	f.ended(resp)
 	return resp
 }
 
@@ -330,31 +336,4 @@ func registerError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
-}
-
-// logEnd writes the one line that every request leaves.
-func (b *Bridge) logEnd(req *Request, resp *Response, start time.Time) {
-	level := zap.DebugLevel
-	if resp.Err != nil && resp.Err.Code == errmap.InternalError {
-		level = zap.ErrorLevel
-	} else if resp.Err != nil {
-		level = zap.InfoLevel
-	}
-	entry := b.log.Check(level, "request")
-	if entry == nil {
-		return
-	}
-	fields := []zap.Field{
-		zap.String("transport", req.Transport), zap.String("route", req.Route),
-		zap.String("request_id", req.ID.String()), zap.Duration("duration", time.Since(start)),
-	}
-	if resp.Tool != nil {
-		fields = append(fields, zap.String("tool", resp.Tool.Name))
-	} else if req.Tool != "" {
-		fields = append(fields, zap.String("tool", req.Tool))
-	}
-	if resp.Err != nil {
-		fields = append(fields, zap.String("code", string(resp.Err.Code)), zap.NamedError("cause", resp.Err))
-	}
-	entry.Write(fields...)
 }

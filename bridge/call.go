@@ -88,6 +88,7 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
+	b.found(c)
 	if c.tool.Method.ClientStreaming {
 		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream; such tools are listed, but a call has one request")
 	}
@@ -194,6 +195,7 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
 	defer cancel()
+	defer c.req.waited(time.Now())
 	var err *errmap.Error
 	if c.tool.Method.ServerStreaming {
 		return b.invokeStream(ctx, c)

@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,7 +32,9 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 	if len(c.req.Meta) > 0 {
 		call.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: c.req.Meta}
 	}
+	start := time.Now()
 	outcome, answer, err := b.opts.Native.CallTool(ctx, call, b.opts.Metadata.inbound(c.req.Header), b.events(ctx, c))
+	c.req.waited(start)
 	c.answer = answer
 	b.keepMetadata(c)
 	if err != nil {

@@ -5,12 +5,15 @@ package bridge
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -218,8 +221,13 @@ func (b *Bridge) refuse(in *Inbound, err *errmap.Error) Reply {
 // refuseCall answers a request whose params or headers do not fit.
 func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in := call.in
-	b.log.Info("message refused", zap.String("transport", in.Transport), zap.String("route", in.Route),
-		zap.String("request_id", in.Message.ID.String()), zap.String("code", string(err.Code)), zap.NamedError("cause", err))
+	edge := tally.EdgeOf(in.Transport, in.Route, false)
+	b.opts.Tally.Operation(int(OpInvalid)).Count(edge, err.Code)
+	if now := time.Now(); b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admits(now, true) {
+		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", in.Route),
+			zap.String("request_id", in.Message.ID.String()), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
+			zap.String("caller", in.Caller), zap.String("code", string(err.Code)), zap.String("cause", errmap.Redact(err.Error())))
+	}
 	return b.era(in.Dialect).failed(b, call, err)
 }
 

@@ -145,6 +145,8 @@ type Request struct {
 	// repeated is set where the message brings something back from an earlier
 	// round.
 	repeated bool
+	// meter measures the request; nil for what runs on behind one.
+	meter *meter
 	// rest reads from the message what most requests do not need; nil where
 	// there is no message.
 	rest lazyReader

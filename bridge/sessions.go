@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -185,7 +186,9 @@ func (b *Bridge) dialogue(ctx context.Context, req *Request, round func() *Respo
 		if err := req.complete(); err != nil {
 			return &Response{Err: err, Tool: resp.Tool}
 		}
+		asked := time.Now()
 		answers, err := req.AskClient(ctx, in)
+		req.waited(asked)
 		if err != nil {
 			err.Tool = req.Tool
 			return &Response{Err: err, Tool: resp.Tool}

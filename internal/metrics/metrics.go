@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
 )
 
 // namespace begins the names of all metrics that are ours.
@@ -50,6 +51,13 @@ type Sources struct {
 	RecordUnavailable bool
 	// Limits are the bounds of the process, each under another name.
 	Limits []Limit
+	// Traffic is how requests end.
+	Traffic *tally.Tally
+	// CallsSkipped is how many calls left no line in the log because there were
+	// too many.
+	CallsSkipped func() uint64
+	// Reloads are the files that may change at run time.
+	Reloads *Reloads
 }
 
 // Metrics is what a scrape gets. Nil shows nothing and counts nothing.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -17,7 +18,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
 
 // scrape reads the metrics over a listener.
@@ -93,7 +97,24 @@ func everything(t *testing.T) metrics.Sources {
 	if live.Refresh(context.WithoutCancel(t.Context())) == nil {
 		t.Fatal("a catalog of nothing")
 	}
+	traffic := tally.New(0, "", "list_tools")
+	for _, e := range []tally.End{
+		{Edge: tally.EdgeMCP, Took: 300 * time.Microsecond, Elsewhere: 255 * time.Microsecond},
+		{Edge: tally.EdgeGRPC, Code: errmap.Timeout, Took: time.Second},
+	} {
+		s := traffic.Tool("shop.get")
+		s.Begin()
+		s.End(e)
+	}
+	traffic.Tool("shop.get").Begin()
+	traffic.Operation(0).Count(tally.EdgeRPC, errmap.ParseError)
+	traffic.Operation(1).Count(tally.EdgeStdio, "")
+	files := reload.Status{Group: "configuration", Files: 1, Last: reload.Refused, Tried: time.Unix(1_800_000_000, 0), Good: time.Unix(1_700_000_000, 0)}
+	files.Counts[reload.Refused] = 1
+	files.Counts[reload.Applied] = 2
 	return metrics.Sources{
+		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
+		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
 		Limits: []metrics.Limit{
@@ -122,6 +143,18 @@ func TestEveryCountIsShown(t *testing.T) {
 		"outrigger_catalog_ready 0", "outrigger_catalog_tools 0", "outrigger_catalog_loads_total 1", "outrigger_catalog_load_failures 1",
 		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",
 		"outrigger_event_subscribers 0", "outrigger_event_subscribers_dropped_total 1", "outrigger_events_published_total 2", "outrigger_events_queued_total 1",
+		`outrigger_calls_total{code="OK",edge="mcp",tool="shop.get"} 1`, `outrigger_calls_total{code="TIMEOUT",edge="grpc",tool="shop.get"} 1`,
+		`outrigger_calls_in_flight{tool="shop.get"} 1`,
+		`outrigger_call_duration_seconds_bucket{tool="shop.get",le="0.00025"} 0`, `outrigger_call_duration_seconds_bucket{tool="shop.get",le="0.0005"} 1`,
+		`outrigger_call_duration_seconds_bucket{tool="shop.get",le="1"} 2`, `outrigger_call_duration_seconds_bucket{tool="shop.get",le="+Inf"} 2`,
+		`outrigger_call_duration_seconds_sum{tool="shop.get"} 1.0003`, `outrigger_call_duration_seconds_count{tool="shop.get"} 2`,
+		`outrigger_call_overhead_seconds_bucket{edge="mcp",le="3e-05"} 0`, `outrigger_call_overhead_seconds_bucket{edge="mcp",le="5e-05"} 1`,
+		`outrigger_call_overhead_seconds_sum{edge="mcp"} 4.5e-05`,
+		`outrigger_requests_total{code="PARSE_ERROR",edge="rpc",operation=""} 1`, `outrigger_requests_total{code="OK",edge="stdio",operation="list_tools"} 1`,
+		"outrigger_log_calls_skipped_total 5", "outrigger_reload_refused_changes 4",
+		`outrigger_reloads_total{files="configuration",outcome="applied"} 2`, `outrigger_reloads_total{files="configuration",outcome="refused"} 1`,
+		`outrigger_reloads_total{files="configuration",outcome="partial"} 0`,
+		`outrigger_reload_good_timestamp_seconds{files="configuration"} 1.7e+09`, `outrigger_reload_failing{files="configuration"} 1`,
 		`outrigger_limit_used{limit="max_in_flight"} 3`, `outrigger_limit_max{limit="max_in_flight"} 16384`,
 		`outrigger_limit_refused_total{limit="max_in_flight"} 2`, `outrigger_limit_refused_total{limit="read_header_timeout"} 1`,
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
@@ -189,7 +222,7 @@ func TestOnlyWhatThereIs(t *testing.T) {
 	}
 	page, _ := scrape(t, m, "text/plain")
 	wantLines(t, page, "outrigger_record_unavailable 1", "outrigger_record_lines_written_total 0", "outrigger_catalog_breaking_changes_total 0")
-	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust", "outrigger_calls", "outrigger_limit"} {
+	for _, name := range []string{"outrigger_requests", "outrigger_catalog_ready", "outrigger_event", "outrigger_trust", "outrigger_calls", "outrigger_limit", "outrigger_reload", "outrigger_log"} {
 		if strings.Contains(page, "\n"+name) {
 			t.Errorf("%s of a part that is not there", name)
 		}

@@ -34,6 +34,16 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Gate != nil || s.Limiter != nil {
 		all = append(all, newRefused(s.Gate, s.Limiter))
 	}
+	if s.Traffic != nil {
+		all = append(all, newTraffic(s.Traffic))
+	}
+	if s.CallsSkipped != nil {
+		all = append(all, newGroup(s.CallsSkipped,
+			counter("log_calls_skipped_total", "Calls that left no line in the log because there were too many in one second.", func(n uint64) uint64 { return n })))
+	}
+	if s.Reloads != nil {
+		all = append(all, newReloads(*s.Reloads))
+	}
 	if len(s.Limits) > 0 {
 		all = append(all, newLimits(s.Limits))
 	}

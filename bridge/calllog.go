@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// CallLogMode says which tool calls leave a line in the log.
+type CallLogMode uint32
+
+// The modes. LogAllCalls is the zero value. LogFailedCalls leaves out those that
+// succeeded, LogNoCalls all but those that failed through a fault of the sidecar.
+const (
+	LogAllCalls CallLogMode = iota
+	LogFailedCalls
+	LogNoCalls
+)
+
+// ParseCallLogMode reads "all", "failed" or "off".
+func ParseCallLogMode(s string) (CallLogMode, error) {
+	switch s {
+	case "all":
+		return LogAllCalls, nil
+	case "failed":
+		return LogFailedCalls, nil
+	case "off":
+		return LogNoCalls, nil
+	}
+	return LogAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
+}
+
+// DefaultCallLogRate is how many lines a second the calls of one kind may leave:
+// enough to read along, and at some 300 bytes a line no more than a few
+// gigabytes a day, whatever the load.
+const DefaultCallLogRate = 100
+
+// CallLog decides which calls leave a line. Calls that succeed and calls that
+// fail have a budget of their own for each second, so that neither hides the
+// other; what is over it is counted. It can be changed while it is in use. Make
+// one with [NewCallLog]; nil logs every call.
+type CallLog struct {
+	mode    atomic.Uint32
+	most    atomic.Int64
+	done    budget
+	failed  budget
+	skipped atomic.Uint64
+}
+
+// NewCallLog returns a CallLog; perSecond 0 is [DefaultCallLogRate].
+func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
+	l := &CallLog{}
+	l.Set(mode, perSecond)
+	return l
+}
+
+// Set changes what is logged from now on.
+func (l *CallLog) Set(mode CallLogMode, perSecond int) {
+	if perSecond <= 0 {
+		perSecond = DefaultCallLogRate
+	}
+	l.mode.Store(uint32(mode))
+	l.most.Store(int64(perSecond))
+}
+
+// Skipped is how many calls left no line because there were too many in one
+// second. Those that the mode leaves out are not among them.
+func (l *CallLog) Skipped() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.skipped.Load()
+}
+
+// admits reports whether a call that ended at this time leaves a line.
+func (l *CallLog) admits(now time.Time, failed bool) bool {
+	if l == nil {
+		return true
+	}
+	mode, of := CallLogMode(l.mode.Load()), &l.done
+	if failed {
+		of = &l.failed
+	}
+	if mode == LogNoCalls || mode == LogFailedCalls && !failed {
+		return false
+	}
+	if of.take(now.Unix(), l.most.Load()) {
+		return true
+	}
+	l.skipped.Add(1)
+	return false
+}
+
+// budget counts lines within one second. At the turn of a second a few lines may
+// go uncounted, which is cheaper than a lock for all.
+type budget struct{ second, used atomic.Int64 }
+
+func (b *budget) take(second, most int64) bool {
+	if was := b.second.Load(); was != second && b.second.CompareAndSwap(was, second) {
+		b.used.Store(0)
+	}
+	return b.used.Add(1) <= most
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// meter is what is measured of one request while it runs. It is written by the
+// goroutine that runs the request.
+type meter struct {
+	// tool counts the calls of the tool; nil until it has been found.
+	tool *tally.Series
+	// elsewhere is how long the request waited for others.
+	elsewhere time.Duration
+}
+
+// found begins to count a call of a tool, once, however many rounds it takes.
+func (b *Bridge) found(c *toolCall) {
+	if m := c.req.meter; m != nil && m.tool == nil {
+		m.tool = b.opts.Tally.Tool(c.tool.Name)
+		m.tool.Begin()
+	}
+}
+
+// waited adds the time since start to what was spent waiting for others.
+func (r *Request) waited(start time.Time) {
+	if r.meter != nil {
+		r.meter.elsewhere += time.Since(start)
+	}
+}
+
+// ended counts the end of a request and writes the one line that it leaves.
+func (f *Flight) ended(resp *Response) {
+	b, now := f.bridge, time.Now()
+	code, took := outcomeCode(resp), now.Sub(f.start)
+	edge := tally.EdgeOf(f.req.Transport, f.req.Route, f.req.Procedure != "")
+	if f.req.Op == OpCall {
+		series := f.meter.tool
+		if series == nil {
+			series = b.opts.Tally.Tool("") // no such tool, or none that could be looked up
+			series.Begin()
+		}
+		series.End(tally.End{Code: code, Edge: edge, Took: took, Elsewhere: f.meter.elsewhere})
+	} else {
+		b.opts.Tally.Operation(int(f.req.Op)).Count(edge, code)
+	}
+	entry := b.log.Check(f.level(code, now))
+	if entry == nil {
+		return
+	}
+	fields := append(f.fields(resp, edge, took), failure(resp.Err)...)
+	entry.Write(fields...)
+}
+
+// outcomeCode is the canonical code that a request is counted under, empty for
+// success. A native tool that answers with a failure has failed, although its
+// answer is a result.
+func outcomeCode(resp *Response) errmap.Code {
+	if resp.Err != nil {
+		return resp.Err.Code
+	}
+	if result := resp.Outcome.GetResult(); result.GetStatus() == statusFailure {
+		return errmap.ToolExecutionFailed
+	}
+	return ""
+}
+
+// level is where the line of a request goes, and what it is called. Faults of the
+// sidecar are always logged; what is no tool call shows only where it fails.
+func (f *Flight) level(code errmap.Code, now time.Time) (level zapcore.Level, message string) {
+	message = "request"
+	if f.req.Op == OpCall {
+		message = "call"
+	}
+	switch {
+	case code == errmap.InternalError:
+		return zap.ErrorLevel, message
+	case f.req.Op != OpCall && code == "":
+		return zap.DebugLevel, message
+	case f.bridge.log.Core().Enabled(zap.InfoLevel) && !f.bridge.opts.CallLog.admits(now, code != ""):
+		return zap.DebugLevel, message
+	}
+	return zap.InfoLevel, message
+}
+
+// fields are what every line says of its request. Those that are not known are
+// empty, so that lines can be searched by any of them.
+func (f *Flight) fields(resp *Response, edge tally.Edge, took time.Duration) []zap.Field {
+	req := f.req
+	tool := ""
+	if resp.Tool != nil {
+		tool = resp.Tool.Name
+	}
+	code := string(outcomeCode(resp))
+	if code == "" {
+		code = tally.OK
+	}
+	fields := make([]zap.Field, 0, 14)
+	fields = append(fields,
+		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()),
+		zap.String("request_id", req.ID.String()), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
+		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration", took),
+	)
+	if f.meter.elsewhere > 0 {
+		fields = append(fields, zap.Duration("elsewhere", f.meter.elsewhere))
+	}
+	return fields
+}
+
+// failure is what the line of a failed request says besides: enough to find out
+// where to look. What callers and tools wrote stays out of the log, except for
+// the name of a tool that does not exist.
+func failure(err *errmap.Error) []zap.Field {
+	if err == nil {
+		return nil
+	}
+	switch err.Code {
+	case errmap.Unavailable, errmap.TransportError, errmap.Timeout, errmap.InternalError:
+		return []zap.Field{zap.String("cause", errmap.Redact(err.Error()))}
+	case errmap.ToolNotFound:
+		return []zap.Field{zap.String("asked_for", errmap.Redact(err.Tool))}
+	case errmap.ToolExecutionFailed:
+		return []zap.Field{zap.String("backend_code", err.BackendCode)}
+	}
+	if len(err.Violations) > 0 {
+		return []zap.Field{zap.Int("violations", len(err.Violations))}
+	}
+	return nil
+}

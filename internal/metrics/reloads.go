@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+)
+
+// Reloads is what a scrape asks of the files that may change at run time.
+type Reloads struct {
+	// Status is how each group of files is doing.
+	Status func() []reload.Status
+	// Refused is how many changes of the configuration file wait for a restart.
+	Refused func() int
+}
+
+// reloads is a collector of what came of reading files again.
+type reloads struct {
+	Reloads
+
+	total, good, failing, refused *prometheus.Desc
+}
+
+func newReloads(of Reloads) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+	}
+	return reloads{
+		Reloads: of,
+		total: desc("reloads_total", "How often files were read again because they had changed or somebody asked, by what they are and what came of it: "+
+			"unchanged, applied, partial, refused or deferred.", "files", "outcome"),
+		good:    desc("reload_good_timestamp_seconds", "Unix time at which the good content of the files that is in use was read last.", "files"),
+		failing: desc("reload_failing", "1 while the files are such that what is in use is older than they are.", "files"),
+		refused: desc("reload_refused_changes", "Fields of the configuration file that have changed and take effect with the next start only."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (r reloads) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{r.total, r.good, r.failing, r.refused} {
+		out <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (r reloads) Collect(out chan<- prometheus.Metric) {
+	for _, s := range r.Status() {
+		for _, o := range reload.Outcomes() {
+			out <- labelled(r.total, prometheus.CounterValue, float64(s.Counts[o]), s.Group, o.String())
+		}
+		failing := 0.0
+		if s.Failing() {
+			failing = 1
+		}
+		out <- labelled(r.good, prometheus.GaugeValue, seconds(time.Duration(s.Good.UnixNano())), s.Group)
+		out <- labelled(r.failing, prometheus.GaugeValue, failing, s.Group)
+	}
+	out <- labelled(r.refused, prometheus.GaugeValue, float64(r.Refused()))
+}

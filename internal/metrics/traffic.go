@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
+)
+
+// traffic is a collector of how requests end: calls by tool, everything else by
+// operation, and the sidecar's own time by edge. The tally bounds the number of
+// tools, and so that of the series.
+type traffic struct {
+	from                                      *tally.Tally
+	calls, inFlight, took, requests, overhead *prometheus.Desc
+}
+
+func newTraffic(from *tally.Tally) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+	}
+	return traffic{
+		from: from,
+		calls: desc("calls_total", "Tool calls that have ended, by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
+			"calls of tools that do not exist, and \"other\" for tools beyond those that are counted one by one.", "tool", "code", "edge"),
+		inFlight: desc("calls_in_flight", "Tool calls that have not ended yet.", "tool"),
+		took:     desc("call_duration_seconds", "How long tool calls took, from the request until its answer was ready to be written.", "tool"),
+		requests: desc("requests_total", "Requests other than tool calls that have ended, by operation, canonical code and edge. The operation is empty "+
+			"for messages that were refused before they became a request.", "operation", "code", "edge"),
+		overhead: desc("call_overhead_seconds", "How much of a tool call was the sidecar's own time: its duration without the time that it waited for the backend.", "edge"),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (t traffic) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{t.calls, t.inFlight, t.took, t.requests, t.overhead} {
+		out <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (t traffic) Collect(out chan<- prometheus.Metric) {
+	now := t.from.Snapshot()
+	for _, tool := range now.Tools {
+		for _, end := range tool.Ends {
+			out <- labelled(t.calls, prometheus.CounterValue, float64(end.Count), tool.Name, end.Code, end.Edge.String())
+		}
+		out <- labelled(t.inFlight, prometheus.GaugeValue, float64(tool.InFlight), tool.Name)
+		out <- buckets(t.took, tool.Took, tool.Name)
+	}
+	for _, operation := range now.Operations {
+		for _, end := range operation.Ends {
+			out <- labelled(t.requests, prometheus.CounterValue, float64(end.Count), operation.Name, end.Code, end.Edge.String())
+		}
+	}
+	for edge, h := range now.Overhead {
+		out <- buckets(t.overhead, h, edge.String())
+	}
+}
+
+// buckets is a histogram as Prometheus wants it: each bucket holds those before.
+func buckets(desc *prometheus.Desc, h tally.Histogram, labels ...string) prometheus.Metric {
+	below, n := make(map[float64]uint64, len(h.Bounds)), uint64(0)
+	for i, bound := range h.Bounds {
+		n += h.Counts[i]
+		below[seconds(bound)] = n
+	}
+	made, err := prometheus.NewConstHistogram(desc, h.Count(), seconds(h.Sum), below, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return made
+}
+
+// seconds is a duration in Prometheus' unit, with bounds as people write them:
+// 0.00025 rather than 0.00025000000000000001.
+func seconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e9 }
