@@ -73,6 +73,14 @@ checkgenerate: generate ## Fail where generated files differ from what is commit
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)
 	cd bench && go run . $(BENCHFLAGS)
 
+.PHONY: bench-e2e
+bench-e2e: ## Compare the sidecar with hand-written servers, an empty proxy and the direct call (about eight minutes)
+	cd bench && go run . e2e $(BENCHFLAGS)
+
+.PHONY: bench-generate
+bench-generate: $(BUF) ## Regenerate the stubs of the service that the benchmark calls
+	$(BUF) generate --template bench/buf.gen.yaml
+
 .PHONY: inspector
 inspector: build ## Drive the demo with the MCP Inspector's command line, over HTTP and stdio, in every era
 	conformance/inspector.sh $(NODE_VERSION) $(INSPECTOR_VERSION)

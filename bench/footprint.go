@@ -120,7 +120,7 @@ func (h *harness) fewCalls(ctx context.Context, addr string) error {
 		if p.Name != "rpc" {
 			continue
 		}
-		session, err := p.Open(ctx, path.Addrs{Sidecar: addr}, 1, h.payload())
+		session, err := p.Open(ctx, path.Addrs{Sidecar: addr}, 1, path.Echo(h.payload()))
 		if err != nil {
 			return err
 		}

@@ -36,12 +36,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if played, err := peer.Main(args, stdout); played {
 		return status(err, stderr)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if len(args) > 0 {
+		if command, ok := commands()[args[0]]; ok {
+			err := command(ctx, args[1:], stdout, stderr)
+			if errors.Is(err, errUsage) {
+				return 2
+			}
+			return status(err, stderr)
+		}
+	}
 	opts, err := parseOptions(args, stderr)
 	if err != nil {
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	// An end of its own, well beyond the plan and a cold build, so that a run left alone never stays.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -54,6 +63,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	return status(err, stderr)
+}
+
+// commands are what the first argument may name; without one, the sidecar's footprint and edges are measured.
+func commands() map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	return map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+		"e2e": commandE2E,
+	}
 }
 
 func status(err error, stderr io.Writer) int {
@@ -124,7 +140,7 @@ func measure(ctx context.Context, opts *options, args []string, stdout, stderr i
 		return fmt.Errorf("print: %w", err)
 	}
 	if opts.write {
-		if err := report.Write(filepath.Join(root, "docs", "benchmarks.md"), r.Markdown()); err != nil {
+		if err := report.SectionOf("bench").Write(filepath.Join(root, "docs", "benchmarks.md"), r.Markdown()); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/outrigger-mcp/outrigger/bench/internal/e2e"
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
+	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
 	"github.com/outrigger-mcp/outrigger/bench/internal/sidecar"
 )
 
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleBench:
 			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
-		case "serve-backend", "serve-proxy":
+		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}
@@ -84,6 +86,26 @@ func TestTheHarness(t *testing.T) {
 			}
 		})
 	}
+	t.Run("end to end", func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"e2e", "-quick", "-sidecar", binary}, &stdout, &stderr); code != 0 {
+			t.Fatalf("status %d\n%s", code, &stderr)
+		}
+		for _, name := range e2e.Names() {
+			if want := len(e2e.SizeNames()); name != "other" && strings.Count(stdout.String(), "\n| `"+name+"` | ") < want {
+				t.Errorf("%s lacks rows:\n%s", name, &stdout)
+			}
+		}
+		// What is compared has to be what it says: the sidecar keeps every digit, and a server that goes through maps does not.
+		for _, row := range []string{"| `sidecar` | exact | exact | exact |", "| `gosdk-legacy` | 9007199254740992 | 9007199254740992 |"} {
+			if !strings.Contains(stdout.String(), row) {
+				t.Errorf("no row %s:\n%s", row, &stdout)
+			}
+		}
+		if strings.Contains(stdout.String(), "NaN") || strings.Contains(stdout.String(), "not seen") {
+			t.Errorf("figures are missing:\n%s", &stdout)
+		}
+	})
 	t.Run("an interrupt leaves nothing behind", func(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			t.Run(sig.String(), func(t *testing.T) { interrupt(t, binary, sig) })
@@ -174,6 +196,8 @@ func TestCommandLinesThatSayNothingSensible(t *testing.T) {
 	for _, args := range [][]string{
 		{"-no-such-flag"}, {"word"}, {"-callers", "0"}, {"-callers", "1,x"}, {"-callers", "5000"}, {"-paths", "mcp,nowhere"},
 		{"-size", "huge"}, {"-starts", "0"}, {"-rounds", "-1"}, {"-window", "0s"}, {"-idle", "-1s"},
+		{"e2e", "-no-such-flag"}, {"e2e", "word"}, {"e2e", "-subjects", "nobody"}, {"e2e", "-subjects", "other"}, {"e2e", "-sizes", "huge"},
+		{"e2e", "-callers", "0"}, {"e2e", "-crowd", "5000"}, {"e2e", "-rounds", "-1"}, {"e2e", "-window", "0s"}, {"e2e", "-longest", "1ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/load"
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
@@ -18,6 +18,9 @@ import (
 
 // generator names this process among the clocks.
 const generator = "generator"
+
+// patience is how much longer a window may get where no call was answered in it.
+const patience = 10 * time.Second
 
 // stage is the set of processes that calls go through.
 type stage struct {
@@ -35,12 +38,12 @@ func (h *harness) load(ctx context.Context) (result *report.Load, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.stop()) }()
-	payload := h.payload()
+	work := path.Echo(h.payload())
 	result = &report.Load{
 		Callers: h.opts.callers, Rounds: h.opts.rounds, Window: h.opts.window, Size: h.opts.size,
-		Arguments: path.ArgumentsSize(payload), Figures: map[report.Cell][]report.Figure{},
+		Arguments: path.ArgumentsSize(work), Figures: map[report.Cell][]report.Figure{},
 	}
-	paths := h.preflight(ctx, st, payload, result)
+	paths := h.preflight(ctx, st, work, result)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -48,7 +51,7 @@ func (h *harness) load(ctx context.Context) (result *report.Load, err error) {
 		for _, callers := range h.opts.callers {
 			for i := range paths {
 				p := paths[(i+round)%len(paths)]
-				figure, err := h.cell(ctx, st, p, callers, payload)
+				figure, err := h.cell(ctx, st, p, callers, work)
 				if err != nil {
 					return nil, fmt.Errorf("round %d, %d callers: %w", round+1, callers, err)
 				}
@@ -66,11 +69,11 @@ func (h *harness) load(ctx context.Context) (result *report.Load, err error) {
 
 // preflight makes one call on every path and leaves out those on which it fails, with the reason, so that one edge that
 // does not work yet does not hide the figures of the others.
-func (h *harness) preflight(ctx context.Context, st *stage, payload []byte, into *report.Load) []*path.Path {
+func (h *harness) preflight(ctx context.Context, st *stage, work path.Work, into *report.Load) []*path.Path {
 	var working []*path.Path
 	for _, p := range h.opts.paths {
 		err := func() error {
-			session, err := p.Open(ctx, st.addrs, 1, payload)
+			session, err := p.Open(ctx, st.addrs, 1, work)
 			if err != nil {
 				return err
 			}
@@ -89,13 +92,16 @@ func (h *harness) preflight(ctx context.Context, st *stage, payload []byte, into
 }
 
 // cell measures one path at one number of callers, on fresh connections.
-func (h *harness) cell(ctx context.Context, st *stage, p *path.Path, callers int, payload []byte) (report.Figure, error) {
-	session, err := p.Open(ctx, st.addrs, callers, payload)
+func (h *harness) cell(ctx context.Context, st *stage, p *path.Path, callers int, work path.Work) (report.Figure, error) {
+	session, err := p.Open(ctx, st.addrs, callers, work)
 	if err != nil {
 		return report.Figure{}, err
 	}
 	defer session.Close()
-	sample, err := load.Run(ctx, session.Callers, load.Options{Warmup: h.opts.warmup, Window: h.opts.window, Clocks: st.clocks})
+	// On a machine where others are at work, a short window may pass without an answer.
+	sample, err := load.Run(ctx, session.Callers, load.Options{
+		Warmup: h.opts.warmup, Window: h.opts.window, AtLeast: 1, Longest: h.opts.window + patience, Clocks: st.clocks,
+	})
 	if err != nil {
 		return report.Figure{}, fmt.Errorf("path %s: %w", p.Name, err)
 	}
@@ -113,10 +119,10 @@ func (h *harness) cell(ctx context.Context, st *stage, p *path.Path, callers int
 func (h *harness) set(ctx context.Context) (*stage, error) {
 	st := &stage{clocks: []load.Clock{{Name: generator, Read: proc.OwnCPU}}}
 	err := func() (err error) {
-		if st.backend, st.addrs.Backend, err = startPeer(ctx, h.dir, peer.RoleBackend); err != nil {
+		if st.backend, st.addrs.Backend, err = peer.Start(ctx, h.dir, peer.RoleBackend); err != nil {
 			return err
 		}
-		if st.proxy, st.addrs.Proxy, err = startPeer(ctx, h.dir, peer.RoleProxy, st.addrs.Backend); err != nil {
+		if st.proxy, st.addrs.Proxy, err = peer.Start(ctx, h.dir, peer.RoleProxy, st.addrs.Backend, peer.EchoMethod); err != nil {
 			return err
 		}
 		st.sidecar, err = sidecar.Start(ctx, h.binary, h.dir, "--backend", "grpc://"+st.addrs.Backend, "--log-level", "warn")
@@ -145,30 +151,4 @@ func (st *stage) stop() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// startPeer starts this executable in a role and waits for the address that it announces.
-func startPeer(ctx context.Context, dir string, args ...string) (*proc.Process, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", fmt.Errorf("own executable: %w", err)
-	}
-	announced := make(chan string, 1)
-	p, err := proc.Start(ctx, proc.Spec{Path: self, Args: args, Dir: dir, OnStdout: func(line []byte) {
-		select {
-		case announced <- string(line):
-		default: // only the first line is an address
-		}
-	}})
-	if err != nil {
-		return nil, "", err
-	}
-	select {
-	case addr := <-announced:
-		return p, addr, nil
-	case <-p.Done():
-		return nil, "", p.Failure(args[0])
-	case <-ctx.Done():
-		return nil, "", errors.Join(context.Cause(ctx), p.Stop())
-	}
 }

@@ -17,6 +17,9 @@ import (
 // stuck bounds how long a run may take beyond its own times: the sidecar's timeout of a call is 30 s.
 const stuck = 35 * time.Second
 
+// growth is by how much a window grows at a time.
+const growth = 50 * time.Millisecond
+
 // Caller makes one call after the other. Call checks the answer; an answer that is not its own is an error.
 type Caller interface {
 	Call(ctx context.Context) error
@@ -32,9 +35,11 @@ type Clock struct {
 type Options struct {
 	// Warmup passes between every caller's first answer and the window.
 	Warmup time.Duration
-	// Window is the time in which calls count.
-	Window time.Duration
-	Clocks []Clock
+	// Window is the time in which calls count. Where fewer than AtLeast were answered in it, it grows until they were or
+	// until Longest has passed: a slow server's few calls would be a matter of luck. Zero leaves it as it is.
+	Window, Longest time.Duration
+	AtLeast         int
+	Clocks          []Clock
 }
 
 // Sample is what happened within the window.
@@ -85,12 +90,13 @@ var ErrNoCalls = errors.New("no call was answered within the window")
 func Run(ctx context.Context, callers []Caller, opts Options) (*Sample, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := opts.Warmup + opts.Window + stuck
+	limit := opts.Warmup + max(opts.Window, opts.Longest) + stuck
 	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("calls did not end within %v", limit)) })
 	defer watchdog.Stop()
 
 	var (
 		now     atomic.Int32
+		counted atomic.Int64
 		running sync.WaitGroup
 		first   sync.WaitGroup
 		took    = make([][]time.Duration, len(callers))
@@ -105,6 +111,7 @@ func Run(ctx context.Context, callers []Caller, opts Options) (*Sample, error) {
 				err = caller.Call(ctx)
 				if now.Load() == counting {
 					took[i] = append(took[i], time.Since(start))
+					counted.Add(1)
 				}
 			}
 			if err != nil {
@@ -113,7 +120,7 @@ func Run(ctx context.Context, callers []Caller, opts Options) (*Sample, error) {
 		})
 	}
 	first.Wait()
-	sample, err := window(ctx, &now, opts)
+	sample, err := window(ctx, &now, &counted, opts)
 	now.Store(over)
 	running.Wait()
 	if ctx.Err() != nil {
@@ -132,7 +139,7 @@ func Run(ctx context.Context, callers []Caller, opts Options) (*Sample, error) {
 }
 
 // window opens and closes the time in which calls count, and reads the clocks at both ends.
-func window(ctx context.Context, now *atomic.Int32, opts Options) (*Sample, error) {
+func window(ctx context.Context, now *atomic.Int32, counted *atomic.Int64, opts Options) (*Sample, error) {
 	if err := sleep(ctx, opts.Warmup); err != nil {
 		return nil, err
 	}
@@ -144,6 +151,11 @@ func window(ctx context.Context, now *atomic.Int32, opts Options) (*Sample, erro
 	now.Store(counting)
 	if err := sleep(ctx, opts.Window); err != nil {
 		return nil, err
+	}
+	for counted.Load() < int64(opts.AtLeast) && time.Since(start) < opts.Longest {
+		if err := sleep(ctx, growth); err != nil {
+			return nil, err
+		}
 	}
 	now.Store(over)
 	sample := &Sample{Elapsed: time.Since(start), CPU: map[string]time.Duration{}}

@@ -63,6 +63,29 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	})
 }
 
+// A window grows until there are calls enough, and no further than it may.
+func TestAWindowGrows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		atLeast int
+		longest time.Duration
+		want    time.Duration
+	}{
+		{0, 0, time.Second}, {5, 0, time.Second}, {5, 10 * time.Second, time.Second}, {49, 10 * time.Second, 4950 * time.Millisecond}, {5000, 3 * time.Second, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sample, err := load.Run(t.Context(), []load.Caller{&caller{takes: 101 * time.Millisecond}},
+				load.Options{Window: time.Second, Longest: test.longest, AtLeast: test.atLeast})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sample.Elapsed != test.want {
+				t.Errorf("at least %d, %v at most: elapsed %v, want %v", test.atLeast, test.longest, sample.Elapsed, test.want)
+			}
+		})
+	}
+}
+
 func TestNearestRank(t *testing.T) {
 	t.Parallel()
 	s := load.Sample{}

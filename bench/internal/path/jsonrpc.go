@@ -3,17 +3,13 @@
 package path
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/load"
-)
-
-// MCP shows the tool's name without a dot.
-const (
-	canonicalTool = "lab.echo"
-	mcpTool       = "lab_echo"
 )
 
 // dialect is how one kind of JSON-RPC client writes a call.
@@ -28,6 +24,7 @@ type dialect struct {
 
 func openModern(ctx context.Context, s *Session) error {
 	const version = "2026-07-28"
+	_, mcpTool := s.work.Tool()
 	return s.openJSON(ctx, dialect{
 		path: "/mcp", tool: mcpTool,
 		tail: `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{},` +
@@ -40,6 +37,7 @@ func openModern(ctx context.Context, s *Session) error {
 }
 
 func openLegacy(ctx context.Context, s *Session) error {
+	_, mcpTool := s.work.Tool()
 	return s.openJSON(ctx, dialect{
 		path: "/mcp", tool: mcpTool,
 		header: map[string]string{"Accept": "application/json, text/event-stream"},
@@ -48,6 +46,7 @@ func openLegacy(ctx context.Context, s *Session) error {
 }
 
 func openCanonical(ctx context.Context, s *Session) error {
+	canonicalTool, _ := s.work.Tool()
 	return s.openJSON(ctx, dialect{path: "/rpc", tool: canonicalTool})
 }
 
@@ -86,14 +85,15 @@ func (s *Session) openJSON(ctx context.Context, d dialect) error {
 		header.Set(name, value)
 	}
 	transport := s.newTransport()
-	before, after := arguments(s.payload)
+	before, after := s.work.Arguments()
 	for i := range s.count {
 		c := &jsonCaller{
 			counter:     counter{caller: i},
-			expectation: expectation{payload: s.payload},
+			expectation: expectation{work: s.work},
 			post:        post{transport: transport, url: httpURL(s.addrs.Sidecar, d.path), header: header},
 			beforeNonce: append([]byte(`","method":"tools/call","params":{"name":"`+d.tool+`","arguments":`), before...),
 			afterNonce:  append(after[:len(after):len(after)], d.tail+"}}"...),
+			dialect:     d,
 		}
 		if d.hello != nil {
 			var err error
@@ -114,6 +114,27 @@ type jsonCaller struct {
 
 	beforeNonce, afterNonce []byte
 	body                    []byte
+	dialect                 dialect
+}
+
+// ErrNoJSON tells that calls of a path carry no JSON-RPC.
+var ErrNoJSON = errors.New("the path carries no JSON-RPC")
+
+// Ask sends a call with that id and those arguments, both JSON, on the first caller's connection, and returns the reply
+// as it came, whatever its status. It checks nothing.
+func (s *Session) Ask(ctx context.Context, id, arguments string) ([]byte, error) {
+	if len(s.Callers) == 0 {
+		return nil, ErrNoJSON
+	}
+	c, ok := s.Callers[0].(*jsonCaller)
+	if !ok {
+		return nil, ErrNoJSON
+	}
+	body := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + c.dialect.tool + `","arguments":` + arguments + c.dialect.tail + `}}`
+	if _, err := c.send(ctx, []byte(body)); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(c.answer.Bytes()), nil
 }
 
 var _ load.Caller = (*jsonCaller)(nil)

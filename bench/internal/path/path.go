@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package path holds the ways that lead to the backend's Echo: straight, through the empty proxy, and through every
+// Package path holds the ways that lead to an RPC of the backend: straight, through the empty proxy, and through every
 // edge of the sidecar. A path opens connections and makes callers; each caller makes its calls with as little work as
 // net/http and grpc-go admit, and checks that every answer is its own. To measure another server, add a path.
 package path
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
 
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/bench/internal/load"
-	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
 // Names of the processes whose CPU time can stand for a path.
@@ -47,14 +47,14 @@ type Session struct {
 	Callers []load.Caller
 
 	addrs   Addrs
-	payload []byte
+	work    Work
 	count   int
 	closers []func()
 }
 
-// Open makes callers, which together have one set of connections. payload is what every call sends and gets back.
-func (p *Path) Open(ctx context.Context, addrs Addrs, callers int, payload []byte) (*Session, error) {
-	s := &Session{addrs: addrs, payload: payload, count: callers}
+// Open makes callers, which together have one set of connections. work is what every call asks for.
+func (p *Path) Open(ctx context.Context, addrs Addrs, callers int, work Work) (*Session, error) {
+	s := &Session{addrs: addrs, work: work, count: callers}
 	if err := p.open(ctx, s); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("path %s: %w", p.Name, err)
@@ -83,11 +83,18 @@ func All() []*Path {
 	}
 }
 
-// The 64-bit numbers of every call. Doubles cannot hold them, so that an answer that went through doubles is found out.
-const (
-	signed   = math.MinInt64 + 1
-	unsigned = math.MaxUint64
-)
+// ErrNoPath tells that there is no path of that name.
+var ErrNoPath = errors.New("no such path")
+
+// Named returns the path of that name.
+func Named(name string) (*Path, error) {
+	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoPath, name)
+}
 
 // counter gives a caller its ids and nonces. Ids count from one for every caller, so that all callers use the same ones
 // on purpose; nonces differ between all calls of a session.
@@ -107,31 +114,6 @@ func (c *counter) next() (uint64, []byte) {
 	return c.calls, c.nonce
 }
 
-// arguments cuts the JSON of Echo's arguments at the nonce: what stands before it and what stands after it.
-func arguments(payload []byte) (before, after []byte) {
-	before = []byte(`{"nonce":"`)
-	after = []byte(`"`)
-	after = append(after, `,"signed":"`...)
-	after = strconv.AppendInt(after, signed, 10)
-	after = append(after, `","unsigned":"`...)
-	after = strconv.AppendUint(after, unsigned, 10)
-	after = append(after, `","payload":"`...)
-	after = base64.StdEncoding.AppendEncode(after, payload)
-	return before, append(after, `"}`...)
-}
-
-// ArgumentsSize is how many bytes of JSON the arguments of a call are.
-func ArgumentsSize(payload []byte) int {
-	_, nonce := new(counter).next()
-	before, after := arguments(payload)
-	return len(before) + len(nonce) + len(after)
-}
-
-// message is the same as a message.
-func message(nonce, payload []byte) *demov1.EchoRequest {
-	return &demov1.EchoRequest{Nonce: string(nonce), Signed: signed, Unsigned: unsigned, Payload: payload}
-}
-
 // WrongAnswerError tells that an answer was not the caller's own or not what was asked for.
 type WrongAnswerError struct {
 	// Want and Got are for people; Got is cut.
@@ -148,10 +130,10 @@ func wrongAnswer(want string, got []byte) error {
 	return &WrongAnswerError{Want: want, Got: string(got)}
 }
 
-// checkMessage compares a typed answer with what was sent, whole.
-func checkMessage(nonce, payload []byte, got *demov1.EchoResponse) error {
-	if got.GetNonce() == string(nonce) && got.GetSigned() == signed && got.GetUnsigned() == unsigned && bytes.Equal(got.GetPayload(), payload) {
+// checkMessage checks a typed answer; a caller's first one is compared whole.
+func checkMessage(work Work, call uint64, nonce []byte, got proto.Message) error {
+	if work.Check(nonce, got, call == 1) {
 		return nil
 	}
-	return wrongAnswer("nonce "+string(nonce)+" and all that was sent with it", []byte(got.String()))
+	return wrongAnswer("nonce "+string(nonce)+" and all that was sent with it", []byte(prototext.Format(got)))
 }

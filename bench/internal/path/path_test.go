@@ -99,7 +99,7 @@ func TestWrongRepliesAreFoundOut(t *testing.T) {
 					continue
 				}
 				honest = honestFirst
-				session, err := byName(t, "rpc").Open(t.Context(), path.Addrs{Sidecar: server.Listener.Addr().String()}, 1, []byte("payload"))
+				session, err := byName(t, "rpc").Open(t.Context(), path.Addrs{Sidecar: server.Listener.Addr().String()}, 1, path.Echo([]byte("payload")))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,7 +151,7 @@ func TestWrongMessagesAreFoundOut(t *testing.T) {
 				_, _ = w.Write(wire)
 			}))
 			defer server.Close()
-			session, err := byName(t, "proxy").Open(t.Context(), path.Addrs{Proxy: server.Listener.Addr().String()}, 1, []byte("payload"))
+			session, err := byName(t, "proxy").Open(t.Context(), path.Addrs{Proxy: server.Listener.Addr().String()}, 1, path.Echo([]byte("payload")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestAFailureStatusIsNoAnswer(t *testing.T) {
 				_, _ = w.Write(wire)
 			}))
 			defer server.Close()
-			session, err := byName(t, "calltool-connect").Open(t.Context(), path.Addrs{Sidecar: server.Listener.Addr().String()}, 1, []byte("payload"))
+			session, err := byName(t, "calltool-connect").Open(t.Context(), path.Addrs{Sidecar: server.Listener.Addr().String()}, 1, path.Echo([]byte("payload")))
 			if err != nil {
 				t.Fatal(err)
 			}

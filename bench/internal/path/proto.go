@@ -11,8 +11,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
-	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -30,13 +28,13 @@ func openTyped(_ context.Context, s *Session) error  { return s.openTypedAt(s.ad
 
 func (s *Session) openTypedAt(addr string) error {
 	return s.dial(addr, func(caller int, conn *grpc.ClientConn) {
-		s.Callers = append(s.Callers, &typedCaller{counter: counter{caller: caller}, conn: conn, payload: s.payload})
+		s.Callers = append(s.Callers, &typedCaller{counter: counter{caller: caller}, conn: conn, work: s.work})
 	})
 }
 
 func openToolGRPC(_ context.Context, s *Session) error {
 	return s.dial(s.addrs.Sidecar, func(caller int, conn *grpc.ClientConn) {
-		c := newToolCaller(caller, s.payload)
+		c := newToolCaller(caller, s.work)
 		c.call = func(ctx context.Context, in *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, error) {
 			out := new(outriggerv1.ToolOutcome)
 			return out, conn.Invoke(ctx, callTool, in, out)
@@ -50,7 +48,7 @@ func openToolConnect(_ context.Context, s *Session) error {
 	header := http.Header{"Content-Type": {"application/proto"}, "Connect-Protocol-Version": {"1"}}
 	transport := s.newTransport()
 	for i := range s.count {
-		c := newToolCaller(i, s.payload)
+		c := newToolCaller(i, s.work)
 		wire := &wirePost{post: post{transport: transport, url: httpURL(s.addrs.Sidecar, callTool), header: header}}
 		c.call = func(ctx context.Context, in *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, error) {
 			out := new(outriggerv1.ToolOutcome)
@@ -66,7 +64,7 @@ func openProxy(_ context.Context, s *Session) error {
 	transport := s.newTransport()
 	for i := range s.count {
 		s.Callers = append(s.Callers, &proxyCaller{
-			counter: counter{caller: i}, payload: s.payload,
+			counter: counter{caller: i}, work: s.work,
 			wire: wirePost{post: post{transport: transport, url: httpURL(s.addrs.Proxy, "/"), header: header}},
 		})
 	}
@@ -92,40 +90,40 @@ func (s *Session) dial(addr string, add func(caller int, conn *grpc.ClientConn))
 	return nil
 }
 
-// typedCaller calls Echo itself, at the backend or through the sidecar.
+// typedCaller calls the RPC itself, at the backend or through the sidecar.
 type typedCaller struct {
 	counter
 
-	conn    *grpc.ClientConn
-	payload []byte
+	conn *grpc.ClientConn
+	work Work
 }
 
 // Call makes one call and checks its answer.
 func (c *typedCaller) Call(ctx context.Context) error {
-	_, nonce := c.next()
-	var got demov1.EchoResponse
-	if err := c.conn.Invoke(ctx, peer.EchoMethod, message(nonce, c.payload), &got); err != nil {
+	call, nonce := c.next()
+	got := c.work.Response()
+	if err := c.conn.Invoke(ctx, c.work.Method(), c.work.Request(nonce), got); err != nil {
 		return err
 	}
-	return checkMessage(nonce, c.payload, &got)
+	return checkMessage(c.work, call, nonce, got)
 }
 
-// proxyCaller calls Echo through the empty proxy.
+// proxyCaller calls the RPC through the empty proxy.
 type proxyCaller struct {
 	counter
 
-	wire    wirePost
-	payload []byte
+	wire wirePost
+	work Work
 }
 
 // Call makes one call and checks its answer.
 func (c *proxyCaller) Call(ctx context.Context) error {
-	_, nonce := c.next()
-	var got demov1.EchoResponse
-	if err := c.wire.call(ctx, message(nonce, c.payload), &got); err != nil {
+	call, nonce := c.next()
+	got := c.work.Response()
+	if err := c.wire.call(ctx, c.work.Request(nonce), got); err != nil {
 		return err
 	}
-	return checkMessage(nonce, c.payload, &got)
+	return checkMessage(c.work, call, nonce, got)
 }
 
 // wirePost posts messages.
@@ -155,12 +153,14 @@ type toolCaller struct {
 	expectation
 
 	call          func(context.Context, *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, error)
+	tool          string
 	before, after []byte
 }
 
-func newToolCaller(caller int, payload []byte) *toolCaller {
-	c := &toolCaller{counter: counter{caller: caller}, expectation: expectation{payload: payload}}
-	c.before, c.after = arguments(payload)
+func newToolCaller(caller int, work Work) *toolCaller {
+	c := &toolCaller{counter: counter{caller: caller}, expectation: expectation{work: work}}
+	c.tool, _ = work.Tool()
+	c.before, c.after = work.Arguments()
 	return c
 }
 
@@ -170,7 +170,7 @@ func (c *toolCaller) Call(ctx context.Context) error {
 	args := make([]byte, 0, len(c.before)+len(nonce)+len(c.after))
 	args = append(append(append(args, c.before...), nonce...), c.after...)
 	out, err := c.call(ctx, &outriggerv1.ToolCall{
-		ToolName: canonicalTool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: args},
+		ToolName: c.tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: args},
 	})
 	if err != nil {
 		return err

@@ -11,16 +11,18 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 
+	benchv1 "github.com/outrigger-mcp/outrigger/bench/gen/outrigger/bench/v1"
+	"github.com/outrigger-mcp/outrigger/bench/internal/desk"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
-// EchoMethod is the one RPC that is called.
+// EchoMethod is the RPC of the demo that is called.
 const EchoMethod = "/outrigger.demo.v1.Lab/Echo"
 
 // maxMessage admits the large payload with room to spare; grpc-go's own default for received messages is 4 MiB.
 const maxMessage = 16 << 20
 
-// serveBackend serves Echo with grpc-go, the server that most backends are made with. Checks and logs are left out: a
+// serveBackend serves the demo's Echo and the desk with grpc-go, the server that most backends are made with. Checks and logs are left out: a
 // backend that costs little makes what stands before it visible.
 func serveBackend(ctx context.Context, stdout io.Writer) error {
 	var listen net.ListenConfig
@@ -30,6 +32,7 @@ func serveBackend(ctx context.Context, stdout io.Writer) error {
 	}
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage))
 	server.RegisterService(&lab, nil)
+	benchv1.RegisterDeskServer(server, desk.Server{})
 	reflection.Register(server)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()

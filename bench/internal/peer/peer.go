@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer holds the processes that stand around the sidecar in a measurement: the backend that is called, and the
-// empty proxy that shows what net/http and grpc-go cost when nothing is done between them. The benchmark starts itself
+// Package peer holds the processes that stand around the sidecar in a measurement: the backend that is called, the empty
+// proxy that shows what net/http and grpc-go cost when nothing is done between them, and the servers that people write by
+// hand. The benchmark starts itself
 // again in these roles, so that the CPU time of each is counted by the kernel, apart from the load generator's.
 package peer
 
@@ -10,18 +11,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/signal"
 	"syscall"
+
+	"github.com/outrigger-mcp/outrigger/bench/internal/subject"
 )
 
 // Roles, the hidden first argument of the executable.
 const (
 	RoleBackend = "serve-backend"
 	RoleProxy   = "serve-proxy"
+	RoleSubject = "serve-subject"
 )
 
-// ErrUsage tells that a role lacks its argument.
-var ErrUsage = errors.New("serve-proxy needs the backend's address")
+// ErrUsage tells that a role lacks its arguments.
+var ErrUsage = errors.New("serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -35,10 +40,15 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 	case RoleBackend:
 		return true, serveBackend(ctx, stdout)
 	case RoleProxy:
-		if len(args) != 2 {
+		if len(args) != 3 {
 			return true, ErrUsage
 		}
-		return true, serveProxy(ctx, stdout, args[1])
+		return true, serveProxy(ctx, stdout, args[1], args[2])
+	case RoleSubject:
+		if len(args) != 3 {
+			return true, ErrUsage
+		}
+		return true, subject.Serve(ctx, args[1], args[2], func(addr net.Addr) error { return announce(stdout, addr) })
 	}
 	return false, nil
 }

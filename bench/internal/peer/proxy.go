@@ -18,7 +18,7 @@ import (
 
 // serveProxy takes the bytes of a message from an HTTP body, sends them to the backend as they are, and returns the
 // answer's bytes as they are. It is the floor for anything that stands between HTTP and gRPC in Go.
-func serveProxy(ctx context.Context, stdout io.Writer, backend string) error {
+func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) error {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{}), grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
@@ -30,7 +30,7 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend string) error {
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
-	server := &http.Server{Handler: forward(conn), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: forward(conn, method), ReadHeaderTimeout: time.Minute}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := announce(stdout, listener.Addr()); err != nil {
@@ -42,7 +42,7 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend string) error {
 	return nil
 }
 
-func forward(conn *grpc.ClientConn) http.Handler {
+func forward(conn *grpc.ClientConn, method string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 || r.ContentLength > maxMessage {
 			http.Error(w, "want Content-Length, and less", http.StatusRequestEntityTooLarge)
@@ -54,7 +54,7 @@ func forward(conn *grpc.ClientConn) http.Handler {
 			return
 		}
 		var answer []byte
-		if err := conn.Invoke(r.Context(), EchoMethod, body, &answer); err != nil {
+		if err := conn.Invoke(r.Context(), method, body, &answer); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}

@@ -93,40 +93,44 @@ func TestMisses(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 	t.Parallel()
+	section, other := report.SectionOf("bench"), report.SectionOf("bench-e2e")
 	path := filepath.Join(t.TempDir(), "doc.md")
-	if err := os.WriteFile(path, []byte("head\n"+report.Begin+"\nold\n"+report.End+"\ntail\n"), 0o644); err != nil {
+	kept := "\n" + other.Begin + "\nanother's\n" + other.End + "\ntail\n"
+	if err := os.WriteFile(path, []byte("head\n"+section.Begin+"\nold\n"+section.End+kept), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time changes nothing
-		if err := report.Write(path, "new\n"); err != nil {
+		if err := section.Write(path, "new\n"); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff("head\n"+report.Begin+"\n\nnew\n\n"+report.End+"\ntail\n", string(got)); diff != "" {
+		if diff := cmp.Diff("head\n"+section.Begin+"\n\nnew\n\n"+section.End+kept, string(got)); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	}
-	for _, bad := range []string{"", report.Begin, report.End, report.End + report.Begin} {
-		if _, err := report.Replace(bad, "new"); !errors.Is(err, report.ErrNoMarkers) {
+	for _, bad := range []string{"", section.Begin, section.End, section.End + section.Begin, other.Begin + other.End} {
+		if _, err := section.Replace(bad, "new"); !errors.Is(err, report.ErrNoMarkers) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if err := report.Write(path+"x", ""); !errors.Is(err, os.ErrNotExist) {
+	if err := section.Write(path+"x", ""); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
 
-// The project's own document has the place.
+// The project's own document has the places.
 func TestTheDocumentHasMarkers(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "benchmarks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := report.Replace(string(text), ""); err != nil {
-		t.Error(err)
+	for _, target := range []string{"bench", "bench-e2e", "bench-latency", "bench-soak"} {
+		if _, err := report.SectionOf(target).Replace(string(text), ""); err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
 	}
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bench/internal/path"
+	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
+	"github.com/outrigger-mcp/outrigger/bench/internal/proc"
+	"github.com/outrigger-mcp/outrigger/bench/internal/report"
+	"github.com/outrigger-mcp/outrigger/bench/internal/sidecar"
+	"github.com/outrigger-mcp/outrigger/bench/internal/subject"
+)
+
+// entrant is one row of the benchmark: a way to the backend, and the process in the middle of it.
+type entrant struct {
+	report.Subject
+
+	// path names the way of package path; process names what stands in the middle, "" where nothing does.
+	path, process string
+}
+
+// Processes that are no server of package subject.
+const (
+	processProxy   = "proxy"
+	processSidecar = "sidecar"
+	processOther   = "sidecar-other"
+)
+
+// Names of subjects that others are chosen beside.
+const (
+	subjectOther = "other"
+)
+
+// entrants lists every row in the order of the tables.
+func entrants() []entrant {
+	row := func(name string, kind report.Kind, path, process, title string) entrant {
+		return entrant{Subject: report.Subject{Name: name, Title: title, Kind: kind}, path: path, process: process}
+	}
+	return []entrant{
+		row("direct", report.Direct, "direct", "", "grpc-go to the backend, nothing between"),
+		row("proxy", report.Floor, "proxy", processProxy, "empty net/http to grpc-go proxy: wire bytes in, wire bytes out, untouched"),
+		row("sidecar", report.Measured, "mcp", processSidecar, "the sidecar, `/mcp`, MCP 2026-07-28"),
+		row("sidecar-legacy", report.Beside, "mcp-legacy", processSidecar, "the sidecar, `/mcp`, MCP 2025-11-25"),
+		row(subjectOther, report.Beside, "mcp", processOther, "another build of the sidecar (`-other`), `/mcp`, MCP 2026-07-28"),
+		row("gosdk", report.HandWritten, "mcp", subject.SDKModern, "hand-written on the official Go SDK, typed tool, MCP 2026-07-28"),
+		row("gosdk-legacy", report.HandWritten, "mcp-legacy", subject.SDKLegacy, "the same, MCP 2025-11-25, with sessions"),
+		row("mcpgo-typed", report.HandWritten, "mcp", subject.MCPGoTyped, "hand-written on mcp-go, typed tool, MCP 2026-07-28"),
+		row("mcpgo-typed-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoTyped, "the same, MCP 2025-11-25"),
+		row("mcpgo-raw", report.HandWritten, "mcp", subject.MCPGoRaw, "hand-written on mcp-go, raw arguments and protojson, MCP 2026-07-28"),
+		row("mcpgo-raw-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoRaw, "the same, MCP 2025-11-25"),
+	}
+}
+
+// Names lists every subject in the order of the tables.
+func Names() []string {
+	var out []string
+	for _, e := range entrants() {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// choose keeps the named subjects, all where none is named; "other" only where there is another binary.
+func choose(names []string, other string) ([]entrant, error) {
+	all := entrants()
+	for _, name := range names {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("-subjects: %q: want some of %s", name, strings.Join(Names(), ","))
+		}
+	}
+	if slices.Contains(names, subjectOther) && other == "" {
+		return nil, errors.New("-subjects: other wants a second binary, see -other")
+	}
+	return slices.DeleteFunc(all, func(e entrant) bool {
+		if e.Name == subjectOther {
+			return other == ""
+		}
+		return len(names) > 0 && !slices.Contains(names, e.Name)
+	}), nil
+}
+
+// CheckSubjects tells whether the names and the other binary go together.
+func CheckSubjects(names []string, other string) error {
+	_, err := choose(names, other)
+	return err
+}
+
+// server is a running process in the middle.
+type server struct {
+	*proc.Process
+
+	addr string
+}
+
+// stage is the set of processes of one payload size, each started afresh, so that its memory is of that size.
+type stage struct {
+	backend *proc.Process
+	addr    string
+	servers map[string]*server
+	order   []string // as started
+}
+
+// set starts the backend and what the entrants need.
+func (r *run) set(ctx context.Context, entrants []entrant) (*stage, error) {
+	st := &stage{servers: map[string]*server{}}
+	err := func() (err error) {
+		if st.backend, st.addr, err = peer.Start(ctx, r.Dir, peer.RoleBackend); err != nil {
+			return err
+		}
+		for _, e := range entrants {
+			if e.process == "" || st.servers[e.process] != nil {
+				continue
+			}
+			s, err := r.start(ctx, e.process, st.addr)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.Name, err)
+			}
+			st.servers[e.process] = s
+			st.order = append(st.order, e.process)
+		}
+		return nil
+	}()
+	if err != nil {
+		return nil, errors.Join(err, st.stop())
+	}
+	return st, nil
+}
+
+func (r *run) start(ctx context.Context, process, backend string) (*server, error) {
+	switch process {
+	case processSidecar:
+		return startSidecar(ctx, r.Binary, r.Dir, backend)
+	case processOther:
+		return startSidecar(ctx, r.Other, r.Dir, backend)
+	case processProxy:
+		return startPeer(ctx, r.Dir, peer.RoleProxy, backend, work(sizes()[0]).Method())
+	default:
+		return startPeer(ctx, r.Dir, peer.RoleSubject, process, backend)
+	}
+}
+
+func startSidecar(ctx context.Context, binary, dir, backend string) (*server, error) {
+	s, err := sidecar.Start(ctx, binary, dir, "--backend", "grpc://"+backend, "--log-level", "warn")
+	if err != nil {
+		return nil, err
+	}
+	return &server{Process: s.Process, addr: s.Addr}, nil
+}
+
+func startPeer(ctx context.Context, dir string, args ...string) (*server, error) {
+	p, addr, err := peer.Start(ctx, dir, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &server{Process: p, addr: addr}, nil
+}
+
+// stop ends callers before callees.
+func (st *stage) stop() error {
+	var errs []error
+	for _, name := range slices.Backward(st.order) {
+		errs = append(errs, st.servers[name].Stop())
+	}
+	if st.backend != nil {
+		errs = append(errs, st.backend.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// addrs are where an entrant's calls go.
+func (st *stage) addrs(e entrant) path.Addrs {
+	if e.process == "" {
+		return path.Addrs{Backend: st.addr}
+	}
+	addr := st.servers[e.process].addr
+	return path.Addrs{Backend: st.addr, Proxy: addr, Sidecar: addr}
+}
