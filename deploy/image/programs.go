@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import "path/filepath"
+
+// Sidecar is the product.
+func Sidecar(root, version, commit string) Program {
+	return Program{
+		Name: "sidecar", Dir: root, Package: "./cmd/sidecar",
+		LDFlags: "-X main.version=" + version + " -X main.commit=" + commit,
+		Title:   "Outrigger", Description: "The sidecar that makes every RPC of a Protobuf service a tool for agents",
+		Ports: []string{"8080/tcp", "9902/tcp"},
+	}
+}
+
+// ToolService is the example that the manifests put beside the sidecar.
+func ToolService(root string) Program {
+	return Program{
+		Name: "toolservice", Dir: filepath.Join(root, "deploy"), Package: "./cmd/toolservice",
+		Title: "Outrigger's example tool service", Description: "A courier fleet over gRPC and Connect, to try the sidecar with",
+	}
+}
