@@ -16,6 +16,7 @@ type Call struct {
 	table  *Table
 	origin Origin
 	id     jsonrpc.ID
+	name   string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc // of the deadline, nil where there is none

@@ -26,7 +26,8 @@ func (t *Table) Drain(ctx context.Context) error {
 		return nil
 	default:
 	}
-	return &DrainError{Cut: t.cut(), Cause: context.Cause(ctx)}
+	cut, unfinished := t.cut()
+	return &DrainError{Cut: cut, Unfinished: unfinished, Cause: context.Cause(ctx)}
 }
 
 // markDrained may be called more than once. After the first moment without
@@ -36,14 +37,17 @@ func (t *Table) markDrained() {
 }
 
 // cut ends the contexts of the calls in the table and leaves them there, for
-// they are still to be answered. It returns how many it found.
-func (t *Table) cut() int {
-	count := 0
+// they are still to be answered. It returns how many it found, and names the
+// first.
+func (t *Table) cut() (count int, unfinished []Unfinished) {
 	for i := range t.shards {
 		for _, c := range t.shards[i].all() {
 			c.end(ErrDrainCut)
 			count++
+			if len(unfinished) < MaxUnfinished {
+				unfinished = append(unfinished, Unfinished{Name: clipped(c.name), ID: clipped(c.id.String())})
+			}
 		}
 	}
-	return count
+	return count, unfinished
 }

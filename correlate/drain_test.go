@@ -5,6 +5,7 @@ package correlate
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -134,5 +135,33 @@ func TestDrainRace(t *testing.T) {
 		}
 		callers.Wait()
 		checkEmpty(t, table)
+	}
+}
+
+// TestDrainNamesWhatItCutOff: a bounded number of calls, with bounded texts.
+func TestDrainNamesWhatItCutOff(t *testing.T) {
+	t.Parallel()
+	table := New(Options{})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := table.NewOrigin()
+	for i := range MaxUnfinished + 8 {
+		if _, err := table.RegisterNamed(t.Context(), o, jsonrpc.IntID(int64(i+1)), "shop.get\n"+strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cut *DrainError
+	if err := table.Drain(over); !errors.As(err, &cut) || cut.Cut != MaxUnfinished+8 || len(cut.Unfinished) != MaxUnfinished {
+		t.Fatalf("%v: %d named", err, len(cut.Unfinished))
+	}
+	seen := map[string]bool{}
+	for _, u := range cut.Unfinished {
+		seen[u.ID] = true
+		if len(u.Name) != 256 || strings.Contains(u.String(), "\n") {
+			t.Errorf("%s", u)
+		}
+	}
+	if len(seen) != MaxUnfinished {
+		t.Errorf("%d different ids", len(seen))
 	}
 }

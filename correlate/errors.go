@@ -37,14 +37,19 @@ type CancelError struct {
 }
 
 func newCancelError(reason string) *CancelError {
-	if len(reason) > maxReasonBytes {
+	return &CancelError{Reason: clipped(reason)}
+}
+
+// clipped is the beginning of a text that somebody else chose.
+func clipped(text string) string {
+	if len(text) > maxReasonBytes {
 		cut := maxReasonBytes
-		for cut > 0 && !utf8.RuneStart(reason[cut]) {
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
 			cut--
 		}
-		reason = strings.Clone(reason[:cut])
+		text = strings.Clone(text[:cut])
 	}
-	return &CancelError{Reason: strings.ToValidUTF8(reason, "\ufffd")}
+	return strings.ToValidUTF8(text, "\ufffd")
 }
 
 // Error returns the text of ErrCancelled and the reason, quoted.
@@ -58,11 +63,24 @@ func (e *CancelError) Error() string {
 // Unwrap returns ErrCancelled.
 func (e *CancelError) Unwrap() error { return ErrCancelled }
 
+// MaxUnfinished is how many calls a DrainError names: what a person reads.
+const MaxUnfinished = 32
+
 // DrainError says that a Drain ran out of time.
 type DrainError struct {
-	Cut   int   // calls that were still in flight and lost their context
-	Cause error // why the context given to Drain ended
+	Cut        int          // calls that were still in flight and lost their context
+	Unfinished []Unfinished // the first of them, at most MaxUnfinished
+	Cause      error        // why the context given to Drain ended
 }
+
+// Unfinished is a call that a Drain has cut off. Both texts are their sender's,
+// cut to 256 bytes; either may be empty.
+type Unfinished struct {
+	Name, ID string
+}
+
+// String is the call for a log.
+func (u Unfinished) String() string { return fmt.Sprintf("%q id %q", u.Name, u.ID) }
 
 // Error names the number of calls and the cause.
 func (e *DrainError) Error() string {

@@ -63,6 +63,12 @@ func (t *Table) shard(o Origin) *shard { return &t.shards[o%shardCount] }
 // other and cannot be cancelled by id. The errors are ErrDuplicateID,
 // ErrDraining and ErrFull; after an error nothing is left to be finished.
 func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...CallOption) (*Call, error) {
+	return t.RegisterNamed(ctx, o, id, "", opts...)
+}
+
+// RegisterNamed is Register of a call that has a name for people, such as that of
+// the tool: a drain that cuts it off says so.
+func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name string, opts ...CallOption) (*Call, error) {
 	// Counted first, asked second: either this sees the drain, or the drain sees
 	// the call.
 	count := t.inFlight.Add(1)
@@ -75,6 +81,7 @@ func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...C
 		return nil, ErrFull
 	}
 	c := newCall(ctx, t, o, id, opts)
+	c.name = name
 	if !t.shard(o).add(c) {
 		c.end(nil)
 		t.release()

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle knows what the process is doing: starting, ready, not ready,
+// draining, or stopped.
+//
+//	starting ──▶ ready ◀──▶ not ready
+//	    └───────────┴────────────┴──▶ draining ──▶ stopped
+//
+// It is the one answer to that question for probes, metrics, the log and whoever
+// waits for a drain. It starts and ends nothing itself: those who do tell it what
+// they depend on ([Machine.Set]), that work has to end ([Machine.Drain]), and that
+// it has ended ([Machine.Stop]). There is no way back from draining.
+//
+// A Machine is safe for concurrent use. What it tells, it tells in the order in
+// which it happened.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// State is what the process is doing.
+type State uint8
+
+// The states. The zero value is the first.
+const (
+	// Starting: something that calls need was not there yet.
+	Starting State = iota
+	// Ready: calls can be answered.
+	Ready
+	// NotReady: something that calls need has gone.
+	NotReady
+	// Draining: no new work is taken, and what there is comes to its end.
+	Draining
+	// Stopped: there is no work any more.
+	Stopped
+)
+
+// String returns the state as probes, metrics and logs name it.
+func (s State) String() string {
+	switch s {
+	case Starting:
+		return "starting"
+	case Ready:
+		return "ready"
+	case NotReady:
+		return "not_ready"
+	case Draining:
+		return "draining"
+	case Stopped:
+		return "stopped"
+	}
+	return "unknown"
+}
+
+// States lists all of them in their order.
+func States() []State { return []State{Starting, Ready, NotReady, Draining, Stopped} }
+
+// ErrNotDraining is the error of Stop where nothing drains.
+var ErrNotDraining = errors.New("lifecycle: the process is not draining")
+
+// Change is a state that began.
+type Change struct {
+	From, To State
+	// Why says it in words for the log.
+	Why string
+}
+
+// Status is where the machine is.
+type Status struct {
+	State State
+	Since time.Time
+	// Why says why the state began.
+	Why string
+	// Needs are the conditions, in the order in which they were named first.
+	Needs []Need
+}
+
+// Need is something that calls depend on.
+type Need struct {
+	Name string
+	OK   bool
+	Why  string
+}
+
+// Machine is the life of one process. Make one with [New].
+type Machine struct {
+	told func(Change)
+
+	mu      sync.Mutex
+	status  Status
+	drain   chan struct{} // closed when Draining begins
+	stopped chan struct{} // closed when Stopped begins
+
+	// telling keeps changes in their order on their way to told, which may take
+	// locks of its own.
+	telling sync.Mutex
+}
+
+// New returns a machine that is starting, and ready once every need is met. told
+// takes each change, one at a time; it must not change the machine. It may be nil.
+func New(told func(Change), needs ...string) *Machine {
+	m := &Machine{told: told, drain: make(chan struct{}), stopped: make(chan struct{})}
+	m.status.Since = time.Now()
+	for _, name := range needs {
+		m.status.Needs = append(m.status.Needs, Need{Name: name, Why: "not there yet"})
+	}
+	return m
+}
+
+// Set says whether a need is met, and why (not). A need that New did not name is
+// added. After the drain has begun it changes nothing.
+func (m *Machine) Set(need string, ok bool, why string) {
+	m.change(func() (State, string, bool) {
+		if m.status.State >= Draining {
+			return 0, "", false
+		}
+		at := slices.IndexFunc(m.status.Needs, func(n Need) bool { return n.Name == need })
+		if at < 0 {
+			at = len(m.status.Needs)
+			m.status.Needs = append(m.status.Needs, Need{Name: need})
+		}
+		m.status.Needs[at].OK, m.status.Needs[at].Why = ok, why
+		missing := slices.IndexFunc(m.status.Needs, func(n Need) bool { return !n.OK })
+		switch {
+		case missing < 0 && m.status.State != Ready:
+			return Ready, why, true
+		case missing >= 0 && m.status.State == Ready:
+			return NotReady, m.status.Needs[missing].Name + ": " + m.status.Needs[missing].Why, true
+		}
+		return 0, "", false
+	})
+}
+
+// Drain says that work has to end. It reports whether that was new.
+func (m *Machine) Drain(why string) bool {
+	return m.change(func() (State, string, bool) { return Draining, why, m.status.State < Draining })
+}
+
+// Stop says that there is no work any more. The error is ErrNotDraining; a second
+// time there is none.
+func (m *Machine) Stop(why string) error {
+	var err error
+	m.change(func() (State, string, bool) {
+		if m.status.State < Draining {
+			err = ErrNotDraining
+		}
+		return Stopped, why, m.status.State == Draining
+	})
+	return err
+}
+
+// change makes one step, if decide says so, and tells of it.
+func (m *Machine) change(decide func() (to State, why string, ok bool)) bool {
+	m.telling.Lock()
+	defer m.telling.Unlock()
+	m.mu.Lock()
+	to, why, ok := decide()
+	if !ok {
+		m.mu.Unlock()
+		return false
+	}
+	from := m.status.State
+	m.status.State, m.status.Since, m.status.Why = to, time.Now(), why
+	switch to {
+	case Draining:
+		close(m.drain)
+	case Stopped:
+		close(m.stopped)
+	case Starting, Ready, NotReady:
+	}
+	m.mu.Unlock()
+	if m.told != nil {
+		m.told(Change{From: from, To: to, Why: why})
+	}
+	return true
+}
+
+// Status returns where the machine is.
+func (m *Machine) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.status
+	out.Needs = slices.Clone(m.status.Needs)
+	return out
+}
+
+// State returns the state alone.
+func (m *Machine) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status.State
+}
+
+// Draining is closed once the drain has begun.
+func (m *Machine) Draining() <-chan struct{} { return m.drain }
+
+// Wait returns nil once the process has stopped, or the cause of the context's
+// end.
+func (m *Machine) Wait(ctx context.Context) error {
+	select {
+	case <-m.stopped:
+		return nil
+	default:
+	}
+	select {
+	case <-m.stopped:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
