@@ -36,14 +36,14 @@ func parseE2E(args []string, stderr io.Writer) (*e2eOptions, error) {
 	flags.IntVar(&o.Crowd, "crowd", 256, "how many call a sidecar of its own at a time after the rounds; 0 leaves it out")
 	flags.DurationVar(&o.Warmup, "warmup", 200*time.Millisecond, "time between every caller's first answer and the window")
 	flags.DurationVar(&o.Window, "window", time.Second, "time in which calls count")
-	flags.DurationVar(&o.Longest, "longest", 4*time.Second, "how far a window may grow where few calls were answered")
-	flags.IntVar(&o.AtLeast, "at-least", 250, "how many calls are enough")
+	flags.DurationVar(&o.Longest, "longest", 4*time.Second, "how far a window may grow where few calls were answered; what began in it is always waited for")
+	flags.IntVar(&o.AtLeast, "at-least", 100, "how many calls are enough")
 	flags.BoolVar(&o.Digits, "digits", true, "look at what subjects make of numbers that a double cannot hold")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}
 	if o.quick {
-		shorten(flags, map[string]string{"rounds": "1", "callers": "4", "crowd": "16", "warmup": "5ms", "window": "50ms", "longest": "5s", "at-least": "4"})
+		shorten(flags, map[string]string{"rounds": "1", "callers": "4", "crowd": "16", "warmup": "5ms", "window": "50ms", "longest": "50ms", "at-least": "1"})
 	}
 	o.Subjects, o.Sizes = list(subjects), list(sizes)
 	return o, refusal(o.validate(flags.Args()), stderr)

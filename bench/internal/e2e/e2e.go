@@ -29,7 +29,7 @@ type Options struct {
 	Rounds          int
 	// Callers is how many call at a time in the rounds, Crowd how many in the test that follows, 0 to leave it out.
 	Callers, Crowd int
-	// Warmup, Window, Longest and AtLeast are those of [load.Options].
+	// Warmup, Window, Longest and AtLeast are those of [load.Whole].
 	Warmup, Window, Longest time.Duration
 	AtLeast                 int
 	// Digits tells whether to look at what subjects make of large numbers.
@@ -192,7 +192,7 @@ func call(ctx context.Context, addrs path.Addrs, name string, callers int, w pat
 		return nil, err
 	}
 	defer session.Close()
-	return load.Run(ctx, session.Callers, opts)
+	return load.Whole(ctx, session.Callers, opts)
 }
 
 // crowd lets many callers call a sidecar of its own, and reads what it held.

@@ -210,7 +210,7 @@ func (e *EndToEnd) Markdown() string {
 	var b strings.Builder
 	e.markdown(&b)
 	goals(&b, e.Goals())
-	fmt.Fprintf(&b, "%d callers; rounds: %d, windows of %v, longer until there were %d calls, %v at most; medians, in brackets the least and the most of a round. No wrong answer.\n",
+	fmt.Fprintf(&b, "%d callers; rounds: %d, windows of %v, longer until %d calls were answered, but no call begins after %v; medians, in brackets the least and the most of a round. No wrong answer.\n",
 		e.Callers, e.Rounds, e.Window, e.AtLeast, e.Longest)
 	for i := range e.Sizes {
 		e.table(&b, &e.Sizes[i])
