@@ -26,8 +26,7 @@ type LiveOptions struct {
 // Live keeps the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
 // fails. All methods are safe for concurrent use.
 type Live struct {
-	sources    []Source
-	build      BuildOptions
+	plan       atomic.Pointer[plan]
 	every      time.Duration
 	pause      backoff // used by Run only
 	current    atomic.Pointer[Catalog]
@@ -42,6 +41,12 @@ type Live struct {
 	watch   []*watcher
 }
 
+// plan is what a load goes by.
+type plan struct {
+	sources []Source
+	build   BuildOptions
+}
+
 type watcher struct{ fn func(old, now *Catalog) }
 
 // NewLive makes a Live of at least one source. Nothing is loaded before Run or Refresh.
@@ -51,12 +56,14 @@ func NewLive(sources []Source, o LiveOptions) *Live {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return &Live{
-		sources: slices.Clone(sources), build: o.Build, every: o.RefreshEvery,
+	l := &Live{
+		every:   o.RefreshEvery,
 		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
 		loading: make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
+	l.plan.Store(&plan{sources: slices.Clone(sources), build: o.Build})
+	return l
 }
 
 // Current is the catalog in use, nil before the first.
@@ -116,27 +123,43 @@ func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // Refresh loads once. On success the new catalog is in use when it returns; on an error the old one stays. Calls queue
 // up; the error is the context's where it ends first.
-func (l *Live) Refresh(ctx context.Context) error {
+func (l *Live) Refresh(ctx context.Context) error { return l.load(ctx, nil) }
+
+// Reconfigure loads once from these sources with these options. On success the new catalog is in use when it returns, and
+// later loads go by them too. On an error everything stays as it was: the catalog, and what the next load goes by; the
+// status says nothing of it.
+func (l *Live) Reconfigure(ctx context.Context, sources []Source, build BuildOptions) error {
+	return l.load(ctx, &plan{sources: slices.Clone(sources), build: build})
+}
+
+// load loads once by a plan that is used from then on where it works, or by the one in use.
+func (l *Live) load(ctx context.Context, next *plan) error {
 	select {
 	case l.loading <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-l.loading }()
-	l.began()
-	loads, statuses, err := loadAll(ctx, l.sources)
+	by := next
+	if by == nil {
+		by = l.plan.Load()
+		l.began()
+	}
+	loads, statuses, err := loadAll(ctx, by.sources)
 	var fresh *Catalog
 	if err == nil {
-		fresh, err = Build(loads, l.build)
+		fresh, err = Build(loads, by.build)
 		if errors.Is(err, ErrEmpty) {
 			err = &emptyError{cause: err, isStatic: allStatic(loads)}
 		}
 	}
-	if err != nil {
-		l.failed(ctx, err, statuses)
-		return err
+	if err == nil {
+		err = l.use(fresh, by, statuses)
 	}
-	return l.use(ctx, fresh, statuses)
+	if err != nil && next == nil {
+		l.failed(ctx, err, statuses)
+	}
+	return err
 }
 
 // tell calls those who watch where a change shows. The caller holds the lock of the registrations.
@@ -153,14 +176,14 @@ func (l *Live) tell(old, now *Catalog) {
 }
 
 // use puts a freshly built catalog into use, with the registered tools added.
-func (l *Live) use(ctx context.Context, fresh *Catalog, statuses []SourceStatus) error {
+func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	l.registered.mu.Lock()
 	defer l.registered.mu.Unlock()
-	fresh, err := fresh.rebind(l.registered.all, l.build.Limits.withDefaults())
+	fresh, err := fresh.rebind(l.registered.all, by.build.Limits.withDefaults())
 	if err != nil {
-		l.failed(ctx, err, statuses)
 		return err
 	}
+	l.plan.Store(by)
 	old := l.current.Swap(fresh)
 	l.succeeded(statuses)
 	l.tell(old, fresh)

@@ -60,7 +60,7 @@ func (l *Live) prepare(r Registration) (*registered, []schema.Violation, error) 
 
 // add puts a registration into the catalog in use. The caller holds the lock.
 func (l *Live) add(r *registered) (*Tool, bool, error) {
-	c, limits, known := l.Current(), l.build.Limits.withDefaults(), &l.registered
+	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
 	at, isKnown := slices.BinarySearchFunc(known.all, r.Name, func(r *registered, name string) int { return cmp.Compare(r.Name, name) })
 	if isKnown {
 		if differ := known.all[at].differences(r); len(differ) > 0 {

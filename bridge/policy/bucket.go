@@ -36,6 +36,14 @@ func newBuckets(r Rate, most int, now func() time.Time) *buckets {
 	return &buckets{rate: r, most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
 }
 
+// holdsTo is the rate that the buckets hold to.
+func (b *buckets) holdsTo() Rate {
+	if b == nil {
+		return Rate{}
+	}
+	return b.rate
+}
+
 // take takes a token of a bucket, or says how long it will be until there is
 // one.
 func (b *buckets) take(name string) (wait time.Duration, ok bool) {

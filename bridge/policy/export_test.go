@@ -4,5 +4,5 @@ package policy
 
 // BucketCounts says how many buckets a limiter remembers.
 func BucketCounts(l *Limiter) (callers, tools int) {
-	return len(l.callers.byName), len(l.tools.byName)
+	return len(l.callers.Load().byName), len(l.tools.Load().byName)
 }

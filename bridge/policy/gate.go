@@ -71,11 +71,24 @@ func (s Scope) String() string {
 // Gate holds back destructive tools while callers are not trusted. The zero
 // value is an untrusting gate for marked tools.
 type Gate struct {
-	scope   Scope
-	callers callers
+	rules   atomic.Pointer[gateRules]
 	trust   atomic.Uint32
 	changes atomic.Uint64
 	refused refusals
+}
+
+// gateRules are what a gate goes by besides its state.
+type gateRules struct {
+	scope   Scope
+	callers callers
+}
+
+// current is the rules; a gate that was given none is for marked tools.
+func (g *Gate) current() gateRules {
+	if r := g.rules.Load(); r != nil {
+		return *r
+	}
+	return gateRules{}
 }
 
 // NewGate returns a gate for marked tools in the given state.
@@ -83,7 +96,8 @@ func NewGate(t Trust) *Gate { return NewScopedGate(t, Marked) }
 
 // NewScopedGate returns a gate for the tools of a scope in the given state.
 func NewScopedGate(t Trust, s Scope) *Gate {
-	g := &Gate{scope: s}
+	g := &Gate{}
+	g.rules.Store(&gateRules{scope: s})
 	g.trust.Store(uint32(t))
 	return g
 }
@@ -113,30 +127,39 @@ func (g *Gate) Refused() []Refusals { return g.refused.list() }
 func (g *Gate) CountTools(most int) { g.refused.most = max(0, most) }
 
 // TrustCallers trusts some callers whatever the state: addresses and networks
-// ("10.1.2.3", "10.1.0.0/16"), and "stdio". It is part of making a gate, not for
-// one in use.
-func (g *Gate) TrustCallers(names []string) error {
-	var err error
-	g.callers, err = parseCallers(names)
-	return err
+// ("10.1.2.3", "10.1.0.0/16"), and "stdio".
+func (g *Gate) TrustCallers(names []string) error { return g.Rule(g.current().scope, names) }
+
+// Rule changes which tools the gate takes for destructive, and which callers it
+// trusts whatever the state. Calls are checked by the rules from before or by
+// these, never by a mixture; those that passed already are not called back. An
+// error changes nothing.
+func (g *Gate) Rule(s Scope, trusted []string) error {
+	callers, err := parseCallers(trusted)
+	if err != nil {
+		return err
+	}
+	g.rules.Store(&gateRules{scope: s, callers: callers})
+	return nil
 }
 
 // Check returns nil where caller may run tool, else DESTRUCTIVE_BLOCKED, which
 // names the tool and what would allow it.
 func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
-	if !g.holds(tool) || g.Trust() == Trusted || g.callers.include(caller) {
+	rules := g.current()
+	if !rules.holds(tool) || g.Trust() == Trusted || rules.callers.include(caller) {
 		return nil
 	}
 	g.refused.add(tool.Name)
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(reason(tool)))
 }
 
-// holds reports whether the gate takes the tool for destructive.
-func (g *Gate) holds(tool *catalog.Tool) bool {
+// holds reports whether a gate takes the tool for destructive.
+func (r gateRules) holds(tool *catalog.Tool) bool {
 	if tool.Metadata.Destructive {
 		return true
 	}
-	return g.scope == Unproven && !isHarmless(tool.Annotations)
+	return r.scope == Unproven && !isHarmless(tool.Annotations)
 }
 
 // isHarmless holds for tools that say so: that they only read, or that they are

@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -63,7 +64,8 @@ type LimitOptions struct {
 // Limiter holds back callers and tools over their rate. It is safe for
 // concurrent use. A nil Limiter limits nothing.
 type Limiter struct {
-	callers, tools *buckets
+	options        LimitOptions
+	callers, tools atomic.Pointer[buckets]
 	refused        refusals
 }
 
@@ -78,10 +80,24 @@ func NewLimiter(o LimitOptions) *Limiter {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Limiter{
-		callers: newBuckets(o.Caller, o.MaxCallers, o.Now),
-		tools:   newBuckets(o.Tool, o.MaxTools, o.Now),
-		refused: refusals{most: max(0, o.MaxCounted)},
+	l := &Limiter{options: o, refused: refusals{most: max(0, o.MaxCounted)}}
+	l.callers.Store(newBuckets(o.Caller, o.MaxCallers, o.Now))
+	l.tools.Store(newBuckets(o.Tool, o.MaxTools, o.Now))
+	return l
+}
+
+// SetRates changes the rates. Where one changes, all its buckets are full again;
+// where it stays the same, they stay as they are. Calls are checked by the rates
+// from before or by these.
+func (l *Limiter) SetRates(caller, tool Rate) {
+	for _, one := range []struct {
+		now  *atomic.Pointer[buckets]
+		to   Rate
+		most int
+	}{{&l.callers, caller, l.options.MaxCallers}, {&l.tools, tool, l.options.MaxTools}} {
+		if one.now.Load().holdsTo() != one.to {
+			one.now.Store(newBuckets(one.to, one.most, l.options.Now))
+		}
 	}
 }
 
@@ -108,16 +124,18 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if l == nil {
 		return nil
 	}
-	if wait, ok := l.callers.take(caller); !ok {
+	callers := l.callers.Load()
+	if wait, ok := callers.take(caller); !ok {
 		l.refused.add(tool)
-		return limited("this caller may send "+l.callers.rate.String(), wait)
+		return limited("this caller may send "+callers.rate.String(), wait)
 	}
 	if tool == "" {
 		return nil
 	}
-	if wait, ok := l.tools.take(tool); !ok {
+	tools := l.tools.Load()
+	if wait, ok := tools.take(tool); !ok {
 		l.refused.add(tool)
-		return limited(tool+" may be called "+l.tools.rate.String()+", by all callers together", wait)
+		return limited(tool+" may be called "+tools.rate.String()+", by all callers together", wait)
 	}
 	return nil
 }
