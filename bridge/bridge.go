@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/bridge/tally"
@@ -101,6 +102,14 @@ type Options struct {
 	// PageSize bounds the entries on one page of a list, MaxItems the answers of
 	// a streaming RPC in one result.
 	PageSize, MaxItems int
+	// Slots bounds the calls that run at once; nil bounds nothing.
+	Slots *policy.Slots
+	// Shed, where set, refuses a call while the process is short of memory: its
+	// error, or nil. It must return at once.
+	Shed func() *errmap.Error
+	// Guard repeats calls of the backend, and holds them back while it is away;
+	// nil sends each once.
+	Guard *resilience.Guard
 	// Limiter holds back callers and tools over their rate; nil limits nothing.
 	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
@@ -232,7 +241,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
 	}
 	var err error
-	if f.call, err = b.flights.Register(ctx, req.Origin, id); err != nil {
+	if f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name()); err != nil {
 		f.err = registerError(err)
 	}
 	return f

@@ -25,6 +25,14 @@ type toolCall struct {
 	wire   []byte
 	answer *Answer
 	resp   Response
+	// placed: the call holds one of the places of those that run. queued is how
+	// long it waited for it, which its deadline counts.
+	placed bool
+	queued time.Duration
+	// repaired are the arguments after something in them was decoded, and repairs
+	// say what; both nil where nothing was.
+	repaired []byte
+	repairs  []string
 }
 
 // arguments is the JSON text of the arguments; there is always one.
@@ -43,10 +51,12 @@ func (c *toolCall) digest() [32]byte {
 // call runs the steps of one tool call in their order. The first error ends it.
 func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 	c := &toolCall{req: req}
+	defer b.leave(c)
 	steps := [...]func(context.Context, *toolCall) *errmap.Error{
 		b.resolve,
 		b.gate,
 		b.limit,
+		b.admit,
 		b.mirror,
 		b.validate,
 		b.reopen,
@@ -196,11 +206,10 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
 	defer cancel()
 	defer c.req.waited(time.Now())
-	var err *errmap.Error
 	if c.tool.Method.ServerStreaming {
 		return b.invokeStream(ctx, c)
 	}
-	c.answer, err = b.caller.Call(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header))
+	err := b.callRPC(ctx, c)
 	b.keepMetadata(c)
 	return err
 }
@@ -215,14 +224,20 @@ func (b *Bridge) keepMetadata(c *toolCall) {
 
 // timeout is the shortest of the caller's, the tool's and the default.
 func (b *Bridge) timeout(c *toolCall) time.Duration {
-	timeout := b.opts.Timeout
-	if c.tool.Timeout > 0 {
-		timeout = min(timeout, c.tool.Timeout)
-	}
+	timeout := b.allowed(c)
 	if c.req.Timeout > 0 {
 		timeout = min(timeout, c.req.Timeout)
 	}
-	return timeout
+	return timeout - c.queued
+}
+
+// allowed is the shorter of the tool's and the default: what a call has where
+// its caller does not say less.
+func (b *Bridge) allowed(c *toolCall) time.Duration {
+	if c.tool.Timeout > 0 {
+		return min(b.opts.Timeout, c.tool.Timeout)
+	}
+	return b.opts.Timeout
 }
 
 // result checks the answer and brings it into the caller's encoding.

@@ -33,9 +33,8 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 		call.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: c.req.Meta}
 	}
 	start := time.Now()
-	outcome, answer, err := b.opts.Native.CallTool(ctx, call, b.opts.Metadata.inbound(c.req.Header), b.events(ctx, c))
+	outcome, err := b.callNative(ctx, c, call)
 	c.req.waited(start)
-	c.answer = answer
 	b.keepMetadata(c)
 	if err != nil {
 		return err

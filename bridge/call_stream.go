@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -32,7 +33,11 @@ var errEnough = errors.New("bridge: the result is full")
 // ended and the result says so.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), body: []byte(`{"items":[`), now: time.Now}
-	answer, err := b.caller.Stream(ctx, c.tool.Method, c.wire, b.opts.Metadata.inbound(c.req.Header), g.take)
+	header, risk := b.sentHeader(c.req.Header), b.risk(c)
+	risk.Answered = func() bool { return g.items > 0 || g.full || g.failed != nil }
+	answer, err := resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return b.caller.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+	})
 	c.answer = answer
 	b.keepMetadata(c)
 	switch {

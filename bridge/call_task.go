@@ -53,7 +53,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 // which shares nothing with the request that began it.
 func (b *Bridge) background(c *toolCall) task.Run {
 	own := &toolCall{tool: c.tool, wire: c.wire, req: &Request{
-		Op: OpCall, Tool: c.req.Tool, Header: b.opts.Metadata.inbound(c.req.Header).Clone(),
+		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route,
 	}}
 	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {

@@ -56,7 +56,7 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	message, answer, err := b.opts.Native.Ask(ctx, in, b.opts.Metadata.inbound(req.Header))
+	message, answer, err := b.askNative(ctx, req, in)
 	resp := &Response{Err: err}
 	if err == nil {
 		resp.Message = message

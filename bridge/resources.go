@@ -114,7 +114,8 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, method *catalog.R
 		Op: OpCall, Origin: req.Origin, Tool: method.Tool.Name, Arguments: Payload{Bytes: arguments},
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
 	}}
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.validate, b.invokeRPC} {
+	defer b.leave(c)
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.validate, b.invokeRPC} {
 		if err := step(ctx, c); err != nil {
 			c.resp.Err = err
 			return nil, &c.resp

@@ -29,7 +29,8 @@ func withTraceContext(h http.Header, params []byte) http.Header {
 }
 
 // WithTraceContext adds the W3C trace context that a request's _meta carries
-// (MCP 2026-07-28, per-request metadata) to the headers that the allow-list
+// (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
+// than once, to the headers that the allow-list
 // then looks at. The message's own word goes before the connection's. A value
 // that is no header value is left out, so that nothing can be injected. meta is
 // a checked JSON object or nil; h is not changed, and is returned as it is where
@@ -46,10 +47,7 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			continue
 		}
 		if out == nil {
-			out = h.Clone()
-			if out == nil {
-				out = make(http.Header, 1)
-			}
+			out = cloneHeader(h)
 		}
 		out.Set(key, value)
 		if key == traceparent {
@@ -57,10 +55,25 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			out.Del(tracestate)
 		}
 	}
+	if key, ok := jsonrpc.Lookup(meta, idempotencyMember); ok {
+		if out == nil {
+			out = cloneHeader(h)
+		}
+		text, _ := jsonrpc.Text(key) // what is no string is no key, and refused as one
+		out[IdempotencyHeader] = []string{text}
+	}
 	if out == nil {
 		return h
 	}
 	return out
+}
+
+// cloneHeader is a copy that can be written to, also of nil.
+func cloneHeader(h http.Header) http.Header {
+	if out := h.Clone(); out != nil {
+		return out
+	}
+	return make(http.Header, 1)
 }
 
 // isFieldValue keeps header injection out: visible ASCII, space and tab only

@@ -20,12 +20,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/native"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
@@ -55,6 +57,11 @@ type app struct {
 	gate   *policy.Gate
 	// limiter is nil where nothing is limited.
 	limiter *policy.Limiter
+	slots   *policy.Slots
+	// guard stands around the backend's calls; nil where there is no backend.
+	guard *resilience.Guard
+	// memory is nil where nothing says how much there may be.
+	memory *memory.Guard
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
@@ -192,6 +199,7 @@ func (a *app) openBridge() error {
 	var caller bridge.Caller = bridge.NoBackend{}
 	if a.client != nil {
 		caller = bridge.NewBackendCaller(a.client)
+		a.guard = a.newGuard()
 	}
 	var nativeCaller bridge.Native
 	if a.native != nil {
@@ -199,6 +207,7 @@ func (a *app) openBridge() error {
 		nativeCaller = bridge.NewNativeCaller(a.native)
 	}
 	a.limiter = newLimiter(a.cfg.GetLimits())
+	a.slots = newSlots(a.cfg.GetLimits())
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
@@ -212,7 +221,7 @@ func (a *app) openBridge() error {
 		Native:      nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
-		Limiter:  a.limiter,
+		Limiter: a.limiter, Slots: a.slots, Guard: a.guard, Shed: a.shed,
 		Metadata: rules,
 		Notify:   a.notify,
 		Record:   a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
