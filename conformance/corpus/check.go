@@ -46,8 +46,11 @@ type Counts struct {
 	Skipped                                          map[string]int
 	Excused                                          map[Reason]int
 	Stuck                                            int
-	SchemaBytes, LargestSchema                       int
-	Open                                             int
+	// Shown are inputs in the form of the strict profile, NotShown those that have none. Compared are documents and answers
+	// that both engines and the schema judged (transcode.Options.Thorough).
+	Shown, NotShown, Compared  int
+	SchemaBytes, LargestSchema int
+	Open                       int
 }
 
 // check runs everything on one message.
@@ -138,6 +141,11 @@ func (c *check) answer() {
 		c.fail(written, "ToJSON reads what proto.Marshal writes", "%v (wire %x)", err, wire)
 		return
 	}
+	c.counts.Compared++
+	if _, err := c.thorough.ToJSON(nil, wire); err != nil {
+		c.fail(doc, "the engines and the schema agree on an answer", "%v", err)
+		return
+	}
 	got, err := parseTree(doc)
 	if err != nil || !sameTree(want, got) {
 		c.fail(doc, "ToJSON writes what protojson writes", "want %s (%v)", appendTree(nil, want), err)
@@ -215,6 +223,15 @@ func (c *check) question() {
 	doc = appendTree(nil, root)
 	if claim, detail := c.plain(doc, m); claim != "" {
 		c.fail(doc, claim, "%s", detail)
+		return
+	}
+	plain, err := protojson.MarshalOptions{Resolver: c.types}.Marshal(m)
+	if err != nil {
+		c.fail(doc, "protojson writes in all styles", "%v", err)
+		return
+	}
+	if claim, detail := c.shownStrictly(plain, func(wire []byte) string { return c.differs(m, wire) }); claim != "" {
+		c.fail(plain, claim, "%s", detail)
 		return
 	}
 	for range c.effort.Mutations {
@@ -309,6 +326,12 @@ func (c *check) verdict(doc []byte) verdict {
 		v.claim, v.detail = "ToWire refuses with violations", byTranscoder.Error()
 		return v
 	}
+	c.counts.Compared++
+	_, compared := c.thorough.ToWire(nil, doc)
+	if why := disagreement(compared); why != "" || (compared == nil) != (byTranscoder == nil) {
+		v.claim, v.detail = "the engines and the schema agree on a document", fmt.Sprintf("%v", compared)
+		return v
+	}
 	v.taken = byTranscoder == nil
 	m := dynamicpb.NewMessage(c.md)
 	byProtojson := protojson.UnmarshalOptions{Resolver: c.types}.Unmarshal(doc, m)
@@ -362,7 +385,7 @@ func (c *check) againstProtojson(v *verdict, r *reader, m *dynamicpb.Message, wi
 
 // againstSchemas compares the schemas with the transcoder. What a schema cannot see only ever makes it more lenient.
 func (c *check) againstSchemas(v *verdict, r *reader, doc []byte, byTranscoder error) {
-	for _, pair := range c.input {
+	for i, pair := range c.input {
 		byCanonical, byAdvertised := refusal(pair.canonical, doc), refusal(pair.advertised, doc)
 		excuse := func(claim, detail string) {
 			reason := Reason("")
@@ -387,6 +410,14 @@ func (c *check) againstSchemas(v *verdict, r *reader, doc []byte, byTranscoder e
 			v.claim, v.detail = "what ToWire takes, the canonical schema admits", byCanonical
 		case byTranscoder != nil && byCanonical == "":
 			excuse("what the canonical schema admits, ToWire takes", byTranscoder.Error())
+		case byAdvertised == "" && profiles()[i] == schema.ProfileStrict:
+			excuses, failed := c.strictly(doc)
+			for _, reason := range excuses {
+				v.excused[reason] = true
+			}
+			if failed != "" {
+				excuse("what the strict schema admits, the canonical one admits", failed)
+			}
 		case byAdvertised == "" && byCanonical != "":
 			excuse("what the advertised schema admits, the canonical one admits", byCanonical)
 		}

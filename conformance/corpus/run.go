@@ -11,13 +11,12 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 )
 
 // Run proves the messages of a set, as many at a time as there are processors. Failures are sorted by message.
 func Run(set *sources.Set, messages []protoreflect.MessageDescriptor, effort Effort) (Counts, []Failure) {
-	transcoder := transcode.New(transcode.Options{Resolver: set.Types})
+	transcoder := newTranscoders(set.Types)
 	queue := make(chan protoreflect.MessageDescriptor)
 	var mu sync.Mutex
 	total, failures := Counts{Skipped: map[string]int{}, Excused: map[Reason]int{}}, []Failure(nil)
@@ -43,7 +42,7 @@ func Run(set *sources.Set, messages []protoreflect.MessageDescriptor, effort Eff
 }
 
 // prove runs one message. What panics is a failure of that message, so that the others are still proved.
-func prove(t *transcode.Transcoder, types *sources.Types, md protoreflect.MessageDescriptor, effort Effort) (counts Counts, failures []Failure) {
+func prove(t *transcoders, types *sources.Types, md protoreflect.MessageDescriptor, effort Effort) (counts Counts, failures []Failure) {
 	defer func() {
 		if r := recover(); r != nil {
 			failures = append(failures, Failure{md.FullName(), "nothing panics", fmt.Sprint(r), string(stack())})
@@ -71,6 +70,9 @@ func (c *Counts) add(o Counts) {
 	c.Answers += o.Answers
 	c.Mutations += o.Mutations
 	c.Taken += o.Taken
+	c.Shown += o.Shown
+	c.NotShown += o.NotShown
+	c.Compared += o.Compared
 	c.Stuck += o.Stuck
 	c.Open += o.Open
 	c.SchemaBytes += o.SchemaBytes
@@ -90,6 +92,7 @@ func (c Counts) String() string {
 	if c.Messages > 0 {
 		fmt.Fprintf(&b, "; schemas of %d bytes on average, %d at most, %d messages with one left open", c.SchemaBytes/c.Messages/(4*len(profiles())), c.LargestSchema, c.Open)
 	}
+	fmt.Fprintf(&b, "; %d documents and answers by both engines and the schema; %d inputs in the form of the strict profile, %d that it cannot show", c.Compared, c.Shown, c.NotShown)
 	if c.Stuck > 0 {
 		fmt.Fprintf(&b, "; %d times no random message was found", c.Stuck)
 	}

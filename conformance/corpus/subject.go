@@ -4,6 +4,7 @@ package corpus
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -20,13 +21,15 @@ const (
 )
 
 // profiles are all kinds of client that advertised schemas are written for.
-func profiles() []schema.Profile { return []schema.Profile{schema.ProfileMCP} }
+func profiles() []schema.Profile { return []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} }
 
 // subject is one message with all that is proved of it.
 type subject struct {
 	md      protoreflect.MessageDescriptor
 	types   *sources.Types
 	message *transcode.Message
+	// The same as it serves the strict profile, and as it checks everything and compares.
+	quoted, thorough *transcode.Message
 
 	// The schemas of each profile; the canonical ones are the same in all.
 	input, output []schemaPair
@@ -40,7 +43,7 @@ type subject struct {
 type schemaPair struct{ canonical, advertised *schema.Validator }
 
 // newSubject derives and compiles everything; the error says what could not be.
-func newSubject(t *transcode.Transcoder, types *sources.Types, md protoreflect.MessageDescriptor) (*subject, error) {
+func newSubject(t *transcoders, types *sources.Types, md protoreflect.MessageDescriptor) (*subject, error) {
 	s := &subject{md: md, types: types, wrappedInput: schema.IsWrapped(md, schema.Input)}
 	s.hasRules = hasRules(md, types)
 	for _, profile := range profiles() {
@@ -59,14 +62,27 @@ func newSubject(t *transcode.Transcoder, types *sources.Types, md protoreflect.M
 			} else {
 				s.output, s.wrapped = append(s.output, pair), derived.Wrapped
 			}
-			s.open = s.open || len(derived.Warnings) > 0
+			s.open = s.open || profile == schema.ProfileMCP && len(derived.Warnings) > 0
 		}
 	}
-	var err error
-	if s.message, err = t.Compile(md); err != nil {
-		return nil, fmt.Errorf("compile transcoder: %w", err)
+	for from, into := range map[*transcode.Transcoder]**transcode.Message{t.standard: &s.message, t.quoted: &s.quoted, t.thorough: &s.thorough} {
+		var err error
+		if *into, err = from.Compile(md); err != nil {
+			return nil, fmt.Errorf("compile transcoder: %w", err)
+		}
 	}
 	return s, nil
+}
+
+// transcoders share one set of types.
+type transcoders struct{ standard, quoted, thorough *transcode.Transcoder }
+
+func newTranscoders(types *sources.Types) *transcoders {
+	return &transcoders{
+		standard: transcode.New(transcode.Options{Resolver: types}),
+		quoted:   transcode.New(transcode.Options{Resolver: types, QuotedObjects: true}),
+		thorough: transcode.New(transcode.Options{Resolver: types, Thorough: true}),
+	}
 }
 
 func (s *subject) compile(derived *schema.Schema) (schemaPair, error) {
@@ -112,6 +128,15 @@ func countObjects(v any) int {
 		}
 	}
 	return n
+}
+
+// disagreement says what the comparing transcoder found in the outcome of its own readers, or "".
+func disagreement(err error) string {
+	var found *transcode.DisagreementError
+	if errors.As(err, &found) {
+		return found.What
+	}
+	return ""
 }
 
 // hasRules holds for messages that carry protovalidate's rules, or have one below that does.

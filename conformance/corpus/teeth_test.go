@@ -10,7 +10,6 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations" // imported by the file below
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 )
 
@@ -39,7 +38,7 @@ func TestClaimsCanFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transcoder := transcode.New(transcode.Options{Resolver: set.Types})
+	transcoder := newTranscoders(set.Types)
 	subjectOf := func(t *testing.T, name protoreflect.FullName) *subject {
 		t.Helper()
 		md, err := set.Message("alike." + name)
@@ -52,7 +51,10 @@ func TestClaimsCanFail(t *testing.T) {
 		}
 		return s
 	}
-	message := func(s, other *subject) { s.message = other.message }
+	message := func(s, other *subject) { s.message, s.quoted, s.thorough = other.message, other.quoted, other.thorough }
+	quoted := func(s, other *subject) { s.quoted = other.quoted }
+	thorough := func(s, other *subject) { s.thorough = other.thorough }
+	strict := func(s, other *subject) { s.input[1].advertised = other.input[1].advertised }
 	canonical := func(s, other *subject) { s.input[0].canonical = other.input[0].canonical }
 	advertised := func(s, other *subject) { s.input[0].advertised = other.input[0].advertised }
 	answers := func(s, other *subject) { s.output[0].canonical = other.output[0].canonical }
@@ -78,6 +80,10 @@ func TestClaimsCanFail(t *testing.T) {
 		{"Base", "Must", canonical, "what ToWire takes, the canonical schema admits"},
 		{"Base", "Other", canonical, "the canonical schema admits what protojson writes"},
 		{"Base", "More", advertised, "what the advertised schema admits, the canonical one admits"},
+		{"Base", "Other", strict, "what the strict schema admits, the canonical one admits"},
+		{"Base", "Renumbered", quoted, "the form of the strict profile decodes to the message"},
+		{"Base", "Renamed", quoted, "ToWire takes the form of the strict profile"},
+		{"Base", "Wide", thorough, "the engines and the schema agree on a document"},
 		{"Base", "Other", answers, "the canonical output schema admits answers"},
 		{"Base", "Renamed", shown, "the advertised output schema admits answers"},
 	} {
