@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -143,6 +144,7 @@ type Bridge struct {
 	spent    *seal.Spent
 	lists    listCache
 	offers   featureCache
+	views    views
 	counted  countCache
 	log      *zap.Logger
 	begun    atomic.Uint64
@@ -306,7 +308,7 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	case OpGet:
 		return b.get(ctx, req)
 	case OpServer:
-		return &Response{Catalog: b.catalogs.Current()}
+		return &Response{Catalog: b.CatalogFor(ctx), who: access.FromContext(ctx)}
 	case OpPing:
 		return &Response{}
 	case OpListen:

@@ -94,7 +94,7 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	c.tool, err = lookup(cat, c.req)
+	c.tool, err = b.find(ctx, cat, c.req)
 	if err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 
 // gate asks the policy before the arguments are looked at. Where the policy is
 // to ask the user, that comes after the arguments have been checked.
-func (b *Bridge) gate(_ context.Context, c *toolCall) *errmap.Error {
-	blocked := b.opts.Gate.Check(c.tool, c.req.Caller)
+func (b *Bridge) gate(ctx context.Context, c *toolCall) *errmap.Error {
+	blocked := b.blocked(ctx, c.tool, c.req.Caller)
 	if blocked != nil && b.mayAsk(c) {
 		c.blocked = blocked
 		return nil

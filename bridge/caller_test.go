@@ -97,28 +97,3 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func FuzzMetadataPattern(f *testing.F) {
-	for _, seed := range [][2]string{{"*", "x"}, {"x-*-id", "x-a-id"}, {"a**b", "ab"}, {"*a*b*", "xaybz"}, {"ab*ba", "aba"}, {"", ""}} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		if len(pattern) > 12 || len(name) > 24 {
-			return
-		}
-		if got, want := matches(pattern, name), naive(pattern, name); got != want {
-			t.Errorf("matches(%q, %q) = %v, want %v", pattern, name, got, want)
-		}
-	})
-}
-
-// naive tries every length for every wildcard.
-func naive(pattern, name string) bool {
-	if pattern == "" {
-		return name == ""
-	}
-	if pattern[0] == '*' {
-		return naive(pattern[1:], name) || (name != "" && naive(pattern, name[1:]))
-	}
-	return name != "" && name[0] == pattern[0] && naive(pattern[1:], name[1:])
-}

@@ -50,7 +50,7 @@ func (b *Bridge) count(cat *catalog.Catalog) counts {
 		return counts{}
 	}
 	fixed := len(cat.Resources().Fixed())
-	if cat.Description() == nil && len(cat.Resources().Listings()) == 0 {
+	if b.isView(cat) || cat.Description() == nil && len(cat.Resources().Listings()) == 0 {
 		return counts{resources: fixed}
 	}
 	c := &b.counted

@@ -67,7 +67,11 @@ func writeDiscover(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	dst = b.appendInstructions(dst)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
-	dst = append(dst, `,"cacheScope":"public"`...)
+	if call.resp.IsPersonal() {
+		dst = append(dst, `,"cacheScope":"private"`...)
+	} else {
+		dst = append(dst, `,"cacheScope":"public"`...)
+	}
 	return append(dst, b.modernTail...), nil
 }
 

@@ -171,6 +171,9 @@ func writeWatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 		return nil, notOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message.Params, "uri")
+	if !call.resp.who.MayRead(uri) {
+		return nil, notPermitted(call.resp.who, "this resource")
+	}
 	if err := call.in.Session.Watch(uri); err != nil {
 		return nil, sessionError(err)
 	}

@@ -24,29 +24,26 @@ type listCache struct {
 }
 
 func writeCanonicalList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&b.lists.canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
+	return call.list(listed(&b.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
 }
 
-// writeModernList renders a page of tools. Every caller sees the same tools, so
-// that a list on one page may be shared; a cursor is its caller's own, and so
-// are all pages of a list that has one.
+// writeModernList renders a page of tools. Where nobody has to say who they are,
+// every caller sees the same tools, so that a list on one page may be shared; a
+// cursor is its caller's own, and so are all pages of a list that has one.
 func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
-	if call.resp.isPart() {
+	if call.resp.IsPersonal() {
 		tail = append(tail, `,"cacheScope":"private"`...)
 	} else {
 		tail = append(tail, `,"cacheScope":"public"`...)
 	}
-	return call.list(listed(&b.lists.modern, call.resp.Catalog, appendMCPTool), append(tail, b.modernTail...))
+	return call.list(listed(&b.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, b.modernTail...))
 }
 
 func writeLegacyList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&b.lists.legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+	return call.list(listed(&b.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
-
-// isPart reports whether the page is only a part of the list.
-func (r *Response) isPart() bool { return r.Next-r.First < len(r.Catalog.Tools()) }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no
 // member for (canonical name, version, fingerprint, metadata) is in _meta, beside

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -32,6 +33,8 @@ func (b *Bridge) Feed() *feed.Hub { return b.feed }
 // listen streams changes until the caller goes, the feed ends, or the reader
 // falls behind. The end of the feed is the one good end.
 func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
+	ctx, stop := UntilRevoked(ctx)
+	defer stop()
 	l, failed := b.subscribe(ctx, req)
 	if failed != nil {
 		return &Response{Err: failed}
@@ -133,7 +136,7 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 		ResourcesListChanged: wanted.GetResourcesListChanged() && f.resources,
 	}
 	if f.resourcesSubscribe {
-		honoured.ResourceUris = wanted.GetResourceUris()
+		honoured.ResourceUris = only(wanted.GetResourceUris(), access.FromContext(ctx).MayRead)
 	}
 	if len(wanted.GetTaskIds()) > 0 && f.tasks {
 		if err := requireTasks(l.req, f, ""); err != nil {

@@ -15,16 +15,17 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// catalog returns the current snapshot, waiting a bounded time for the first.
+// catalog returns the current snapshot as the caller behind ctx sees it, waiting
+// a bounded time for the first.
 func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
-	if cat := b.catalogs.Current(); cat != nil {
+	if cat := b.CatalogFor(ctx); cat != nil {
 		return cat, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, b.opts.CatalogWait)
 	defer cancel()
 	cat, err := b.catalogs.Wait(wait)
 	if err == nil {
-		return cat, nil
+		return b.view(ctx, cat), nil
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
@@ -79,7 +80,7 @@ func (b *Bridge) get(ctx context.Context, req *Request) *Response {
 	if err != nil {
 		return &Response{Err: err}
 	}
-	tool, err := lookup(cat, req)
+	tool, err := b.find(ctx, cat, req)
 	if err != nil {
 		return &Response{Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -131,7 +132,9 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 			if err != nil {
 				return page[*outriggerv1.Resource]{}, err
 			}
-			return page[*outriggerv1.Resource]{got.GetResources(), got.NextCursor, got.GetCache()}, nil
+			return page[*outriggerv1.Resource]{only(got.GetResources(), func(r *outriggerv1.Resource) bool {
+				return access.FromContext(ctx).MayRead(r.GetUri())
+			}), got.NextCursor, got.GetCache()}, nil
 		})
 	}
 	got, err := list.read(ctx, b, req, ask.Cursor, b.pageSize(ask.GetPageSize()))
@@ -186,7 +189,9 @@ func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.C
 			if err != nil {
 				return page[*outriggerv1.ResourceTemplate]{}, err
 			}
-			return page[*outriggerv1.ResourceTemplate]{got.GetResourceTemplates(), got.NextCursor, got.GetCache()}, nil
+			return page[*outriggerv1.ResourceTemplate]{only(got.GetResourceTemplates(), func(t *outriggerv1.ResourceTemplate) bool {
+				return access.FromContext(ctx).MayRead(t.GetUriTemplate())
+			}), got.NextCursor, got.GetCache()}, nil
 		})
 	}
 	got, err := list.read(ctx, b, req, ask.Cursor, b.pageSize(ask.GetPageSize()))
@@ -213,7 +218,9 @@ func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Cat
 		if err != nil {
 			return page[*outriggerv1.Prompt]{}, err
 		}
-		return page[*outriggerv1.Prompt]{got.GetPrompts(), got.NextCursor, got.GetCache()}, nil
+		return page[*outriggerv1.Prompt]{only(got.GetPrompts(), func(p *outriggerv1.Prompt) bool {
+			return access.FromContext(ctx).MayPrompt(p.GetName())
+		}), got.NextCursor, got.GetCache()}, nil
 	})
 	got, err := list.read(ctx, b, req, ask.Cursor, b.pageSize(ask.GetPageSize()))
 	if err != nil {
@@ -231,6 +238,9 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.GetPromptRequest)
+	if who := access.FromContext(ctx); !who.MayPrompt(ask.GetName()) {
+		return &Response{Err: notPermitted(who, "this prompt")}
+	}
 	digest := requestDigest("prompts/get", ask.GetName(), promptArguments(ask))
 	opened, err := b.openState(req.Caller, digest, req.RequestState, req.stateMember())
 	if err != nil {
@@ -261,6 +271,9 @@ func (b *Bridge) completeArgument(ctx context.Context, req *Request, cat *catalo
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.CompleteRequest)
+	if err := mayComplete(access.FromContext(ctx), ask); err != nil {
+		return &Response{Err: err}
+	}
 	sent, _ := proto.Clone(ask).(*outriggerv1.CompleteRequest)
 	sent.Context = req.Context
 	if len(req.Meta) > 0 {

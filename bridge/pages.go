@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -90,7 +91,7 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 		return &Response{Err: err}
 	}
 	tools := cat.Tools()
-	resp := &Response{Catalog: cat, Next: len(tools)}
+	resp := &Response{Catalog: cat, Next: len(tools), who: access.FromContext(ctx)}
 	if req.PageSize <= 0 {
 		return resp
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -105,8 +106,8 @@ type Request struct {
 	// Header holds the caller's metadata; only what the allow-list admits goes
 	// on to the backend.
 	Header http.Header
-	// Caller is who asks, for the policy: until callers have identities it is
-	// what [CallerAddress] makes of the peer's address, or "stdio".
+	// Caller is who asks, for the policy: what [CallerOf] finds out, or "stdio".
+	// What a caller may do is said by the identity in the context (package access).
 	Caller string
 	// Transport and Route say where the request came in, for logs.
 	Transport, Route string
@@ -223,6 +224,17 @@ type Response struct {
 	Header, Trailer http.Header
 	// Silent means that the caller cancelled: no reply may be written.
 	Silent bool
+
+	// who asked, where that decides about the answer of OpList and OpServer; nil
+	// where nobody has to say.
+	who *access.Identity
+}
+
+// IsPersonal reports whether the answer to an OpList or OpServer is for its
+// caller alone, so that nobody may keep it for others: callers have to say who
+// they are, or it is a part of a list, whose cursor is the caller's own.
+func (r *Response) IsPersonal() bool {
+	return r.who != nil || r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
 }
 
 // About says what the response's error is the answer to, for the words of an

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -26,12 +27,18 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
 			return b.readMethod(ctx, req, ask.GetUri(), method, variables)
 		}
+		if err := b.hiddenResource(ctx, ask.GetUri()); err != nil {
+			return &Response{Err: err}
+		}
 	}
 	if err := checkURI(req, ask.GetUri()); err != nil {
 		return &Response{Err: err}
 	}
 	if cat.Description().GetCapabilities().GetResources() == nil {
 		return &Response{Err: errmap.UnknownResource(ask.GetUri())}
+	}
+	if who := access.FromContext(ctx); !who.MayRead(ask.GetUri()) {
+		return &Response{Err: notPermitted(who, "this resource")}
 	}
 	return b.readNative(ctx, req, ask)
 }

@@ -61,9 +61,9 @@ type Authenticator interface {
 // realm names what the credentials are for.
 const realm = `Bearer realm="outrigger"`
 
-// refuse is the refusal for a reason. A request that showed nothing is not told
+// Refuse is the refusal for a reason. A request that showed nothing is not told
 // of an error (RFC 6750, section 3.1).
-func refuse(why Reason) *Refusal {
+func Refuse(why Reason) *Refusal {
 	r := &Refusal{Reason: why, Challenge: realm}
 	switch why {
 	case Malformed:
@@ -83,7 +83,7 @@ type Certificates struct{}
 // Authenticate implements [Authenticator].
 func (Certificates) Authenticate(_ context.Context, shown Credentials) (*Identity, error) {
 	if len(shown.URIs) == 0 {
-		return nil, refuse(Missing)
+		return nil, Refuse(Missing)
 	}
 	every := []string{glob.Anything}
 	return newLasting(Grant{Name: shown.URIs[0], Tools: every, Resources: every, Prompts: every}), nil

@@ -148,16 +148,16 @@ func (b *Book) Authenticate(_ context.Context, shown Credentials) (*Identity, er
 		}
 	}
 	if len(shown.URIs) > 0 {
-		return nil, refuse(Unknown)
+		return nil, Refuse(Unknown)
 	}
-	return nil, refuse(Missing)
+	return nil, Refuse(Missing)
 }
 
 // byToken finds whose a token is. Every token of the book is compared in full,
 // whichever it is, so that the time it takes says nothing about any of them.
 func (p *page) byToken(token string) (*Identity, error) {
 	if !wellFormed(token) {
-		return nil, refuse(Malformed)
+		return nil, Refuse(Malformed)
 	}
 	digest := wordsOf(sha256.Sum256([]byte(token)))
 	place := uint64(0) // of the token that is equal, from 1 on
@@ -165,7 +165,7 @@ func (p *page) byToken(token string) (*Identity, error) {
 		place |= (digest.differs(&p.tokens[i].digest) - 1) & uint64(i+1) // digests are unique
 	}
 	if place == 0 {
-		return nil, refuse(Unknown)
+		return nil, Refuse(Unknown)
 	}
 	return p.tokens[place-1].caller, nil
 }

@@ -54,7 +54,7 @@ func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.Too
 		Arguments:      bridge.Payload{Bytes: arguments},
 		Timeout:        timeLeft(ctx),
 		Header:         bridge.WithTraceContext(req.Header(), meta),
-		Caller:         bridge.CallerAddress(req.Peer().Addr),
+		Caller:         bridge.CallerOf(ctx, req.Peer().Addr),
 		Transport:      req.Peer().Protocol,
 		Route:          req.Spec().Procedure,
 		Context:        msg.GetContext(),

@@ -15,7 +15,7 @@ import (
 // Describe tells what the sidecar is and offers. Like every RPC about tools it
 // waits for the first catalog, or it would count none.
 func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1.DescribeRequest]) (*connect.Response[outriggerv1.ServerDescription], error) {
-	resp := s.bridge.Handle(ctx, s.request(bridge.OpList, req))
+	resp := s.bridge.Handle(ctx, s.request(ctx, bridge.OpList, req))
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}

@@ -141,7 +141,7 @@ func notificationFrom(e *event.Event) *outriggerv1.Notification {
 // be able to work with them. The stream has no good end, because it lasts until
 // the caller ends it.
 func (s *Service) sendChanges(l *lasting, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
-	listen := s.request(bridge.OpListen, req)
+	listen := s.request(l.ctx, bridge.OpListen, req)
 	listen.Message, listen.Context = req.Msg.GetChanges(), withTasks(nil)
 	listen.Changes = func(n *outriggerv1.Notification) error { return send(l, stream, n) }
 	resp := s.bridge.Handle(l.ctx, listen)

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -40,7 +41,7 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	}
 	x.inbound = bridge.Inbound{
 		Dialect: bridge.DialectCanonical, Origin: s.bridge.Flights().NewOrigin(),
-		Header: stream.RequestHeader(), Caller: bridge.CallerAddress(stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
+		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
 	err := x.read(l.ctx)
 	if err != nil {
@@ -49,8 +50,8 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	x.running.Wait()
 	cause := context.Cause(l.ctx)
 	switch {
-	case errors.Is(cause, errEnding):
-		return l.ended(errEnding)
+	case errors.Is(cause, errEnding), errors.Is(cause, access.ErrRevoked):
+		return l.ended(cause)
 	case err == nil:
 		err = cause
 	}

@@ -13,6 +13,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 )
 
@@ -23,8 +26,31 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	reflector := grpcreflect.NewReflector(names{s.bridge},
 		grpcreflect.WithDescriptorResolver(descriptors{s.bridge}),
 		grpcreflect.WithExtensionResolver(protoregistry.GlobalTypes))
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, s.bounds()))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, s.bounds()))
+	for _, handler := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
+		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
+	} {
+		path, reflects := handler(reflector, s.bounds())
+		mux.Handle(path, forAllTools(reflects))
+	}
+}
+
+// forAllTools lets callers through who may call every tool. Reflection shows
+// whole files, and a file shows methods that a caller may not call.
+func forAllTools(next http.Handler) http.Handler {
+	writer := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if access.FromContext(r.Context()).Scope() == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		denied := errmap.New(errmap.PermissionDenied, errmap.Message(
+			"Permission denied: reflection is for callers who may call every tool; ListTools and GetTool show what this one may call"))
+		if writer.IsSupported(r) {
+			_ = writer.Write(w, r, errmap.ToConnect(denied, errmap.About{}))
+			return
+		}
+		http.Error(w, denied.Message, http.StatusForbidden)
+	})
 }
 
 // health answers for the sidecar as a whole ("") and for every service that it
@@ -33,9 +59,9 @@ type health struct{ bridge *bridge.Bridge }
 
 // Check implements grpchealth.Checker. A service that is not exposed is
 // unknown; everything is down while there is no catalog or a drain goes on.
-func (h health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+func (h health) Check(ctx context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	known := req.Service == ""
-	for _, name := range names(h).Names() {
+	for _, name := range exposed(h.bridge.CatalogFor(ctx)) {
 		known = known || name == req.Service
 	}
 	if !known {
@@ -53,9 +79,12 @@ func (h health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchea
 type names struct{ bridge *bridge.Bridge }
 
 // Names implements grpcreflect.Namer.
-func (n names) Names() []string {
+func (n names) Names() []string { return exposed(n.bridge.Catalogs().Current()) }
+
+// exposed are the services of a catalog, which may be nil, and the tool API.
+func exposed(cat *catalog.Catalog) []string {
 	out := []string{outriggerv1connect.ToolServiceName}
-	if cat := n.bridge.Catalogs().Current(); cat != nil {
+	if cat != nil {
 		for _, s := range cat.Services() {
 			out = append(out, s.Name)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
@@ -35,6 +37,7 @@ type lasting struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	forget  func() bool
+	unwatch func()
 	reader  *reader
 }
 
@@ -50,6 +53,7 @@ func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
 	}
 	l := &lasting{service: s}
 	l.reader = readerOf(ctx)
+	ctx, l.unwatch = bridge.UntilRevoked(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.forget = context.AfterFunc(s.life, func() { l.cancel(errEnding) })
 	return l, nil
@@ -59,6 +63,7 @@ func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
 // to be written, which is the reason of the end.
 func (l *lasting) close() {
 	l.forget()
+	l.unwatch()
 	l.cancel(nil)
 	l.reader.waitFor()
 	l.service.lasting.Add(-1)
@@ -89,6 +94,7 @@ func (l *lasting) ended(why error) error {
 	var slow *event.SlowError
 	var shown *errmap.Error
 	switch {
+	case errors.Is(why, access.ErrRevoked) && errors.As(why, &shown):
 	case errors.As(why, &slow):
 		shown = errmap.Wrap(errmap.ResourceExhausted, why, errmap.Retryable(true), errmap.Messagef(
 			"Subscription dropped: its reader fell behind and missed %d events", slow.Missed))

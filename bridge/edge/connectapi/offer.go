@@ -94,7 +94,7 @@ type (
 
 // ask puts a request whose question and answer are messages of the contract.
 func ask[Out any](ctx context.Context, s *Service, op bridge.Op, req connect.AnyRequest, msg contextHolder) (*connect.Response[Out], error) {
-	r := s.request(op, req)
+	r := s.request(ctx, op, req)
 	r.Message, r.Context, r.Timeout = msg, msg.GetContext(), timeLeft(ctx)
 	if again, ok := msg.(repetition); ok {
 		r.InputResponses, r.RequestState = again.GetInputResponses(), again.GetRequestState()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -77,7 +78,7 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 		Arguments: received(req),
 		Timeout:   timeLeft(ctx),
 		Header:    req.Header(),
-		Caller:    bridge.CallerAddress(req.Peer().Addr),
+		Caller:    bridge.CallerOf(ctx, req.Peer().Addr),
 		Transport: req.Peer().Protocol,
 		Route:     procedure,
 	})
@@ -112,6 +113,22 @@ func (s *Service) NotFound() http.Handler {
 		}
 		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
+}
+
+// Refuse answers a request that was refused before it was read, in the words of
+// whoever asks: RPC clients get an RPC error, everybody else the status and the
+// canonical error as JSON.
+func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+		_ = writer.Write(w, r, errmap.ToConnect(err, errmap.About{})) // whoever asked has gone if this fails
+		return
+	}
+	shown := err.JSONRPC(errmap.About{})
+	shown.SetHeaders(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(shown.HTTPStatus)
+	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
 }
 
 // notFound does not say that there is no such method before it can be known.

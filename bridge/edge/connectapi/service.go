@@ -104,7 +104,7 @@ func (s *Service) bounds() connect.HandlerOption {
 
 // ListTools lists the visible tools, page by page.
 func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv1.ListToolsRequest]) (*connect.Response[outriggerv1.ListToolsResponse], error) {
-	list := s.request(bridge.OpList, req)
+	list := s.request(ctx, bridge.OpList, req)
 	list.Cursor, list.PageSize = req.Msg.Cursor, int(req.Msg.GetPageSize())
 	if list.PageSize == 0 {
 		list.PageSize = math.MaxInt32 // as many as the sidecar gives
@@ -118,7 +118,7 @@ func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv
 
 // GetTool describes one tool with both its schemas.
 func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.GetToolRequest]) (*connect.Response[outriggerv1.Tool], error) {
-	get := s.request(bridge.OpGet, req)
+	get := s.request(ctx, bridge.OpGet, req)
 	get.Tool, get.Version = req.Msg.GetToolName(), req.Msg.GetVersion()
 	resp := s.bridge.Handle(ctx, get)
 	if resp.Err != nil {
@@ -128,10 +128,10 @@ func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.
 }
 
 // request is the neutral form of an RPC that has no id.
-func (s *Service) request(op bridge.Op, req connect.AnyRequest) *bridge.Request {
+func (s *Service) request(ctx context.Context, op bridge.Op, req connect.AnyRequest) *bridge.Request {
 	return &bridge.Request{
 		Op: op, Origin: s.bridge.Flights().NewOrigin(), Header: req.Header(),
-		Caller: bridge.CallerAddress(req.Peer().Addr), Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
+		Caller: bridge.CallerOf(ctx, req.Peer().Addr), Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
 	}
 }
 

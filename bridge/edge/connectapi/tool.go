@@ -16,9 +16,9 @@ import (
 // for what discovery answers (300 s), as in MCP's lists.
 const listTTL = 300 * time.Second
 
-// toolsPage renders a page. Every caller sees the same tools, so that a list on
-// one page may be shared; a cursor is its caller's own, and so are all pages of a
-// list that has one.
+// toolsPage renders a page. Where nobody has to say who they are, every caller
+// sees the same tools, so that a list on one page may be shared; a cursor is its
+// caller's own, and so are all pages of a list that has one.
 func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 	tools := resp.Catalog.Tools()
 	out := &outriggerv1.ListToolsResponse{
@@ -26,7 +26,7 @@ func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 		NextCursor: resp.NextCursor,
 		Cache:      &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 	}
-	if resp.Next-resp.First < len(tools) {
+	if resp.IsPersonal() {
 		out.Cache.Scope = outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
 	}
 	for _, tool := range tools[resp.First:resp.Next] {

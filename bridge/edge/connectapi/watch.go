@@ -57,12 +57,12 @@ func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outrigger
 	// Before the first look, or a change in between would be missed.
 	changed, stop := s.watchCatalog()
 	defer stop()
-	resp := s.bridge.Handle(l.ctx, s.request(bridge.OpList, req))
+	resp := s.bridge.Handle(l.ctx, s.request(l.ctx, bridge.OpList, req))
 	if resp.Err != nil {
 		return connectError(resp)
 	}
 	var sent *catalog.Catalog
-	for now := resp.Catalog; ; now = s.bridge.Catalogs().Current() {
+	for now := resp.Catalog; ; now = s.bridge.CatalogFor(l.ctx) {
 		for _, part := range s.step(sent, now) {
 			if err := send(l, stream, part); err != nil {
 				return err

@@ -62,13 +62,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Refuse answers a request that was refused before it was read. Only the version
+// header says which era it is of.
+func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	httpbody.Write(w, h.bridge.Refuse(&bridge.Inbound{
+		Dialect: headerDialect(r.Header), Header: r.Header,
+		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
+	}, err))
+}
+
 // accept reads one message and tells its era; nil where it has been answered. It
 // stands apart because a stream of changes may wait behind it for hours, and
 // should not hold what only reading needs.
 func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inbound, form) {
 	in := &bridge.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
-		Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: Path,
+		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
 	}
 	if in.Dialect == bridge.DialectLegacy {
 		switch r.Method {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -95,6 +96,7 @@ func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.R
 		return
 	}
 	hears := reader.IsMain()
+	revoked := access.FromContext(r.Context()).Revoked()
 	for {
 		if out.drain(reader) != nil {
 			return
@@ -121,6 +123,8 @@ func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.R
 			}
 		case <-r.Context().Done():
 			return
+		case <-revoked:
+			return // what was not written waits for the caller to come again
 		}
 	}
 }

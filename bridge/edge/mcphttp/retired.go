@@ -26,7 +26,7 @@ func (h *Handler) Retired() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &bridge.Inbound{
 			Dialect: bridge.DialectLegacy, Header: r.Header,
-			Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: r.URL.Path,
+			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
 		}
 		err := errmap.UnsupportedVersion(versionRetired, bridge.Versions())
 		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)

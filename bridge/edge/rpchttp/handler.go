@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 // Path is where the edge is mounted.
@@ -75,8 +76,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *bridge.Inbound {
 	return &bridge.Inbound{
 		Dialect: bridge.DialectCanonical, Origin: origin, Message: msg,
-		Header: r.Header, Caller: bridge.CallerAddress(r.RemoteAddr), Transport: "http", Route: Path,
+		Header: r.Header, Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
 	}
+}
+
+// Refuse answers a request that was refused before it was read.
+func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r), err))
 }
 
 // batch answers an array: 200 and the replies in the order of the requests,

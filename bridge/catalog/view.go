@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import "slices"
+
+// Only is the catalog as somebody sees it who may use some of the tools: the others are neither listed nor found, by name,
+// by procedure or as resources, and the fingerprints are those of what is left. Descriptors stay, because messages of one
+// method are made of files that others share. Nothing is derived or compiled again.
+func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
+	out := *c
+	from := c.lists()
+	out.own = &lists{visible: keep(from.visible, may), all: keep(from.all, may)}
+	for _, s := range from.services {
+		if s.Tools = keep(s.Tools, may); len(s.Tools) > 0 {
+			out.own.services = append(out.own.services, s)
+		}
+	}
+	out.growth = nil // its tools are among those of lists
+	out.byName = make(map[string]*Tool, 2*len(out.own.visible))
+	for _, t := range out.own.visible {
+		out.byName[t.Name], out.byName[t.MCPName] = t, t
+	}
+	out.byProcedure = filtered(c.byProcedure, may)
+	out.derived = filtered(c.derived, may)
+	out.resources = c.resources.only(may)
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return &out
+}
+
+func keep(tools []*Tool, may func(t *Tool) bool) []*Tool {
+	var out []*Tool
+	for _, t := range tools {
+		if may(t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func filtered(tools map[string]*Tool, may func(t *Tool) bool) map[string]*Tool {
+	out := make(map[string]*Tool, len(tools))
+	for name, t := range tools {
+		if may(t) {
+			out[name] = t
+		}
+	}
+	return out
+}
+
+// only are the resources of the methods behind some of the tools. What was no problem among all of them is none among
+// fewer.
+func (r *Resources) only(may func(t *Tool) bool) *Resources {
+	methods := slices.DeleteFunc(slices.Concat(r.fixed, r.templates, r.listings), func(m *ResourceMethod) bool { return !may(m.Tool) })
+	out, _ := newResources(methods)
+	return out
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"sync"
+
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// CallerOf is the caller behind a request: who it was found to be, or else the
+// address that it came from.
+func CallerOf(ctx context.Context, peer string) string {
+	if who := access.FromContext(ctx); who != nil {
+		return who.Principal()
+	}
+	return CallerAddress(peer)
+}
+
+// CatalogFor is the catalog as the caller behind ctx sees it; nil while there is
+// none.
+func (b *Bridge) CatalogFor(ctx context.Context) *catalog.Catalog {
+	cat := b.catalogs.Current()
+	if cat == nil {
+		return nil
+	}
+	return b.view(ctx, cat)
+}
+
+// maxViews bounds the views that are kept: as many as a file of callers may have
+// entries. One more empties the cache, and views are made anew.
+const maxViews = 1000
+
+// views keeps what callers see of the newest catalog who may not call all tools,
+// each with its rendered lists.
+type views struct {
+	mu      sync.Mutex
+	of      *catalog.Catalog
+	byScope map[string]*view
+	byView  map[*catalog.Catalog]*view
+}
+
+type view struct {
+	catalog *catalog.Catalog
+	lists   listCache
+}
+
+// view is a catalog as the caller behind ctx sees it. Views are kept by what may
+// be called, so that equal callers share one; one of a catalog that is not the
+// newest any more is made for its request alone.
+func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
+	who := access.FromContext(ctx)
+	if who.Scope() == "" {
+		return cat
+	}
+	may := func(t *catalog.Tool) bool { return who.MayCall(t.Name) }
+	v := &b.views
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if cat != v.of {
+		if cat != b.catalogs.Current() {
+			return cat.Only(may)
+		}
+		v.of, v.byScope = cat, nil
+	}
+	if v.byScope == nil || len(v.byScope) >= maxViews {
+		v.byScope, v.byView = map[string]*view{}, map[*catalog.Catalog]*view{}
+	}
+	made := v.byScope[who.Scope()]
+	if made == nil {
+		made = &view{catalog: cat.Only(may)}
+		v.byScope[who.Scope()], v.byView[made.catalog] = made, made
+	}
+	return made.catalog
+}
+
+// listsOf is where the rendered lists of a catalog are kept.
+func (b *Bridge) listsOf(cat *catalog.Catalog) *listCache {
+	b.views.mu.Lock()
+	defer b.views.mu.Unlock()
+	if made := b.views.byView[cat]; made != nil {
+		return &made.lists
+	}
+	return &b.lists
+}
+
+// find finds the tool that a request names, among those that its caller may
+// call. One that exists and is not among them is refused by name: that a tool
+// exists is no secret, what it takes and does is.
+func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	tool, failed := lookup(cat, req)
+	if failed == nil || access.FromContext(ctx).Scope() == "" {
+		return tool, failed
+	}
+	if all := b.catalogs.Current(); all != nil {
+		if hidden, err := lookup(all, req); err == nil {
+			return nil, notPermitted(access.FromContext(ctx), "tool "+hidden.Name)
+		}
+	}
+	return nil, failed
+}
+
+// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
+// an operator can change, and nothing that an agent could.
+func notPermitted(who *access.Identity, what string) *errmap.Error {
+	return errmap.New(errmap.PermissionDenied, errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+		"; an operator can allow it in the file of callers (--tokens)"))
+}
+
+// blocked asks the gate whether a caller may run a tool. What is said of this
+// caller in particular goes before what is said of all.
+func (b *Bridge) blocked(ctx context.Context, tool *catalog.Tool, caller string) *errmap.Error {
+	switch access.FromContext(ctx).Trust() {
+	case access.Trusted:
+		return b.opts.Gate.CheckAs(tool, policy.Trusted)
+	case access.Untrusted:
+		return b.opts.Gate.CheckAs(tool, policy.Untrusted)
+	case access.Unsaid:
+	}
+	return b.opts.Gate.Check(tool, caller)
+}
+
+// UntilRevoked is ctx, which also ends when what is said of the caller behind it
+// no longer holds. It is for what may last for longer than a call.
+func UntilRevoked(ctx context.Context) (context.Context, func()) {
+	who := access.FromContext(ctx)
+	if who.Revoked() == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := who.WhenRevoked(func() { cancel(revoked()) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// revoked is why something that lasts ends whose caller may not have it any more.
+func revoked() *errmap.Error {
+	return errmap.Wrap(errmap.Unauthenticated, access.ErrRevoked,
+		errmap.Message("Authentication required: what this caller may do has changed; come again"))
+}
+
+// hiddenResource refuses a resource that an RPC stands for whose tool the caller
+// may not call; nil where there is no such RPC.
+func (b *Bridge) hiddenResource(ctx context.Context, uri string) *errmap.Error {
+	who, all := access.FromContext(ctx), b.catalogs.Current()
+	if who.Scope() == "" || all == nil {
+		return nil
+	}
+	method, _, ok := all.Resources().Match(uri)
+	if !ok {
+		return nil
+	}
+	return notPermitted(who, "tool "+method.Tool.Name+", which this resource is read with")
+}
+
+// mayComplete refuses to propose values for what a caller may not use.
+func mayComplete(who *access.Identity, ask *outriggerv1.CompleteRequest) *errmap.Error {
+	if prompt := ask.GetPrompt(); prompt != "" && !who.MayPrompt(prompt) {
+		return notPermitted(who, "this prompt")
+	}
+	if template := ask.GetResource(); template != "" && !who.MayRead(template) {
+		return notPermitted(who, "this resource template")
+	}
+	return nil
+}
+
+// only are the entries that may be shown.
+func only[T any](entries []T, may func(T) bool) []T {
+	out := make([]T, 0, len(entries))
+	for _, e := range entries {
+		if may(e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// isView reports whether a catalog is what some callers see of another.
+func (b *Bridge) isView(cat *catalog.Catalog) bool {
+	b.views.mu.Lock()
+	defer b.views.mu.Unlock()
+	return b.views.byView[cat] != nil
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// CheckAs is Check for a caller of whom it was said in particular whether they are
+// trusted: neither the gate's state nor its list of callers matters.
+func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
+	if said == Trusted || !g.current().holds(tool) {
+		return nil
+	}
+	g.refused.add(tool.Name)
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(
+		"Destructive tool blocked: "+tool.Name+" is not for this caller; an operator can trust it in the file of callers (--tokens)"))
+}
