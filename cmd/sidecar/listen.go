@@ -65,15 +65,31 @@ func isStream(r *http.Request) bool {
 
 // servers are the listeners of one process.
 type servers struct {
-	cfg     *configv1.Config
-	log     *zap.Logger
+	cfg *configv1.Config
+	log *zap.Logger
+	// sockets are open until the end; running are the servers on them, of which
+	// one that drains has two.
+	sockets []*socket
 	running []*http.Server
 	group   sync.WaitGroup
 	failed  chan error
+	// parted ends the wait for the connections that turnAway has said goodbye to.
+	parted context.Context
+	part   context.CancelFunc
+}
+
+// socket is a listener and what is served there.
+type socket struct {
+	name     string
+	listener *sharedListener
+	handler  http.Handler
+	server   *http.Server
 }
 
 func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
-	return &servers{cfg: cfg, log: log, failed: make(chan error, 3)}
+	s := &servers{cfg: cfg, log: log, failed: make(chan error, 4)}
+	s.parted, s.part = context.WithCancel(context.Background())
+	return s
 }
 
 // open listens on an address and serves a handler there, behind the guard that
@@ -95,19 +111,44 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := s.server(guard.Wrap(handler))
-	s.running = append(s.running, server)
 	shown := name
 	if name == "listen" {
-		shown = "main"
+		shown = mainListener
 	}
 	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()))
+	one := &socket{name: shown, listener: share(listener), handler: guard.Wrap(handler)}
+	s.sockets = append(s.sockets, one)
+	s.serve(one, one.handler)
+	return nil
+}
+
+// mainListener is the name of the listener for callers in logs.
+const mainListener = "main"
+
+// serve puts a server on a socket.
+func (s *servers) serve(one *socket, handler http.Handler) {
+	server, view := s.server(handler), one.listener.view()
+	one.server = server
+	s.running = append(s.running, server)
 	s.group.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.failed <- fmt.Errorf("serve %s: %w", shown, err)
+		if err := server.Serve(view); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", one.name, err)
 		}
 	})
-	return nil
+}
+
+// turnAway says goodbye to callers and keeps answering them: connections without
+// a request are closed, HTTP/2 connections get GOAWAY, what is in flight goes on,
+// and whoever comes is served on a connection of its own, for one answer.
+func (s *servers) turnAway() {
+	for _, one := range s.sockets {
+		if one.name != mainListener {
+			continue
+		}
+		old := one.server
+		s.serve(one, parting(one.handler))
+		s.group.Go(func() { _ = old.Shutdown(s.parted) })
+	}
 }
 
 func (s *servers) server(handler http.Handler) *http.Server {
@@ -144,6 +185,10 @@ func (s *servers) close() {
 		})
 	}
 	closing.Wait()
+	s.part()
+	for _, one := range s.sockets {
+		logError(s.log, "close "+one.name, one.listener.Close())
+	}
 	s.group.Wait()
 }
 
