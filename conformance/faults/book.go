@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"sync"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+)
+
+// Entry is one call as its caller wrote it down.
+type Entry struct {
+	// Nonce is what nobody else sends.
+	Nonce string
+	// Edge is the way that it took, Method the RPC's name.
+	Edge, Method string
+	// Idempotent says that a second run does no harm, and that the sidecar knows.
+	Idempotent bool
+	// Payload is what has to come back besides the nonce, "" where nothing has to.
+	Payload string
+	// Asked is how long the backend was asked to take.
+	Asked time.Duration
+	// Sent and Done are when it began and ended.
+	Sent, Done time.Time
+	// Left says that the caller went away in mid-call: it may have no answer.
+	Left bool
+	// Answers are what came back. An answer with Err is none.
+	Answers []caller.Answer
+}
+
+// answered returns the answers that are some.
+func (e Entry) answered() []caller.Answer {
+	var real []caller.Answer
+	for _, a := range e.Answers {
+		if a.Err == nil {
+			real = append(real, a)
+		}
+	}
+	return real
+}
+
+// Took is how long the call lasted beyond what the backend was asked to take.
+func (e Entry) Took() time.Duration { return e.Done.Sub(e.Sent) - e.Asked }
+
+// Book is what all callers wrote down. The zero value is empty. It is safe for
+// concurrent use.
+type Book struct {
+	mu      sync.Mutex
+	entries []Entry
+}
+
+// Add writes entries down.
+func (b *Book) Add(e ...Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries = append(b.entries, e...)
+}
+
+// Entries returns a copy of all of them.
+func (b *Book) Entries() []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]Entry(nil), b.entries...)
+}
