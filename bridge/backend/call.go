@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -92,20 +93,31 @@ func (m *Method) Procedure() string { return m.procedure }
 // HTTP or the protocol. The error is an *Error.
 func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
-	req, err := m.request(in, md)
+	header, err := m.check(in, md)
 	if err != nil {
 		return nil, err
 	}
-	l, err := c.find(ctx, []string{m.procedure})
+	l, err := m.find(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if l.protocol == ProtocolGRPC {
+		return m.callGRPC(ctx, l, in, header)
 	}
 	f := new(facts)
-	resp, err := m.on(l).CallUnary(f.attach(ctx), req)
+	resp, err := m.on(l).CallUnary(f.attach(ctx), request(in, header))
 	if err != nil {
 		return nil, c.fail(ctx, l, err, f)
 	}
 	return &Answer{Body: *resp.Msg, Header: incoming(resp.Header()), Trailer: incoming(resp.Trailer())}, nil
+}
+
+// find returns the link, and looks for it where it is not known.
+func (m *Method) find(ctx context.Context) (*link, error) {
+	if l := m.client.link.Load(); l != nil {
+		return l, nil
+	}
+	return m.client.find(ctx, []string{m.procedure})
 }
 
 // fail classifies the failure of a call over l.
@@ -115,18 +127,29 @@ func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error 
 	return e
 }
 
-// request checks what is to be sent.
-func (m *Method) request(in []byte, md http.Header) (*connect.Request[rawMessage], error) {
+// check refuses what must not be sent, and returns the metadata that is to go
+// with it, nil for none.
+func (m *Method) check(in []byte, md http.Header) (http.Header, error) {
 	o := &m.client.opts
 	if len(in) > o.MaxRequestBytes {
 		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed", len(in), o.MaxRequestBytes), nil)
 	}
-	message := rawMessage(in)
-	req := connect.NewRequest(&message)
-	if err := outgoing(req.Header(), md, o.MaxMetadataBytes); err != nil {
+	if len(md) == 0 {
+		return nil, nil
+	}
+	header := make(http.Header, len(md))
+	if err := outgoing(header, md, o.MaxMetadataBytes); err != nil {
 		return nil, newError(KindRejected, err.Error(), nil)
 	}
-	return req, nil
+	return header, nil
+}
+
+// request is what was checked in the RPC library's form.
+func request(in []byte, header http.Header) *connect.Request[rawMessage] {
+	message := rawMessage(in)
+	req := connect.NewRequest(&message)
+	maps.Copy(req.Header(), header)
+	return req
 }
 
 // Ping tells whether the backend can be reached and answers in its protocol. It

@@ -133,7 +133,7 @@ func noResponse(ctx context.Context, f *facts) *Error {
 }
 
 // badResponse sorts failures in which an HTTP response came that is no answer of
-// the protocol.
+// the protocol. rpc may be nil where f says why the body ended.
 func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 	e := func() *Error {
 		switch {

@@ -7,10 +7,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // Client calls one backend. It is safe for concurrent use. Close it.
@@ -18,8 +21,11 @@ type Client struct {
 	target Target
 	opts   Options
 	tls    *tls.Config
+	files  *tlsfiles.Client // what tls is made of; nil without TLS
 	conns  connSet
 	h1, h2 *pool
+	wires  *h2Pool // of unary gRPC calls
+	scheme string  // of URLs
 
 	link    atomic.Pointer[link] // nil while the protocol is not known
 	methods sync.Map             // procedure -> *Method, at most opts.MaxMethods
@@ -49,15 +55,16 @@ func New(target Target, o Options) (*Client, error) {
 	c := &Client{target: target, opts: o.withDefaults()}
 	switch {
 	case target.tls:
-		cfg, err := o.TLS.config()
+		files, err := o.TLS.files(target)
 		if err != nil {
 			return nil, fmt.Errorf("backend %s: %w", target, err)
 		}
-		c.tls = cfg
-	case o.TLS != TLSOptions{}:
+		c.files, c.tls = files, files.Config()
+	case !o.TLS.isZero():
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
-	c.h1, c.h2 = newPools(target, c.opts, c.tls, &c.conns)
+	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
+	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.link.Store(c.declared())
 	return c, nil
@@ -146,6 +153,7 @@ func (c *Client) Close() error {
 	c.stop()
 	c.probes.Wait()
 	c.h2.h2.close()
+	c.wires.close()
 	c.conns.closeAll()
 	c.h1.h1.CloseIdleConnections()
 	return nil

@@ -65,9 +65,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readError is why the peer's beginning never came; it has a meaning once told is
-// closed.
-func (c *conn) readError() error { return c.readErr }
+// readError is why the peer's beginning never came, as far as that is known.
+func (c *conn) readError() error {
+	select {
+	case <-c.told:
+		return c.readErr
+	default:
+		return nil
+	}
+}
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 )
 
 // h2Dialer makes HTTP/2 connections.
@@ -43,19 +45,45 @@ func (d *h2Dialer) establish(ctx context.Context, changed func()) (*h2Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := settled(ctx, cc, c); err != nil {
+	if err := settled(ctx, cc, c.told, c); err != nil {
 		_ = cc.Close()
 		_ = c.Close()
 		return nil, err
 	}
 	cc.SetStateHook(func(*http.ClientConn) { changed() })
-	return &h2Conn{http: cc, conn: c, limit: cc.Available()}, nil
+	return &h2Conn{http: cc, state: cc, conn: c, limit: cc.Available()}, nil
 }
 
-// settled waits for the peer's SETTINGS.
-func settled(ctx context.Context, cc *http.ClientConn, c *conn) error {
+// wireDialer makes the connections of unary gRPC calls.
+type wireDialer struct {
+	dial    netDial // makes connections of type *conn
+	timeout time.Duration
+	opts    grpcwire.Options
+}
+
+// establish implements establisher.
+func (d *wireDialer) establish(ctx context.Context, changed func()) (*h2Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	nc, err := d.dial(ctx, "", "") // it knows the address
+	if err != nil {
+		return nil, err
+	}
+	c, _ := nc.(*conn)
+	o := d.opts
+	o.Changed = changed
+	wire := grpcwire.New(c, o)
+	if err := settled(ctx, wire, wire.Ready(), c); err != nil {
+		_ = wire.Close()
+		return nil, err
+	}
+	return &h2Conn{wire: wire, state: wire, conn: c, limit: wire.Available()}, nil
+}
+
+// settled waits for the peer's SETTINGS, of which told tells.
+func settled(ctx context.Context, cc h2State, told <-chan struct{}, c *conn) error {
 	select {
-	case <-c.told:
+	case <-told:
 	case <-ctx.Done():
 		return fmt.Errorf("no HTTP/2 settings from the server: %w", ctx.Err())
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 )
 
 // h2Pool shares a few HTTP/2 connections among any number of calls. A connection
@@ -19,7 +21,7 @@ import (
 // The pool counts its calls itself. The reservations of http.ClientConn are lost
 // where a context ends at the wrong moment, and a lost one is never returned.
 type h2Pool struct {
-	dial *h2Dialer
+	dial establisher
 	most int
 
 	mu      sync.Mutex
@@ -33,9 +35,27 @@ type h2Pool struct {
 	queue turnQueue
 }
 
-// h2Conn is one connection. Its numbers belong to the pool's lock.
+// establisher makes HTTP/2 connections whose peer has said its settings. changed
+// is called when the limit of streams rises, or the connection closes.
+type establisher interface {
+	establish(ctx context.Context, changed func()) (*h2Conn, error)
+}
+
+// h2State is what the pool asks a connection.
+type h2State interface {
+	// Err is why it takes no more requests, nil while it does.
+	Err() error
+	Available() int
+	InFlight() int
+	Close() error
+}
+
+// h2Conn is one connection. Its numbers belong to the pool's lock. One of http
+// and wire is set, and state is the same.
 type h2Conn struct {
 	http    *http.ClientConn
+	wire    *grpcwire.Conn
+	state   h2State
 	conn    *conn
 	active  int  // calls that hold a stream
 	limit   int  // the peer's limit of streams when the connection was made
@@ -48,7 +68,7 @@ type dialing struct {
 	err  error // valid once done is closed
 }
 
-func newH2Pool(dial *h2Dialer, most int) *h2Pool {
+func newH2Pool(dial establisher, most int) *h2Pool {
 	p := &h2Pool{dial: dial, most: most}
 	p.base, p.stop = context.WithCancel(context.Background())
 	return p
@@ -97,7 +117,7 @@ func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
 	}
 	p.conns = slices.DeleteFunc(p.conns, (*h2Conn).drop)
 	for _, c := range p.conns {
-		if c.active < c.limit && c.http.Available() > 0 {
+		if c.active < c.limit && c.state.Available() > 0 {
 			c.active++
 			return c, nil, nil
 		}
@@ -116,10 +136,10 @@ func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
 // may very rarely look like that; then it serves out its calls, and another one
 // takes its place.
 func (c *h2Conn) drop() bool {
-	c.dropped = c.http.Err() != nil ||
-		c.active < c.limit && c.http.Available() == 0 && c.http.InFlight() < c.limit && c.http.Available() == 0
+	c.dropped = c.state.Err() != nil ||
+		c.active < c.limit && c.state.Available() == 0 && c.state.InFlight() < c.limit && c.state.Available() == 0
 	if c.dropped && c.active == 0 {
-		_ = c.http.Close()
+		_ = c.state.Close()
 	}
 	return c.dropped
 }
@@ -131,7 +151,7 @@ func (p *h2Pool) release(c *h2Conn) {
 	last := c.dropped && c.active == 0
 	p.mu.Unlock()
 	if last {
-		_ = c.http.Close()
+		_ = c.state.Close()
 	}
 	p.queue.wakeOne()
 }
@@ -157,6 +177,24 @@ func (p *h2Pool) connect(d *dialing) {
 	close(d.done)
 	p.mu.Unlock()
 	p.queue.wakeAll()
+}
+
+// closeIdle closes the connections without calls.
+func (p *h2Pool) closeIdle() {
+	p.mu.Lock()
+	var unused []*h2Conn
+	p.conns = slices.DeleteFunc(p.conns, func(c *h2Conn) bool {
+		if c.active > 0 {
+			return false
+		}
+		c.dropped = true
+		unused = append(unused, c)
+		return true
+	})
+	p.mu.Unlock()
+	for _, c := range unused {
+		_ = c.state.Close()
+	}
 }
 
 // close ends dials and refuses further calls. The connections themselves are

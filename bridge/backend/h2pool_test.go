@@ -101,7 +101,13 @@ func TestCallsBeyondTheStreamLimit(t *testing.T) {
 // idle asserts that no call holds a stream and nobody waits for one.
 func idle(tb testing.TB, c *Client) {
 	tb.Helper()
-	p := c.h2.h2
+	for _, p := range []*h2Pool{c.h2.h2, c.wires} {
+		idlePool(tb, p)
+	}
+}
+
+func idlePool(tb testing.TB, p *h2Pool) {
+	tb.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, hc := range p.conns {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 )
 
 // streamReset has the shape of net/http's unexported HTTP/2 stream error, which
@@ -35,13 +37,16 @@ const (
 // For the latter net/http has only a text. It is compared to move a failure from
 // "unknown" to "certainly not processed"; a text that changed moves none.
 func unprocessed(err error) bool {
-	return resetBy(err, h2RefusedStream) ||
+	return resetBy(err, h2RefusedStream) || errors.Is(err, grpcwire.ErrGoAway) ||
 		err.Error() == "http2: Transport received Server's graceful shutdown GOAWAY"
 }
 
 // resetBy reports whether the peer ended the stream with the given code.
 func resetBy(err error, code uint32) bool {
 	reset := streamReset{}
+	if wire := new(grpcwire.ResetError); errors.As(err, &wire) {
+		return wire.Code == code
+	}
 	return errors.As(err, &reset) && reset.Code == code
 }
 

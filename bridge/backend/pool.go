@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 )
 
 // errClosed is the cause of every failure after Close.
@@ -32,8 +34,9 @@ func (p *pool) version() string {
 	return "HTTP/1.1"
 }
 
-// newPools builds the HTTP/1.1 and the HTTP/2 pool of a target.
-func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h2 *pool) {
+// newPools builds the pools of a target: HTTP/1.1, HTTP/2, and the HTTP/2 of unary
+// gRPC calls.
+func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h2 *pool, wires *h2Pool) {
 	one, two := new(http.Protocols), new(http.Protocols)
 	one.SetHTTP1(true)
 	two.SetUnencryptedHTTP2(true) // TLS is below it, in the dialer
@@ -58,8 +61,12 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 			tlsConfig.ServerName, _, _ = net.SplitHostPort(t.host) // ParseTarget joined them
 		}
 	}
-	dial := newH2Dialer(transport, dialer(t, o, tlsConfig, conns), o.DialTimeout)
-	return h1, &pool{h2: newH2Pool(dial, o.MaxHTTP2Conns)}
+	dial := dialer(t, o, tlsConfig, conns)
+	wires = newH2Pool(&wireDialer{dial: dial, timeout: o.DialTimeout, opts: grpcwire.Options{
+		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: o.PingAfter, PingTimeout: o.PingTimeout,
+		WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
+	}}, o.MaxHTTP2Conns)
+	return h1, &pool{h2: newH2Pool(newH2Dialer(transport, dial, o.DialTimeout), o.MaxHTTP2Conns)}, wires
 }
 
 func baseTransport(o Options, p *http.Protocols) *http.Transport {

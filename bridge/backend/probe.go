@@ -156,6 +156,9 @@ func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
 	l := p.run(ctx)
 	if l != nil {
 		l.probed = true
+		if l.protocol != ProtocolGRPC {
+			c.wires.closeIdle() // what the probe opened there is of no use any more
+		}
 		return l, nil
 	}
 	cause := &ProbeError{Target: c.target, Attempts: p.attempts}

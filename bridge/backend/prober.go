@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 )
 
 // healthProcedure is the one method that a probe runs: standard, harmless, and
@@ -39,7 +41,7 @@ func (p *prober) run(ctx context.Context) *link {
 	if c.target.protocol != ProtocolUnknown {
 		return p.version(ctx)
 	}
-	if p.try(ctx, ProtocolGRPC, c.h2) {
+	if p.tryGRPC(ctx) {
 		return &link{protocol: ProtocolGRPC, pool: c.h2}
 	}
 	if p.unreachable() {
@@ -100,9 +102,6 @@ func (p *prober) try(ctx context.Context, protocol Protocol, pool *pool) bool {
 	what := protocol.String() + " over " + pool.version()
 	header, body := http.Header{}, make([]byte, 5) // an empty message in a frame of gRPC
 	switch protocol {
-	case ProtocolGRPC:
-		header.Set("Content-Type", "application/grpc")
-		header.Set("Te", "trailers")
 	case ProtocolGRPCWeb:
 		header.Set("Content-Type", "application/grpc-web+proto")
 		header.Set("X-Grpc-Web", "1")
@@ -117,6 +116,27 @@ func (p *prober) try(ctx context.Context, protocol Protocol, pool *pool) bool {
 	}
 	if err != nil {
 		p.note(what, err)
+	}
+	return err == nil
+}
+
+// tryGRPC makes the health check as unary gRPC calls are made.
+func (p *prober) tryGRPC(ctx context.Context) bool {
+	c := p.client
+	ctx, cancel := context.WithTimeout(ctx, c.opts.AttemptTimeout)
+	defer cancel()
+	f, answer := new(facts), new(grpcwire.Answer)
+	req := c.wireRequest(ctx, healthProcedure, nil, nil)
+	err := c.exchange(ctx, &req, answer, f)
+	switch {
+	case answer.HTTPStatus != 0:
+		p.answered, p.http2 = true, true
+		err = reply{status: answer.HTTPStatus, header: http.Header{"Content-Type": {answer.ContentType}}}.judge(ProtocolGRPC)
+	case err != nil:
+		err = p.sendFault(err, f)
+	}
+	if err != nil {
+		p.note(ProtocolGRPC.String()+" over "+c.h2.version(), err)
 	}
 	return err == nil
 }

@@ -44,18 +44,18 @@ func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md htt
 // if the header had arrived.
 func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	c := m.client
-	req, err := m.request(in, md)
+	metadata, err := m.check(in, md)
 	if err != nil {
 		return nil, err
 	}
-	l, err := c.find(ctx, []string{m.procedure})
+	l, err := m.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &facts{stream: true}
 	callCtx, cancel := context.WithCancel(f.attach(ctx))
 	defer cancel()
-	stream, err := m.on(l).CallServerStream(callCtx, req)
+	stream, err := m.on(l).CallServerStream(callCtx, request(in, metadata))
 	if err != nil {
 		return nil, c.fail(ctx, l, err, f)
 	}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
+)
+
+// Unary gRPC calls, which nearly all calls are, go around the RPC library and
+// net/http: see docs/decisions/0013-the-backend-client.md.
+
+// callGRPC makes a unary call over gRPC.
+func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header) (*Answer, error) {
+	c := m.client
+	f, answer := new(facts), new(grpcwire.Answer)
+	req := c.wireRequest(ctx, m.procedure, in, header)
+	if err := c.exchange(ctx, &req, answer, f); err != nil {
+		e := wireFailure(ctx, err, f)
+		c.reconsider(l, e)
+		return nil, e
+	}
+	got, e := c.read(ctx, answer)
+	if e != nil {
+		e.HTTPStatus = answer.HTTPStatus
+		c.reconsider(l, e)
+		return nil, e
+	}
+	return got, nil
+}
+
+// wireRequest is a call as the wire takes it. A deadline that has passed is sent
+// as the shortest time that there is.
+func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, header http.Header) grpcwire.Request {
+	var timeout time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(deadline), 1)
+	}
+	return grpcwire.Request{
+		Scheme: c.scheme, Authority: c.target.host, Path: c.target.prefix + procedure, UserAgent: c.userAgent(),
+		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: header, Message: in, MaxAnswer: c.opts.MaxResponseBytes,
+	}
+}
+
+// userAgent names who calls.
+func (c *Client) userAgent() string {
+	if c.opts.UserAgent != "" {
+		return c.opts.UserAgent
+	}
+	return "outrigger"
+}
+
+// exchange sends a request and reads the answer. It sends again what the peer
+// turned away unprocessed, and leaves in f what the last attempt showed.
+func (c *Client) exchange(ctx context.Context, req *grpcwire.Request, answer *grpcwire.Answer, f *facts) error {
+	f.onHTTP2 = true
+	for replays := 0; ; replays++ {
+		err := c.attempt(ctx, req, answer, f)
+		f.httpStatus, f.sendErr = answer.HTTPStatus, err
+		failed := new(grpcwire.Failure)
+		if err == nil || !errors.As(err, &failed) {
+			return err
+		}
+		f.sendErr = failed.Cause
+		f.wroteHeaders.Store(failed.Began)
+		f.wroteRequest.Store(failed.Complete)
+		again := failed.Unprocessed() || !failed.Began && !errors.Is(failed.Cause, grpcwire.ErrRequestHeader)
+		if !again || replays == maxReplays || !pause(ctx, replays) {
+			return failed.Cause
+		}
+	}
+}
+
+// attempt makes one attempt; its error is a *grpcwire.Failure where there was a
+// connection.
+func (c *Client) attempt(ctx context.Context, req *grpcwire.Request, answer *grpcwire.Answer, f *facts) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	conn, err := c.wires.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.wires.release(conn)
+	f.connected.Store(true)
+	f.conn.Store(conn.conn)
+	return conn.wire.Do(ctx, req, answer)
+}
+
+// wireFailure classifies the failure of an exchange.
+func wireFailure(ctx context.Context, err error, f *facts) *Error {
+	e := func() *Error {
+		if ours := ended(ctx); ours != 0 {
+			return ourEnd(ours, f.began())
+		}
+		if errors.Is(err, grpcwire.ErrRequestHeader) {
+			return newError(KindRejected, err.Error(), nil)
+		}
+		if f.httpStatus == 0 {
+			return noResponse(ctx, f)
+		}
+		f.overLimit = errors.Is(err, grpcwire.ErrAnswerTooLarge)
+		f.bodyErr = err
+		return badResponse(ctx, nil, f)
+	}()
+	e.HTTPStatus, e.cause = f.httpStatus, err
+	return e
+}
+
+// read tells what a complete answer of HTTP is to gRPC. The status comes first:
+// where the service says that it failed, the message means nothing.
+func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error) {
+	switch {
+	case a.HTTPStatus != http.StatusOK:
+		e := fromHTTPStatus(a.HTTPStatus)
+		e.Sent, e.cause = true, fmt.Errorf("HTTP status %d", a.HTTPStatus)
+		return nil, e
+	case a.ContentType != "application/grpc" && a.ContentType != "application/grpc+proto":
+		return nil, garbage(`content type %q instead of "application/grpc"`, clip(a.ContentType))
+	case a.Encoding != "" && a.Encoding != "identity" && a.Encoding != "gzip":
+		return nil, garbage("unknown encoding %q", clip(a.Encoding))
+	case !a.HasStatus:
+		return nil, garbage("the answer has no grpc-status")
+	case a.Status != "0":
+		return nil, statusOf(ctx, a)
+	case a.Cut:
+		return nil, garbage("the answer ends within a message")
+	case a.Messages != 1:
+		return nil, garbage("the answer of a unary call has %d messages", a.Messages)
+	}
+	body, e := c.inflated(a)
+	if e != nil {
+		return nil, e
+	}
+	return &Answer{Body: body, Header: incoming(a.Header), Trailer: incoming(a.Trailer)}, nil
+}
+
+// garbage is an answer that is none of the protocol.
+func garbage(format string, args ...any) *Error {
+	e := newError(KindGarbage, "the answer is not one of the protocol", fmt.Errorf(format, args...))
+	e.Sent = true
+	return e
+}
+
+// inflated is the message without its compression.
+func (c *Client) inflated(a *grpcwire.Answer) ([]byte, *Error) {
+	const compressed = 1
+	switch {
+	case a.Flags == 0:
+		return a.Message, nil
+	case a.Flags != compressed:
+		return nil, garbage("a message with flags %#x", a.Flags)
+	case a.Encoding != "gzip":
+		return nil, garbage("a compressed message without an encoding")
+	case len(a.Message) == 0:
+		return a.Message, nil
+	}
+	reader := boundedgzip.New(c.opts.MaxResponseBytes)
+	if err := reader.Reset(bytes.NewReader(a.Message)); err != nil {
+		return nil, garbage("not gzip: %w", err)
+	}
+	body, err := io.ReadAll(reader)
+	switch {
+	case errors.Is(err, boundedgzip.ErrOverLimit), len(body) > c.opts.MaxResponseBytes:
+		e := newError(KindTooLarge, "the answer is larger than allowed", err)
+		e.Sent = true
+		return nil, e
+	case err != nil:
+		return nil, garbage("not gzip: %w", err)
+	}
+	return body, nil
+}
+
+// statusOf is the failure that the service reports (gRPC over HTTP/2, responses).
+// Where details came, they have the last word on code and message.
+func statusOf(ctx context.Context, a *grpcwire.Answer) *Error {
+	number, err := strconv.ParseUint(a.Status, 10, 32)
+	if err != nil {
+		return garbage("grpc-status %q is no number", clip(a.Status))
+	}
+	code := connect.Code(number)
+	message, err := percentDecoded(a.StatusMessage)
+	if err != nil {
+		return garbage("grpc-message: %w", err)
+	}
+	status := new(statuspb.Status)
+	if a.StatusDetails != "" {
+		raw, err := decodedBinary(a.StatusDetails)
+		if err == nil {
+			err = proto.Unmarshal(raw, status)
+		}
+		if err != nil {
+			return garbage("grpc-status-details-bin: %w", err)
+		}
+		code, message = connect.Code(uint32(status.GetCode())), status.GetMessage()
+	}
+	switch ours := ended(ctx); {
+	case code == connect.CodeDeadlineExceeded && expiring(ctx):
+		return ourEnd(KindTimeout, true)
+	case code == connect.CodeCanceled && ours != 0:
+		return ourEnd(ours, true)
+	}
+	e := statusError(code, message)
+	e.Details = status.GetDetails()
+	e.Metadata = merged(incoming(a.Header), incoming(a.Trailer))
+	e.cause = errors.New(message)
+	return e
+}
+
+// merged joins headers and trailers, either of which may be nil.
+func merged(header, trailer http.Header) http.Header {
+	if header == nil {
+		return trailer
+	}
+	for name, values := range trailer {
+		header[name] = append(header[name], values...)
+	}
+	return header
+}
+
+// decodedBinary reads a value of metadata whose name ends in -bin; senders may
+// leave the padding out.
+func decodedBinary(value string) ([]byte, error) {
+	if len(value)%4 == 0 {
+		return base64.StdEncoding.DecodeString(value)
+	}
+	return base64.RawStdEncoding.DecodeString(value)
+}
+
+// errPercent tells that a text is not percent-encoded as it should be.
+var errPercent = errors.New("a bad escape")
+
+// percentDecoded reads grpc-message.
+func percentDecoded(text string) (string, error) {
+	if strings.IndexByte(text, '%') < 0 {
+		return text, nil
+	}
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			out = append(out, text[i])
+			continue
+		}
+		if i+3 > len(text) {
+			return "", errPercent
+		}
+		b, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", errPercent
+		}
+		out = append(out, byte(b))
+		i += 2
+	}
+	return string(out), nil
+}
