@@ -82,6 +82,9 @@ type Options struct {
 	Timeout, CatalogWait time.Duration
 	// Gate holds back destructive tools; nil never trusts.
 	Gate *policy.Gate
+	// RepairArguments decodes objects and arrays that a model wrote as JSON
+	// strings, see [Bridge.RepairArguments].
+	RepairArguments bool
 	// Confirm puts what the gate holds back to the user, where the caller's
 	// client can ask.
 	Confirm bool
@@ -148,6 +151,7 @@ type Bridge struct {
 	counted  countCache
 	log      *zap.Logger
 	begun    atomic.Uint64
+	repaired atomic.Uint64
 
 	canonical, modern, legacy *era
 	// serverInfo is how every MCP era names this server; modernTail closes

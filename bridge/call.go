@@ -37,6 +37,9 @@ type toolCall struct {
 
 // arguments is the JSON text of the arguments; there is always one.
 func (c *toolCall) arguments() []byte {
+	if c.repaired != nil {
+		return c.repaired
+	}
 	if c.req.Arguments.Bytes == nil {
 		return emptyObject
 	}
@@ -58,7 +61,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		b.limit,
 		b.admit,
 		b.mirror,
-		b.validate,
+		b.repairing,
 		b.reopen,
 		b.confirm,
 		b.invoke,
@@ -75,6 +78,9 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		if c.resp.Outcome != nil {
 			break // this round has its outcome
 		}
+	}
+	if err := c.reportRepairs(); err != nil {
+		c.resp.Err = err
 	}
 	c.resp.Tool = c.tool
 	return &c.resp
@@ -173,7 +179,7 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 			Keyword: "encoding", Message: "the bytes are not an encoding of " + string(tool.Method.Descriptor.Input().FullName()),
 		})
 	}
-	return errmap.Wrap(errmap.InternalError, err)
+	return internalError(err)
 }
 
 // reopen reads what the caller brought back from an earlier round. Most calls
@@ -288,7 +294,7 @@ func outputError(err error) *errmap.Error {
 	if errors.As(err, &unreadable) {
 		return errmap.Wrap(errmap.SerializationError, err)
 	}
-	return errmap.Wrap(errmap.InternalError, err)
+	return internalError(err)
 }
 
 // bounded refuses a result that no caller should have to take.

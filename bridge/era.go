@@ -44,6 +44,9 @@ type exchange struct {
 	// messageForm marks a canonical call in the form {"tool_name", ...}, which
 	// is answered in kind.
 	messageForm bool
+	// repair decodes arguments that stand in a string; nil where they are not
+	// repaired.
+	repair func(raw []byte) Payload
 	// What readMCPCall found and did not read yet; nil where there is none.
 	meta, progressToken, logLevel, inputResponses, requestState []byte
 	// pieces are a large result that the writer leaves here in place of returning

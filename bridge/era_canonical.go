@@ -58,7 +58,7 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 		return err
 	}
 	var err *errmap.Error
-	call.req.Arguments, err = argumentsParam(params)
+	call.req.Arguments, err = call.argumentsParam()
 	return err
 }
 
@@ -81,11 +81,9 @@ func readMessageForm(call *exchange) *errmap.Error {
 	if !ok {
 		return invalidParams("arguments", "required", "arguments is missing")
 	}
-	if raw[0] != '{' {
-		return invalidParams("arguments", "type", "arguments is %s, want an object", jsonKind(raw))
-	}
-	call.req.Arguments = Payload{Bytes: raw}
-	return nil
+	var err *errmap.Error
+	call.req.Arguments, err = call.objectParam(raw)
+	return err
 }
 
 // readToolName reads the tool's name and, where there is one, the version that

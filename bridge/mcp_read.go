@@ -30,7 +30,7 @@ func readMCPCall(call *exchange) *errmap.Error {
 	if call.req.Tool, err = textParam(params, "name"); err != nil {
 		return err
 	}
-	if call.req.Arguments, err = argumentsParam(params); err != nil {
+	if call.req.Arguments, err = call.argumentsParam(); err != nil {
 		return err
 	}
 	return call.noteRest(params)

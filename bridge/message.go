@@ -131,6 +131,9 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 		PageSize: b.opts.PageSize,
 	}}
 	call.req.mirrored = era.mirrors && in.Header != nil
+	if b.opts.RepairArguments {
+		call.repair = b.RepairArguments
+	}
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(b.refuseCall(call, err))
 	}

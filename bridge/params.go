@@ -49,10 +49,21 @@ func textParam(params []byte, member string) (string, *errmap.Error) {
 
 // argumentsParam reads the arguments of a call: an object, or nothing at all
 // where absent or null stand for no arguments.
-func argumentsParam(params []byte) (Payload, *errmap.Error) {
-	raw, ok := jsonrpc.Lookup(params, "arguments")
+func (call *exchange) argumentsParam() (Payload, *errmap.Error) {
+	raw, ok := jsonrpc.Lookup(call.in.Message.Params, "arguments")
 	if !ok || string(raw) == "null" {
 		return Payload{}, nil
+	}
+	return call.objectParam(raw)
+}
+
+// objectParam refuses arguments that are no object, nor, where arguments are
+// repaired, an object in a string.
+func (call *exchange) objectParam(raw []byte) (Payload, *errmap.Error) {
+	if raw[0] == '"' && call.repair != nil {
+		if repaired := call.repair(raw); repaired.Repaired {
+			return repaired, nil
+		}
 	}
 	if raw[0] != '{' {
 		return Payload{}, invalidParams("arguments", "type", "arguments is %s, want an object", jsonKind(raw))

@@ -79,6 +79,8 @@ const (
 type Payload struct {
 	Encoding Encoding
 	Bytes    []byte
+	// Repaired tells that arguments stood in a JSON string.
+	Repaired bool
 }
 
 // Request is one request after its edge has read it. Its fields are facts; the

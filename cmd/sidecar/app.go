@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,12 +24,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
 
 // app is the pipeline that every command runs on: the backend, the catalog and
@@ -48,15 +51,24 @@ type app struct {
 	feed      *feed.Hub
 	// watch is set where native is.
 	watch    *backendWatch
+	door     *door
 	sessions *session.Manager
 	tasks    *task.Manager
+	// disagreements counts what --validate full found.
+	disagreements atomic.Uint64
 	// events is the bus as the edges know it, bus the same one with its counts.
 	events event.Bus
 	bus    *event.Memory
 	bridge *bridge.Bridge
 	gate   *policy.Gate
-	// limiter is nil where nothing is limited.
 	limiter *policy.Limiter
+	// calls says which calls leave a line in the log, tally counts how they end.
+	calls *bridge.CallLog
+	tally *tally.Tally
+	// watcher looks at every file that may change while the process runs;
+	// whoever reads one adds it. reloader is set where the process is to last.
+	watcher  *reload.Watcher
+	reloader *reloader
 	slots   *policy.Slots
 	// guard stands around the backend's calls; nil where there is no backend.
 	guard *resilience.Guard
@@ -76,7 +88,7 @@ type app struct {
 // towards the callers. Nothing is dialled and no port is opened yet, except the
 // demo service's own.
 func newApp(ctx context.Context, cfg *configv1.Config, log *zap.Logger) (*app, error) {
-	a := &app{cfg: cfg, log: log, limits: jsonrpc.Limits{
+	a := &app{cfg: cfg, log: log, watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()), limits: jsonrpc.Limits{
 		MaxBytes:   int(cfg.GetLimits().GetMaxMessageBytes()),
 		MaxDepth:   int(cfg.GetLimits().GetMaxJsonDepth()),
 		MaxIDBytes: int(cfg.GetLimits().GetMaxIdBytes()),
@@ -118,6 +130,7 @@ func (a *app) openBackend(ctx context.Context) error {
 		TLS: backend.TLSOptions{
 			CAFile: options.GetTls().GetCaFile(), CertFile: options.GetTls().GetCertFile(),
 			KeyFile: options.GetTls().GetKeyFile(), ServerName: options.GetTls().GetServerName(),
+			ServerURIs: options.GetTls().GetServerUris(),
 		},
 		MaxRequestBytes:  int(options.GetMaxSendBytes()),
 		MaxResponseBytes: int(options.GetMaxReceiveBytes()),
@@ -134,41 +147,57 @@ func (a *app) openBackend(ctx context.Context) error {
 // openCatalog lines up where tools come from.
 func (a *app) openCatalog() error {
 	c := a.cfg.GetCatalog()
-	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
+	if a.asksNative(c) {
+		a.native = native.New(a.client)
+	}
+	sources, build, err := a.catalogPlan(a.cfg)
 	if err != nil {
 		return err
+	}
+	a.live = catalog.NewLive(sources, catalog.LiveOptions{
+		Build:        build,
+		BackoffMax:   c.GetMaxBackoff().AsDuration(),
+		RefreshEvery: c.GetRefreshInterval().AsDuration(),
+	})
+	return nil
+}
+
+// asksNative reports whether the backend is asked for tools of its own. It is
+// where reflection is, because then the backend has to be there anyway, or where
+// that is asked for by name.
+func (a *app) asksNative(c *configv1.Catalog) bool {
+	auto := len(c.GetDescriptors()) == 0
+	return a.client != nil && (c.GetNative() == "on" || auto && c.GetNative() != "off")
+}
+
+// catalogPlan says where tools come from and how they are made, by a
+// configuration that may be newer than that of the start.
+func (a *app) catalogPlan(cfg *configv1.Config) ([]catalog.Source, catalog.BuildOptions, error) {
+	c := cfg.GetCatalog()
+	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
+	if err != nil {
+		return nil, catalog.BuildOptions{}, err
 	}
 	var sources []catalog.Source
 	for _, path := range c.GetDescriptors() {
 		sources = append(sources, catalog.NewDescriptorFile(path, catalog.Limits{}))
 	}
 	// Descriptor files say which services there are; reflection is asked where
-	// nothing else does, or where it is asked for by name. A backend's own tools
-	// are asked for where reflection is, because then the backend has to be there
-	// anyway, or where they are asked for by name.
+	// nothing else does, or where it is asked for by name.
 	auto := a.client != nil && len(sources) == 0
 	isNative := c.GetNative() == "on"
 	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
 	if a.client != nil && reflects {
 		sources = append(sources, bridge.NewReflectionSource(a.client, catalog.ReflectionOptions{Selection: selection}))
 	}
-	if a.client != nil && (isNative || auto && c.GetNative() != "off") {
-		a.native = native.New(a.client)
+	if a.native != nil {
 		sources = append(sources, bridge.NewNativeSource("tool API at "+a.client.Target().String(), a.native, isNative))
 	}
 	if len(sources) == 0 {
-		return errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
+		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
 	}
-	overrides, err := overlay(a.cfg)
-	if err != nil {
-		return err
-	}
-	a.live = catalog.NewLive(sources, catalog.LiveOptions{
-		Build:        catalog.BuildOptions{Selection: selection, Overlay: overrides},
-		BackoffMax:   c.GetMaxBackoff().AsDuration(),
-		RefreshEvery: c.GetRefreshInterval().AsDuration(),
-	})
-	return nil
+	build, err := a.buildOptions(cfg, selection)
+	return sources, build, err
 }
 
 // openBridge joins the parts.
@@ -179,7 +208,7 @@ func (a *app) openBridge() error {
 	}
 	a.gate = gate
 	metadata := a.cfg.GetBackend().GetMetadata()
-	rules, err := bridge.NewMetadataRules(metadata.GetInbound(), metadata.GetOutbound())
+	rules, err := bridge.NewMetadataRules(inboundMetadata(a.cfg), metadata.GetOutbound())
 	if err != nil {
 		return err
 	}
@@ -207,6 +236,10 @@ func (a *app) openBridge() error {
 		nativeCaller = bridge.NewNativeCaller(a.native)
 	}
 	a.limiter = newLimiter(a.cfg.GetLimits())
+	a.tally = tally.New(0, bridge.Operations()...)
+	if a.calls, err = newCallLog(a.cfg.GetLog()); err != nil {
+		return err
+	}
 	a.slots = newSlots(a.cfg.GetLimits())
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
@@ -218,14 +251,16 @@ func (a *app) openBridge() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        gate,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
-		Native:      nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
+
+		RepairArguments: a.cfg.GetRepairArguments(),
+		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
 		Limiter: a.limiter, Slots: a.slots, Guard: a.guard, Shed: a.shed,
 		Metadata: rules,
 		Notify:   a.notify,
 		Record:   a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
-		Log: a.log,
+		Log: a.log, CallLog: a.calls, Tally: a.tally,
 	})
 	return nil
 }

@@ -8,8 +8,10 @@ import "github.com/outrigger-mcp/outrigger/internal/metrics"
 func (a *app) newMetrics() (*metrics.Metrics, error) {
 	return metrics.New(metrics.Sources{
 		Begun:    a.bridge.Begun,
+		Repaired: a.bridge.Repaired, Disagreements: a.disagreements.Load,
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
+		Traffic:  a.tally, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
 		Events:   a.bus,
 		Gate:     a.gate,
 		Limiter:  a.limiter,

@@ -11,7 +11,6 @@ type binding struct {
 	group string
 	value string // placeholder in the help; empty for a switch
 	help  string // what it does, with an example where the form is not obvious
-	later bool   // accepted already, but without effect so far
 }
 
 const (
@@ -107,9 +106,10 @@ func bindings() []binding {
 		{flag: "state-ttl", path: "state.ttl", kinds: longLived, group: groupPolicy, value: "DURATION",
 			help: "how long a caller may take to answer a question and call again"},
 		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",
-			help: "how messages are checked: standard (once, the fastest way) or full (in two independent ways, compared; " +
-				"accepted, takes effect in a later version)"},
-		{flag: "repair-arguments", path: "repair_arguments", kinds: everyKind, group: groupPolicy, later: true,
+			help: "how messages are checked: standard (once, the fastest way) or full (in independent ways, which are compared)"},
+		{flag: "schema-profile", path: "schema_profile", kinds: everyKind, group: groupPolicy, value: "PROFILE",
+			help: "which input schemas clients are shown: mcp, or strict (only what OpenAI, Anthropic and Gemini all accept)"},
+		{flag: "repair-arguments", path: "repair_arguments", kinds: everyKind, group: groupPolicy,
 			help: "decode an object or array that a model wrote as a JSON string"},
 		{flag: "canonical-ids", path: "canonical_ids", kinds: longLived, group: groupPolicy, value: "TYPE",
 			help: "ids that the canonical dialect admits: string, or any (also integers)"},

@@ -42,9 +42,6 @@ func RegisterFlags(flags *pflag.FlagSet, kind Kind) {
 
 // usage is the help text of the flag, without its default.
 func (b binding) usage() string {
-	if b.later {
-		return b.help + " (accepted; takes effect in a later version)"
-	}
 	return b.help
 }
 

@@ -21,24 +21,28 @@ func (d *draft) checkSense(kind Kind) {
 			"or try the example service with --demo")
 	}
 	if kind&longLived != 0 {
-		d.checkListeners(c.GetListeners())
+		d.checkListeners(c)
 	}
-	d.warnOfLater()
 }
 
-func (d *draft) checkListeners(l *configv1.Listeners) {
-	if l.GetTls() != nil {
-		// Serving without it would be worse than not serving.
-		d.judge("listeners.tls", "TLS on the listener is not there yet; leave it out, and let a proxy on this machine do it")
-	}
+// checkListeners refuses what would let anyone in. Credentials are asked for on
+// the main listener alone: the admin listener knows nobody.
+func (d *draft) checkListeners(c *configv1.Config) {
+	l := c.GetListeners()
+	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != ""
 	if !l.GetInsecureNoAuth() {
-		const advice = "; listen on 127.0.0.1, or accept that with --insecure-no-auth"
-		if isBeyondLoopback(l.GetListen()) {
-			d.judge("listeners.listen", "anyone who reaches "+quote(l.GetListen())+" could call every tool, because callers need no credentials"+advice)
+		const accept = "accept that with --insecure-no-auth"
+		if isBeyondLoopback(l.GetListen()) && !knowsCallers {
+			d.judge("listeners.listen", "anyone who reaches "+quote(l.GetListen())+" could call every tool, because callers need no credentials; "+
+				"listen on 127.0.0.1, ask for credentials with --tokens or --tls-client-ca, or "+accept)
 		}
 		if isBeyondLoopback(l.GetAdmin()) {
-			d.judge("listeners.admin", "anyone who reaches "+quote(l.GetAdmin())+" could drain and profile the sidecar"+advice)
+			d.judge("listeners.admin", "anyone who reaches "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1, or "+accept)
 		}
+	}
+	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
+		d.warn("access.tokens_file", "tokens cross the network in the clear: give --tls-cert and --tls-key, unless a mesh or proxy encrypts what reaches "+
+			quote(l.GetListen()))
 	}
 	d.checkDistinct(l)
 }
@@ -72,18 +76,4 @@ func isBeyondLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err != nil || !ip.Unmap().IsLoopback()
-}
-
-// warnOfLater names settings that are accepted already and have no effect yet.
-func (d *draft) warnOfLater() {
-	for _, path := range [...]string{
-		"repair_arguments", "schema_profile",
-	} {
-		if d.given(path) {
-			d.warn(path, "is accepted, but takes effect only in a later version")
-		}
-	}
-	if d.config.GetValidate() == "full" {
-		d.warn("validate", "full is accepted, but takes effect only in a later version; messages are checked once")
-	}
 }

@@ -44,7 +44,14 @@ func TestSense(t *testing.T) {
 		{"a command without listeners does not mind them", config.Once, "demo: true\nlisteners: {listen: ':80'}", "", ""},
 		{"one port twice", config.Serve, "", "--demo --health 127.0.0.1:8080", "--health: is the address of listeners.listen too"},
 		{"any free port twice", config.Serve, "", "--demo --listen 127.0.0.1:0 --admin 127.0.0.1:0", ""},
-		{"TLS that would not be served", config.Serve, "demo: true\nlisteners: {tls: {cert_file: c, key_file: k}}", "", "listeners.tls: TLS on the listener is not there yet"},
+		{"TLS alone asks nobody who they are", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k", beyond},
+		{"TLS beside a plain proxy", config.Serve, "", "--demo --tls-cert c --tls-key k", ""},
+		{"mutual TLS", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k --tls-client-ca a", ""},
+		{"tokens", config.Serve, "", "--demo --listen :8443 --tokens t", ""},
+		{"tokens do not open the admin listener", config.Serve, "", "--demo --admin 0.0.0.0:9901 --tokens t", "--admin: anyone who reaches"},
+		{"a certificate without its key on the listener", config.Serve, "", "--demo --tls-cert c", "listeners.tls.key_file: must be given"},
+		{"callers' certificates without the sidecar's", config.Serve, "", "--demo --tls-cert c --tls-key k --tls-client-uris spiffe://a/b",
+			"client_uris needs client_ca_file"},
 		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file and key_file go together"},
 		{"a secret in a URL stays there", config.Serve, "", "--backend ftp://user:secret@host", "--backend: must be a URL with one of the schemes"},
 	}
@@ -60,6 +67,26 @@ func TestSense(t *testing.T) {
 				t.Errorf("%q shows a password", got)
 			}
 		})
+	}
+}
+
+// TestTokensInTheClear: nothing forbids tokens without TLS, because a mesh may
+// encrypt, but nobody should do so by mistake.
+func TestTokensInTheClear(t *testing.T) {
+	t.Parallel()
+	for args, warned := range map[string]bool{
+		"--demo --listen :8080 --tokens t":                          true,
+		"--demo --listen 127.0.0.1:8080 --tokens t":                 false,
+		"--demo --listen :8080 --tokens t --tls-cert c --tls-key k": false,
+	} {
+		cfg, err := load(t, config.Serve, "", nil, strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := len(cfg.Warnings) == 1 && strings.Contains(cfg.Warnings[0].Message, "in the clear")
+		if said != warned {
+			t.Errorf("%s: warnings %v", args, cfg.Warnings)
+		}
 	}
 }
 

@@ -41,11 +41,15 @@ type Sources struct {
 	// have no answer yet.
 	Begun    func() uint64
 	InFlight func() int
-	Catalog  *catalog.Live
-	Events   *event.Memory
-	Gate     *policy.Gate
-	Limiter  *policy.Limiter
-	Record   *record.Run
+	// Repaired returns how many calls had arguments that were decoded from
+	// strings, Disagreements how often two checks of one message disagreed.
+	Repaired, Disagreements func() uint64
+
+	Catalog *catalog.Live
+	Events  *event.Memory
+	Gate    *policy.Gate
+	Limiter *policy.Limiter
+	Record  *record.Run
 	// RecordUnavailable tells that records were asked for, and that their folder
 	// could not be opened.
 	RecordUnavailable bool

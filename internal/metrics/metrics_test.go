@@ -114,7 +114,8 @@ func everything(t *testing.T) metrics.Sources {
 	files.Counts[reload.Applied] = 2
 	return metrics.Sources{
 		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
-		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
+		Reloads:  &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
+		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
 		Limits: []metrics.Limit{
@@ -151,6 +152,7 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_call_overhead_seconds_bucket{edge="mcp",le="3e-05"} 0`, `outrigger_call_overhead_seconds_bucket{edge="mcp",le="5e-05"} 1`,
 		`outrigger_call_overhead_seconds_sum{edge="mcp"} 4.5e-05`,
 		`outrigger_requests_total{code="PARSE_ERROR",edge="rpc",operation=""} 1`, `outrigger_requests_total{code="OK",edge="stdio",operation="list_tools"} 1`,
+		"outrigger_arguments_repaired_total 8", "outrigger_check_disagreements_total 9",
 		"outrigger_log_calls_skipped_total 5", "outrigger_reload_refused_changes 4",
 		`outrigger_reloads_total{files="configuration",outcome="applied"} 2`, `outrigger_reloads_total{files="configuration",outcome="refused"} 1`,
 		`outrigger_reloads_total{files="configuration",outcome="partial"} 0`,

@@ -18,6 +18,14 @@ func (s Sources) collectors() []prometheus.Collector {
 		all = append(all, newGroup(s.Begun,
 			counter("requests_begun_total", "Requests that reached the pipeline, at any edge.", func(n uint64) uint64 { return n })))
 	}
+	if s.Repaired != nil {
+		all = append(all, newGroup(s.Repaired,
+			counter("arguments_repaired_total", "Calls with arguments that were decoded from strings (--repair-arguments).", func(n uint64) uint64 { return n })))
+	}
+	if s.Disagreements != nil {
+		all = append(all, newGroup(s.Disagreements,
+			counter("check_disagreements_total", "Messages on which the checks of --validate full disagreed.", func(n uint64) uint64 { return n })))
+	}
 	if s.InFlight != nil {
 		all = append(all, newGroup(s.InFlight,
 			gauge("requests_in_flight", "Requests that have no answer yet.", func(n int) float64 { return float64(n) })))

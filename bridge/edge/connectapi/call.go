@@ -51,7 +51,7 @@ func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.Too
 		Origin:         s.bridge.Flights().NewOrigin(),
 		Tool:           msg.GetToolName(),
 		Version:        msg.GetVersion(),
-		Arguments:      bridge.Payload{Bytes: arguments},
+		Arguments:      arguments,
 		Timeout:        timeLeft(ctx),
 		Header:         bridge.WithTraceContext(req.Header(), meta),
 		Caller:         bridge.CallerOf(ctx, req.Peer().Addr),
@@ -66,18 +66,19 @@ func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.Too
 
 // arguments returns the JSON text of a call's arguments in either form. Bytes
 // are checked here, because they have not been through the envelope's parser.
-func (s *Service) arguments(call *outriggerv1.ToolCall) ([]byte, *errmap.Error) {
+func (s *Service) arguments(call *outriggerv1.ToolCall) (bridge.Payload, *errmap.Error) {
 	raw, failed := freeForm(call.GetArgumentsJson(), call.GetArguments(), s.opts.Limits)
 	if failed != nil {
-		return nil, failed.at("/arguments_json")
+		return bridge.Payload{}, failed.at("/arguments_json")
 	}
 	if raw == nil || jsonrpc.IsNull(raw) {
-		return nil, nil
+		return bridge.Payload{}, nil
 	}
-	if !jsonrpc.IsObject(raw) {
-		return nil, noObject("arguments_json")
+	arguments := s.bridge.RepairArguments(raw)
+	if !jsonrpc.IsObject(arguments.Bytes) {
+		return bridge.Payload{}, noObject("arguments_json")
 	}
-	return raw, nil
+	return arguments, nil
 }
 
 // CallToolStream runs one tool and reports what happens meanwhile; the outcome

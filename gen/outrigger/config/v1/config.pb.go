@@ -55,19 +55,20 @@ type Config struct {
 	// What happens to a destructive call of an untrusted caller: "block", or "confirm" (the user is asked, where the client
 	// can ask). Default: block. Flag: `--destructive`.
 	Destructive *string `protobuf:"bytes,10,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
-	// How thoroughly messages are checked: "standard" (once, the fastest way), or "full" (in two independent ways, which
-	// are compared; for tests and the careful). Default: standard. Flag: `--validate`.
+	// How thoroughly messages are checked: "standard" (once, the fastest way), or "full" (by both engines and by the schema,
+	// which are compared; for tests and the careful). A call on which they disagree is INTERNAL_ERROR, and counted. It takes
+	// many times as long. What a typed caller sends and gets is checked once. Default: standard. Flag: `--validate`.
 	Validate *string `protobuf:"bytes,11,opt,name=validate,proto3,oneof" json:"validate,omitempty"`
 	// Which ids the canonical dialect admits: "string", or "any" (also integers). Default: string. Flag: `--canonical-ids`.
 	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,proto3,oneof" json:"canonical_ids,omitempty"`
 	// How `sidecar stdio` reads messages: "auto" (decided for each message), "mcp" or "canonical".
 	// Default: auto. Flag: `--dialect`.
 	Dialect *string `protobuf:"bytes,13,opt,name=dialect,proto3,oneof" json:"dialect,omitempty"`
-	// Decode once an object or array that a model wrote as a JSON string, where the schema wants an object or array.
-	// Default: false. Flag: `--repair-arguments`.
+	// Decode once an object or array that a model wrote as a JSON string, where the schema wants an object or array. The
+	// result's `_meta` lists the places, and the calls are counted. Default: false. Flag: `--repair-arguments`.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
-	// Which schemas clients are shown: "mcp", or "strict" (only what the large model providers all accept).
-	// Default: mcp.
+	// Which input schemas clients are shown: "mcp", or "strict" (only what the strict modes of OpenAI, Anthropic and Gemini
+	// all accept). Schemas that are declared pass unchanged. Default: mcp. Flag: `--schema-profile`.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.
 	Record *Record `protobuf:"bytes,16,opt,name=record,proto3" json:"record,omitempty"`

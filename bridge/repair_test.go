@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// placed is a bridge that repairs arguments, and keeps what the backend got.
+func placed(t *testing.T, o bridge.Options) (*bridge.Bridge, func() string) {
+	t.Helper()
+	var got string
+	b := fake(t, func(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
+		order := &demov1.PlaceOrderRequest{}
+		if err := proto.Unmarshal(in, order); err != nil {
+			t.Error(err)
+		}
+		raw, err := protojson.Marshal(order)
+		if err != nil {
+			t.Error(err)
+		}
+		var plain any
+		if err := json.Unmarshal(raw, &plain); err != nil {
+			t.Error(err)
+		}
+		raw, _ = json.Marshal(plain)
+		got = string(raw)
+		return &bridge.Answer{Body: nil}, nil
+	}, o)
+	return b, func() string { return got }
+}
+
+// order is what the backend gets, however its parts were written.
+const order = `{"customer":"Ann","destination":{"position":{"latitude":1,"longitude":2}},"labels":{"a":"{}"},"parcels":[{"contents":"box","weightKg":1}]}`
+
+// Each object and array that stands in a string is decoded where the descriptor
+// wants one, and the result says which.
+func TestRepairedArguments(t *testing.T) {
+	t.Parallel()
+	const destination, labels, parcels = `{"position":{"latitude":1,"longitude":2}}`, `{"a":"{}"}`, `[{"contents":"box","weightKg":1}]`
+	quoted := func(s string) string { raw, _ := json.Marshal(s); return string(raw) }
+	with := func(d, l, p string) string {
+		return `{"customer":"Ann","destination":` + d + `,"labels":` + l + `,"parcels":` + p + `}`
+	}
+	for name, tt := range map[string]struct {
+		arguments string
+		places    []string // nil: refused
+	}{
+		"nothing to repair":   {with(destination, labels, parcels), []string{}},
+		"a message":           {with(quoted(" "+destination+"\n"), labels, parcels), []string{"/destination"}},
+		"a map":               {with(destination, quoted(labels), parcels), []string{"/labels"}},
+		"a list":              {with(destination, labels, quoted(parcels)), []string{"/parcels"}},
+		"an element":          {with(destination, labels, `[`+quoted(parcels[1:len(parcels)-1])+`]`), []string{"/parcels/0"}},
+		"all of them":         {with(quoted(destination), quoted(labels), quoted(parcels)), []string{"/destination", "/labels", "/parcels"}},
+		"everything":          {quoted(with(destination, labels, parcels)), []string{""}},
+		"everything and more": {quoted(with(quoted(destination), labels, parcels)), []string{"", "/destination"}},
+		"twice":               {with(quoted(quoted(destination)), labels, parcels), nil},
+		"inside what was one": {with(destination, labels, quoted(`[`+quoted(parcels[1:len(parcels)-1])+`]`)), nil},
+		"an array for object": {with(quoted(`[`+destination+`]`), labels, parcels), nil},
+		"an object for array": {with(destination, labels, quoted(parcels[1:len(parcels)-1])), nil},
+		"no JSON":             {with(quoted(destination+`}`), labels, parcels), nil},
+		"a name twice":        {with(quoted(`{"position":{"latitude":1,"latitude":1,"longitude":2}}`), labels, parcels), nil},
+		"a number":            {`{"customer":"Ann","destination":` + destination + `,"parcels":"7"}`, nil},
+	} {
+		for _, dialect := range []bridge.Dialect{bridge.DialectModern, bridge.DialectLegacy, bridge.DialectCanonical} {
+			t.Run(name+" "+dialect.String(), func(t *testing.T) {
+				t.Parallel()
+				b, got := placed(t, bridge.Options{RepairArguments: true})
+				params := `{"name":"fleet.place_order","arguments":` + tt.arguments + `,` + modernMeta + `}`
+				reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), dialect, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`))
+				var m struct {
+					Result struct {
+						StructuredContent json.RawMessage `json:"structuredContent"`
+						IsError           bool            `json:"isError"`
+						Meta              struct {
+							Repaired []string `json:"dev.outrigger/repaired"`
+						} `json:"_meta"`
+					} `json:"result"`
+				}
+				if err := json.Unmarshal(reply.Body, &m); err != nil {
+					t.Fatal(err)
+				}
+				if tt.places == nil {
+					if decode(t, reply).code() != errmap.InvalidToolInput || got() != "" || b.Repaired() != 0 {
+						t.Errorf("got %.300s (the backend got %q)", reply.Body, got())
+					}
+					return
+				}
+				if m.Result.IsError || len(m.Result.StructuredContent) == 0 || got() != order {
+					t.Fatalf("got %.300s, the backend got %s", reply.Body, got())
+				}
+				if len(m.Result.Meta.Repaired) > 0 || len(tt.places) > 0 {
+					if diff := cmp.Diff(tt.places, m.Result.Meta.Repaired); diff != "" {
+						t.Errorf("places (-want +got):\n%s", diff)
+					}
+				}
+				if want := min(len(tt.places), 1); b.Repaired() != uint64(want) {
+					t.Errorf("%d calls are counted as repaired, want %d", b.Repaired(), want)
+				}
+			})
+		}
+	}
+}
+
+// Without the option nothing is repaired.
+func TestNothingIsRepairedUnasked(t *testing.T) {
+	t.Parallel()
+	b, got := placed(t, bridge.Options{})
+	for arguments, want := range map[string]errmap.Code{
+		`"{}"`:                      errmap.InvalidParams,
+		`{"destination":"{}"}`:      errmap.InvalidToolInput,
+		`{"parcels":"[]"}`:          errmap.InvalidToolInput,
+		`"` + `{\"customer\":5}"`:   errmap.InvalidParams,
+		`{"labels":"{\"a\":\"\"}"}`: errmap.InvalidToolInput,
+	} {
+		m := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.place_order","arguments":`+arguments+`}}`)
+		if m.code() != want {
+			t.Errorf("%s: got %s, want %s", arguments, m.code(), want)
+		}
+	}
+	if got() != "" || b.Repaired() != 0 {
+		t.Errorf("the backend got %s, %d repaired", got(), b.Repaired())
+	}
+}
+
+// The message form has no _meta; its arguments are repaired all the same.
+func TestRepairedMessageForm(t *testing.T) {
+	t.Parallel()
+	b, got := placed(t, bridge.Options{RepairArguments: true})
+	raw, _ := json.Marshal(order)
+	m := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.place_order","arguments":`+string(raw)+`}}`)
+	if m.Result == nil || m.Result.Status != "success" || got() != order || b.Repaired() != 1 {
+		t.Errorf("got %+v, the backend got %s", m, got())
+	}
+}
+
+// A declared schema says what it wants by what it refuses.
+func TestRepairedForDeclaredSchemas(t *testing.T) {
+	t.Parallel()
+	live := mcptest.Memory(t)
+	if _, _, err := live.Register(t.Context(), catalog.Registration{
+		Name: "desk.place", Description: "Places an order.", Binding: catalog.Binding{Service: "outrigger.demo.v1.Fleet", Method: "PlaceOrder"},
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"customer":{"type":"string"},"parcels":{"type":"array","items":{"type":"object"}},"destination":{"type":"object"},"labels":true}}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var calls int
+	b := bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+		calls++
+		return &bridge.Answer{}, nil
+	}), correlate.New(correlate.Options{}), bridge.Options{RepairArguments: true})
+	arguments := strings.NewReplacer(`{"position":{"latitude":1,"longitude":2}}`, `"{\"position\":{\"latitude\":1,\"longitude\":2}}"`,
+		`{"contents":"box","weightKg":1}`, `"{\"contents\":\"box\",\"weightKg\":1}"`).Replace(order)
+	resp := b.Handle(t.Context(), toolCall(b, "desk.place", arguments))
+	if resp.Err != nil || calls != 1 || b.Repaired() != 1 {
+		t.Errorf("%v, %d calls, %d repaired", resp.Err, calls, b.Repaired())
+	}
+}
