@@ -66,9 +66,10 @@ type attemptError struct {
 func (*attemptError) Error() string { return "resilience: the attempt failed" }
 
 // Do makes a call, and makes it again where it failed on the way and may be
-// repeated. It returns what the last attempt did; run is called on Do's own
-// goroutine, at least once unless the breaker holds the call back, which is
-// UNAVAILABLE with the time to wait.
+// repeated. It returns what the last attempt did, but never UNAVAILABLE where an
+// earlier attempt may have reached the backend: then it returns what that one
+// did. run is called on Do's own goroutine, at least once unless the breaker holds
+// the call back, which is UNAVAILABLE with the time to wait.
 func Do[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error)) (T, *errmap.Error) {
 	if g == nil {
 		return run(ctx)
@@ -97,10 +98,15 @@ func repeat[T any](ctx context.Context, g *Guard, c Call, run func(context.Conte
 		if failed != nil && errors.Is(failed, errHeld) {
 			return &attemptError{} // the first failure says more
 		}
-		if out, err = now, failed; err == nil {
+		if failed == nil {
+			out, err = now, nil
 			return nil
 		}
-		return &attemptError{again: g.again(ctx, c, err, attempts)}
+		// That this attempt did not arrive does not unsay that an earlier one may have.
+		if failed.Code != errmap.Unavailable || err.Code != errmap.TransportError {
+			out, err = now, failed
+		}
+		return &attemptError{again: g.again(ctx, c, failed, attempts)}
 	})
 	return out, err
 }

@@ -86,6 +86,37 @@ func TestWhatIsRepeated(t *testing.T) {
 	}
 }
 
+// TestAnUnknownOutcomeStaysUnknown: UNAVAILABLE says that the backend did not run
+// the call, which nobody can say once one attempt broke off. Found by the fault
+// test: kill -9 in mid-call, and connections refused after it.
+func TestAnUnknownOutcomeStaysUnknown(t *testing.T) {
+	t.Parallel()
+	const down, broken = errmap.Unavailable, errmap.TransportError
+	for _, tc := range []struct {
+		name  string
+		codes []errmap.Code
+		code  errmap.Code
+		of    int // the attempt of which the caller is told
+	}{
+		{"broke off, then not reached", []errmap.Code{broken, down, down}, broken, 1},
+		{"not reached, broke off, not reached", []errmap.Code{down, broken, down}, broken, 2},
+		{"broke off twice, then not reached", []errmap.Code{broken, broken, down}, broken, 2},
+		{"broke off, then the tool's own failure", []errmap.Code{broken, errmap.ToolExecutionFailed}, errmap.ToolExecutionFailed, 2},
+		{"broke off, not reached, then out of time", []errmap.Code{broken, down, errmap.Timeout}, errmap.Timeout, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{codes: tc.codes}
+				got, err := resilience.Do(t.Context(), resilience.New(resilience.Options{}), resilience.Call{Repeatable: true}, s.run)
+				if err == nil || err.Code != tc.code || got != -tc.of || len(s.at) != len(tc.codes) {
+					t.Errorf("attempt %d, %v after %d attempts; want attempt %d, %s after %d", -got, err, len(s.at), tc.of, tc.code, len(tc.codes))
+				}
+			})
+		})
+	}
+}
+
 func TestPausesGrowAndVary(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
