@@ -82,6 +82,12 @@ type Agent interface {
 	Close()
 }
 
+// Strayer is an agent to whom answers can come that nobody waits for: a second
+// one to a call, or one to no call at all.
+type Strayer interface {
+	Strays() []string
+}
+
 // Edge is one way to call.
 type Edge struct {
 	Name string

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type exchangeAgent struct {
 
 	mu      sync.Mutex
 	waiting map[string]chan Reply
+	strays  []string
 	broken  error
 	ended   chan struct{}
 }
@@ -75,11 +77,21 @@ func (a *exchangeAgent) read() {
 		a.mu.Lock()
 		waiter := a.waiting[string(reply.ID)]
 		delete(a.waiting, string(reply.ID))
+		if waiter == nil {
+			a.strays = append(a.strays, envelope.String())
+		}
 		a.mu.Unlock()
 		if waiter != nil {
 			waiter <- reply
 		}
 	}
+}
+
+// Strays implements [Strayer].
+func (a *exchangeAgent) Strays() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.strays)
 }
 
 // Close half-closes the stream and waits for its end.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -64,6 +65,13 @@ const (
 	Initialize  = `{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"conformance","version":"1"}}}`
 	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
+
+// Strays implements [Strayer].
+func (a *StdioAgent) Strays() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.strays)
+}
 
 // Process returns the process behind the agent.
 func (a *StdioAgent) Process() *sidecar.Stdio { return a.pipe }

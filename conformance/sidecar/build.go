@@ -8,14 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Build compiles the sidecar with the race detector into dir and returns the
-// binary's path. The working directory must be the root of this module.
+// binary's path. The working directory must be inside this module.
 func Build(ctx context.Context, dir string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/outrigger-mcp/outrigger").Output()
+	if err != nil {
+		return "", fmt.Errorf("build the sidecar: where its module is: %w", err)
+	}
 	out := filepath.Join(dir, "sidecar")
 	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-o", out, "./cmd/sidecar") //nolint:gosec // out is a directory of the test run
-	cmd.Dir = ".."
+	cmd.Dir = strings.TrimSpace(string(root))
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the sidecar: %w\n%s", err, text)
 	}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Bounds on how the sidecar comes to rest.
+const (
+	// settleTime is how long it may take. Connections that are closed take a moment
+	// to be noticed; a backend connection that is dead may take up to the ping
+	// timeout (15 s).
+	settleTime = 20 * time.Second
+	// slack is how many goroutines more than at first there may be: a timer that
+	// fires, the refresh of the catalog, one more connection to the backend. A leak
+	// of one for each call would be hundreds, one for each fault is more than this
+	// when a rig has had all of them.
+	slack = 6
+	// stableFor is how long a count must not change before it counts.
+	stableFor = 300 * time.Millisecond
+)
+
+// watched is a sidecar process whose admin listener is asked.
+type watched struct {
+	name, admin string
+	// base is the number of goroutines before anything happened.
+	base int
+}
+
+// get returns what the admin listener says at a path.
+func (w *watched) get(path string) (string, error) {
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + w.admin + path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: HTTP %d: %.200s", path, resp.StatusCode, body)
+	}
+	return string(body), err
+}
+
+// Metric is the sum of all series of a metric whose labels contain a text, and
+// whether there is one.
+func (w *watched) metric(name, label string) (sum float64, found bool, err error) {
+	text, err := w.get("/metrics")
+	if err != nil {
+		return 0, false, err
+	}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), " ")
+		family, labels, _ := strings.Cut(series, "{")
+		if !ok || family != name || !strings.Contains(labels, label) {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, false, fmt.Errorf("%s: %w", lines.Text(), err)
+		}
+		sum, found = sum+n, true
+	}
+	return sum, found, lines.Err()
+}
+
+// goroutines counts them, without those that serve this very question.
+func (w *watched) goroutines() (int, error) {
+	text, err := w.get("/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(text, "total ")
+	count, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return 0, fmt.Errorf("goroutine profile: %w: %.100s", err, text)
+	}
+	return n, nil
+}
+
+// settled waits until nothing is in flight and the number of goroutines does not
+// change, and returns it. most is how many there may be, 0 for any number.
+func (w *watched) settled(tb testing.TB, most int) int {
+	tb.Helper()
+	limit := time.Now().Add(settleTime)
+	last, since, open := -1, time.Now(), -1.0
+	for {
+		n, err := w.goroutines()
+		if err != nil {
+			tb.Fatalf("%s: %v", w.name, err)
+		}
+		flying, found, err := w.metric("outrigger_requests_in_flight", "")
+		if err != nil || !found {
+			tb.Fatalf("%s: outrigger_requests_in_flight: found %t, %v", w.name, found, err)
+		}
+		if n != last || flying != open {
+			last, open, since = n, flying, time.Now()
+		}
+		if flying == 0 && (most == 0 || n <= most) && time.Since(since) >= stableFor {
+			return n
+		}
+		if time.Now().After(limit) {
+			dump, _ := w.get("/debug/pprof/goroutine?debug=1")
+			tb.Errorf("%s does not come to rest within %s: %v requests in flight, %d goroutines, at most %d allowed:\n%.8000s",
+				w.name, settleTime, flying, n, most, dump)
+			return n
+		}
+		time.Sleep(stableFor / 3)
+	}
+}
