@@ -106,7 +106,7 @@ func (l *Live) Run(ctx context.Context) error {
 				return nil
 			}
 			l.sleep(ctx, l.every)
-		case l.Current() == nil && isPermanent(err):
+		case l.Current() == nil && IsPermanent(err):
 			l.giveUp()
 			return err
 		default:
@@ -266,8 +266,8 @@ type emptyError struct {
 func (e *emptyError) Error() string { return e.cause.Error() }
 func (e *emptyError) Unwrap() error { return e.cause }
 
-// isPermanent reports whether trying again cannot help until someone changes something.
-func isPermanent(err error) bool {
+// IsPermanent reports whether a load failed in a way that trying again cannot help, until someone changes something.
+func IsPermanent(err error) bool {
 	var build *BuildError
 	var source *SourceError
 	var empty *emptyError

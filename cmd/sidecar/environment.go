@@ -66,14 +66,35 @@ func exitCode(err error) int {
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {
-	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}})
+	cfg, _, err := env.loadWatched(cmd, kind)
+	return cfg, err
+}
+
+// reread is how a configuration is read again, from where it came: the same
+// flags and variables, and the file as it is now.
+type reread struct {
+	// file is the configuration file, empty where there is none.
+	file string
+	load func() (*config.Config, error)
+}
+
+// loadWatched is load for a process that lasts.
+func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*configv1.Config, reread, error) {
+	again := reread{load: func() (*config.Config, error) { return env.read(cmd, kind) }}
+	cfg, err := again.load()
 	if err != nil {
-		return nil, err
+		return nil, again, err
 	}
 	for _, w := range cfg.Warnings {
 		fmt.Fprintln(env.stderr, "warning:", w)
 	}
-	return cfg.Config, nil
+	again.file = cfg.File
+	return cfg.Config, again, nil
+}
+
+// read makes the configuration of a command.
+func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
+	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}})
 }
 
 // checkMetadata asks the bridge about the metadata allow-lists.

@@ -10,16 +10,17 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // newLogger writes to standard error only: in stdio mode standard output
 // belongs to the protocol. "auto" is for people at a terminal and JSON
-// elsewhere.
-func newLogger(cfg *configv1.Config, stderr io.Writer) (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(orElse(cfg.GetLog().GetLevel(), "info"))
+// elsewhere. The level may be changed while the log is in use.
+func newLogger(cfg *configv1.Config, stderr io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
+	level, err := zap.ParseAtomicLevel(orElse(cfg.GetLog().GetLevel(), "info"))
 	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
+		return nil, level, fmt.Errorf("--log-level: %w", err)
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -31,7 +32,16 @@ func newLogger(cfg *configv1.Config, stderr io.Writer) (*zap.Logger, error) {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level)
-	return zap.New(core), nil
+	return zap.New(core), level, nil
+}
+
+// newCallLog says which calls leave a line.
+func newCallLog(c *configv1.Log) (*bridge.CallLog, error) {
+	mode, err := bridge.ParseCallLogMode(orElse(c.GetCalls(), "all"))
+	if err != nil {
+		return nil, fmt.Errorf("--log-calls: %w", err)
+	}
+	return bridge.NewCallLog(mode, int(c.GetMaxCallsPerSecond())), nil
 }
 
 func isTerminal(w io.Writer) bool {

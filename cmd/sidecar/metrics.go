@@ -12,9 +12,9 @@ func (a *app) newMetrics() (*metrics.Metrics, error) {
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
 		Traffic:  a.tally, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
-		Events:   a.bus,
-		Gate:     a.gate,
-		Limiter:  a.limiter,
-		Record:   a.record, RecordUnavailable: a.recordUnavailable,
+		Events:  a.bus,
+		Gate:    a.gate,
+		Limiter: a.limiter,
+		Record:  a.record, RecordUnavailable: a.recordUnavailable,
 	})
 }

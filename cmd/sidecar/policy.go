@@ -23,12 +23,9 @@ func newGate(cfg *configv1.Config) (*policy.Gate, error) {
 	return gate, gate.TrustCallers(cfg.GetTrustedCallers())
 }
 
-// newLimiter returns the rates that the configuration describes; nil where it
-// has none.
+// newLimiter returns the rates that the configuration describes. Where it has
+// none there is a limiter too, which lets everything pass: rates may come later.
 func newLimiter(limits *configv1.Limits) *policy.Limiter {
-	if limits.GetCallerRate() == nil && limits.GetToolRate() == nil {
-		return nil
-	}
 	return policy.NewLimiter(policy.LimitOptions{
 		Caller: rate(limits.GetCallerRate()), Tool: rate(limits.GetToolRate()),
 	})

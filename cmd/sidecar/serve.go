@@ -42,19 +42,19 @@ with UNAVAILABLE, within --grace.`,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Serve)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := env.load(cmd, config.Serve)
+		cfg, again, err := env.loadWatched(cmd, config.Serve)
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), cfg, env.stderr)
+		return serve(cmd.Context(), cfg, again, env.stderr)
 	}
 	return cmd
 }
 
 // serve runs the sidecar until ctx ends.
-func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
+func serve(ctx context.Context, cfg *configv1.Config, again reread, stderr io.Writer) error {
 	start := time.Now()
-	log, err := newLogger(cfg, stderr)
+	log, level, err := newLogger(cfg, stderr)
 	if err != nil {
 		return err
 	}
@@ -63,6 +63,7 @@ func serve(ctx context.Context, cfg *configv1.Config, stderr io.Writer) error {
 		return err
 	}
 	defer func() { logError(log, "close", a.close(ctx)) }()
+	a.reloads(again, level, !isTerminal(stderr))
 
 	drain, stop := context.WithCancel(ctx)
 	defer stop()
@@ -112,7 +113,7 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	var housekeeping sync.WaitGroup
 	housekeeping.Go(func() { a.keepSmall(loading) })
 	housekeeping.Go(func() { versions.run(loading) })
-	housekeeping.Go(func() { a.watchKeys(loading) })
+	housekeeping.Go(func() { a.watchFiles(loading) })
 	housekeeping.Go(func() { a.watchBackend(loading) })
 	defer housekeeping.Wait()
 	defer stop()
@@ -193,6 +194,7 @@ func (a *app) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
+	checks = append(checks, a.reloadChecks()...)
 	return status.Ready && !draining, checks
 }
 

@@ -5,19 +5,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
-
-// keyPoll is how often the file with the sealing keys is looked at. Keys are
-// rotated by adding the new one behind the old on every replica first, so that
-// seconds do not matter.
-const keyPoll = 10 * time.Second
 
 // openSealer makes the sealer for what callers bring back.
 func (a *app) openSealer() error {
@@ -34,45 +28,24 @@ func (a *app) openSealer() error {
 	return nil
 }
 
-// watchKeys reads the key file again when it changes, until ctx ends. Keys that
-// cannot be read leave the last good ones in use.
-func (a *app) watchKeys(ctx context.Context) {
+// watchKeys has the key file read again when it changes. Keys are rotated by
+// adding the new one behind the old on every replica first, so that seconds do
+// not matter. Keys that cannot be read leave the last good ones in use.
+func (a *app) watchKeys() {
 	path := a.cfg.GetState().GetKeyFile()
 	if path == "" {
 		return
 	}
-	ticker := time.NewTicker(keyPoll)
-	defer ticker.Stop()
-	seen := fileVersion(path)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := fileVersion(path)
-		if now == seen {
-			continue
-		}
-		seen = now
+	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
 		keys, err := seal.LoadKeys(path)
 		if err != nil {
 			a.log.Error("the sealing keys were changed and cannot be read; the last good ones stay in use", zap.Error(err))
-			continue
+			return reload.Refused
 		}
 		a.sealer.Replace(keys)
 		a.log.Info("sealing keys read again", zap.Int("keys", keys.Len()))
-	}
-}
-
-// fileVersion tells one state of a file from another; a file that is not there
-// has one too.
-func fileVersion(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+		return reload.Applied
+	}, path)
 }
 
 // warnOfRandomKey says that what callers bring back is understood by this

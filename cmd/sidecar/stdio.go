@@ -34,17 +34,17 @@ with 0.`,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Stdio)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := env.load(cmd, config.Stdio)
+		cfg, again, err := env.loadWatched(cmd, config.Stdio)
 		if err != nil {
 			return err
 		}
-		return serveStdio(cmd.Context(), cfg, env)
+		return serveStdio(cmd.Context(), cfg, again, env)
 	}
 	return cmd
 }
 
 // serveStdio answers standard input until it ends or ctx does.
-func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) error {
+func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env environment) error {
 	start := time.Now()
 	// A client that no longer reads must fail the write, not kill the process:
 	// the backend's calls still have to be cancelled and connections closed.
@@ -53,7 +53,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) erro
 	if err != nil {
 		return err
 	}
-	log, err := newLogger(cfg, env.stderr)
+	log, level, err := newLogger(cfg, env.stderr)
 	if err != nil {
 		return err
 	}
@@ -62,6 +62,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, env environment) erro
 		return err
 	}
 	defer func() { logError(log, "close", a.close(ctx)) }()
+	a.reloads(again, level, !isTerminal(env.stderr))
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

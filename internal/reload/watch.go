@@ -83,6 +83,14 @@ func (g *Group) Watch(files ...string) {
 	g.files, g.seen, g.status.Files = slices.Clone(files), seen, len(files)
 }
 
+// Again has the group read again at the next look, although its files have not
+// changed.
+func (g *Group) Again() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.again = true
+}
+
 // Status is how the group is doing.
 func (g *Group) Status() Status {
 	g.mu.Lock()
