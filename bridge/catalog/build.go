@@ -40,7 +40,7 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 	types, warnings := newTypes(linked.registry, linked.paths())
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
-		linked: linked, types: types, overlay: overlay, selection: o.Selection, limits: o.Limits.withDefaults(),
+		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
 		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
 		problems: problems,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
@@ -64,12 +64,14 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 
 // builder is the state of one Build.
 type builder struct {
-	linked    *linker
-	types     *Types
-	bind      *binder
-	overlay   []overlayEntry
-	selection *Selection
-	limits    Limits
+	linked  *linker
+	types   *Types
+	bind    *binder
+	overlay []overlayEntry
+	// overlayIndex is of overlay.
+	overlayIndex overlayIndex
+	selection    *Selection
+	limits       Limits
 	// hasToolOption and hasResourceOption tell that the descriptors define our options.
 	hasToolOption, hasResourceOption bool
 	rules                            optionRules

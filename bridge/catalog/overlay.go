@@ -4,6 +4,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -29,6 +31,35 @@ func compileOverlay(overlay []Override) (out []overlayEntry, problems []Problem)
 	return out, problems
 }
 
+// overlayIndex finds the entries that may match a method. Most entries of a large overlay name one method, so that asking
+// each of them about each method would cost the square of both.
+type overlayIndex struct {
+	named    map[string][]int // by the one text that the entry matches
+	patterns []int            // entries that match more than one text
+}
+
+func newOverlayIndex(overlay []overlayEntry) overlayIndex {
+	index := overlayIndex{named: map[string][]int{}}
+	for i, e := range overlay {
+		if strings.ContainsAny(e.glob.pattern, `*?[\`) {
+			index.patterns = append(index.patterns, i)
+		} else {
+			index.named[e.glob.pattern] = append(index.named[e.glob.pattern], i)
+		}
+	}
+	return index
+}
+
+// candidates lists the entries to ask, in their order, each once.
+func (x overlayIndex) candidates(service, method string, names []string) []int {
+	out := slices.Concat(x.patterns, x.named[service], x.named[method])
+	for _, n := range names {
+		out = append(out, x.named[n]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // overlaid is what a method declares, as the overlay leaves it, and what else the overlay has for it. The method
 // is given as globs know it, with the names that it has before the overlay, so that an entry may change the name without
 // losing its method.
@@ -36,7 +67,7 @@ func (b *builder) overlaid(
 	service, method string, names []string, declared *outriggerv1.ToolOptions,
 ) (*outriggerv1.ToolOptions, Override) {
 	var schemas Override
-	for i := range b.overlay {
+	for _, i := range b.overlayIndex.candidates(service, method, names) {
 		e := &b.overlay[i]
 		if !e.glob.matches(service, method, names...) {
 			continue

@@ -47,7 +47,7 @@ func (s *fileSet) overlay() []catalog.Override {
 }
 
 // add appends a file after its imports.
-func (s *fileSet) add(t *testing.T, fd protoreflect.FileDescriptor) {
+func (s *fileSet) add(t testing.TB, fd protoreflect.FileDescriptor) {
 	t.Helper()
 	if s.seen[fd.Path()] || fd.IsPlaceholder() {
 		return
@@ -68,7 +68,7 @@ func (s *fileSet) add(t *testing.T, fd protoreflect.FileDescriptor) {
 	s.append(t, protodesc.ToFileDescriptorProto(fd))
 }
 
-func (s *fileSet) append(t *testing.T, file *descriptorpb.FileDescriptorProto) {
+func (s *fileSet) append(t testing.TB, file *descriptorpb.FileDescriptorProto) {
 	t.Helper()
 	body, err := proto.Marshal(file)
 	if err != nil {
