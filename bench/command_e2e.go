@@ -50,7 +50,6 @@ func parseE2E(args []string, stderr io.Writer) (*e2eOptions, error) {
 }
 
 func (o *e2eOptions) validate(rest []string) error {
-	const most = 4096 // connections that a machine's usual limit of open files admits
 	var errs []error
 	refuse := func(is bool, why string) {
 		if is {
@@ -59,8 +58,8 @@ func (o *e2eOptions) validate(rest []string) error {
 	}
 	refuse(len(rest) > 0, "what is "+strings.Join(rest, " ")+"? there are only flags")
 	refuse(o.Rounds < 0 || o.AtLeast < 0, "-rounds, -at-least: want at least 0")
-	refuse(o.Callers < 1 || o.Callers > most, fmt.Sprintf("-callers: want 1 to %d", most))
-	refuse(o.Crowd < 0 || o.Crowd > most, fmt.Sprintf("-crowd: want 0 to %d", most))
+	refuse(o.Callers < 1 || o.Callers > mostCallers, fmt.Sprintf("-callers: want 1 to %d", mostCallers))
+	refuse(o.Crowd < 0 || o.Crowd > mostCallers, fmt.Sprintf("-crowd: want 0 to %d", mostCallers))
 	refuse(o.Window <= 0 || o.Warmup < 0 || o.Longest < o.Window, "-window, -warmup, -longest: want times that pass, and no -longest below -window")
 	for _, name := range o.Sizes {
 		refuse(!slices.Contains(e2e.SizeNames(), name), fmt.Sprintf("-sizes: %q: want some of %s", name, strings.Join(e2e.SizeNames(), ",")))

@@ -68,7 +68,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 // commands are what the first argument may name; without one, the sidecar's footprint and edges are measured.
 func commands() map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return map[string]func(context.Context, []string, io.Writer, io.Writer) error{
-		"e2e": commandE2E,
+		"e2e":     commandE2E,
+		"latency": commandLatency,
+		"soak":    commandSoak,
 	}
 }
 

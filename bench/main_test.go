@@ -106,6 +106,25 @@ func TestTheHarness(t *testing.T) {
 			t.Errorf("figures are missing:\n%s", &stdout)
 		}
 	})
+	for command, rows := range map[string][]string{
+		"latency": {"\n| `direct` | ", "\n| `mcp` | ", "\n| `proxy` | ", "\n| memory (VmRSS), idle"},
+		"soak":    {"\n| before, nobody calls | ", "\n| errors and wrong answers | none | none of ", "\n| nobody calls any more | "},
+	} {
+		t.Run(command, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run([]string{command, "-quick", "-sidecar", binary}, &stdout, &stderr); code != 0 {
+				t.Fatalf("status %d\n%s", code, &stderr)
+			}
+			for _, row := range rows {
+				if !strings.Contains(stdout.String(), row) {
+					t.Errorf("no row %q:\n%s", row, &stdout)
+				}
+			}
+			if strings.Contains(stdout.String(), "NaN") {
+				t.Errorf("figures are missing:\n%s", &stdout)
+			}
+		})
+	}
 	t.Run("an interrupt leaves nothing behind", func(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			t.Run(sig.String(), func(t *testing.T) { interrupt(t, binary, sig) })
@@ -197,6 +216,9 @@ func TestCommandLinesThatSayNothingSensible(t *testing.T) {
 		{"-no-such-flag"}, {"word"}, {"-callers", "0"}, {"-callers", "1,x"}, {"-callers", "5000"}, {"-paths", "mcp,nowhere"},
 		{"-size", "huge"}, {"-starts", "0"}, {"-rounds", "-1"}, {"-window", "0s"}, {"-idle", "-1s"},
 		{"e2e", "-no-such-flag"}, {"e2e", "word"}, {"e2e", "-subjects", "nobody"}, {"e2e", "-subjects", "other"}, {"e2e", "-sizes", "huge"},
+		{"latency", "word"}, {"latency", "-rate", "0"}, {"latency", "-rate", "NaN"}, {"latency", "-rounds", "0"}, {"latency", "-crowd", "0"}, {"latency", "-window", "0s"},
+		{"soak", "word"}, {"soak", "-duration", "0s"}, {"soak", "-duration", "3h"}, {"soak", "-every", "1ms"}, {"soak", "-every", "1h"}, {"soak", "-share", "0"},
+		{"soak", "-share", "NaN"}, {"soak", "-callers", "0"}, {"soak", "-capacity", "0s"},
 		{"e2e", "-callers", "0"}, {"e2e", "-crowd", "5000"}, {"e2e", "-rounds", "-1"}, {"e2e", "-window", "0s"}, {"e2e", "-longest", "1ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

@@ -113,13 +113,15 @@ func (o *options) planned() time.Duration {
 	return time.Duration(cells)*(o.window+o.warmup+50*time.Millisecond) + time.Duration(o.starts)*time.Second + o.idle + 2*warmRest
 }
 
+// mostCallers is how many connections a machine's usual limit of open files admits.
+const mostCallers = 4096
+
 func parseCallers(text string) ([]int, error) {
-	const most = 4096 // connections that a machine's usual limit of open files admits
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || n < 1 || n > most {
-			return nil, fmt.Errorf("-callers: %q: want numbers from 1 to %d", part, most)
+		if err != nil || n < 1 || n > mostCallers {
+			return nil, fmt.Errorf("-callers: %q: want numbers from 1 to %d", part, mostCallers)
 		}
 		out = append(out, n)
 	}

@@ -49,11 +49,11 @@ func entrants() []entrant {
 		row("sidecar-legacy", report.Beside, "mcp-legacy", processSidecar, "the sidecar, `/mcp`, MCP 2025-11-25"),
 		row(subjectOther, report.Beside, "mcp", processOther, "another build of the sidecar (`-other`), `/mcp`, MCP 2026-07-28"),
 		row("gosdk", report.HandWritten, "mcp", subject.SDKModern, "hand-written on the official Go SDK, typed tool, MCP 2026-07-28"),
-		row("gosdk-legacy", report.HandWritten, "mcp-legacy", subject.SDKLegacy, "the same, MCP 2025-11-25, with sessions"),
+		row("gosdk-legacy", report.HandWritten, "mcp-legacy", subject.SDKLegacy, "hand-written on the official Go SDK, typed tool, MCP 2025-11-25 with sessions"),
 		row("mcpgo-typed", report.HandWritten, "mcp", subject.MCPGoTyped, "hand-written on mcp-go, typed tool, MCP 2026-07-28"),
-		row("mcpgo-typed-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoTyped, "the same, MCP 2025-11-25"),
+		row("mcpgo-typed-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoTyped, "hand-written on mcp-go, typed tool, MCP 2025-11-25"),
 		row("mcpgo-raw", report.HandWritten, "mcp", subject.MCPGoRaw, "hand-written on mcp-go, raw arguments and protojson, MCP 2026-07-28"),
-		row("mcpgo-raw-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoRaw, "the same, MCP 2025-11-25"),
+		row("mcpgo-raw-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoRaw, "hand-written on mcp-go, raw arguments and protojson, MCP 2025-11-25"),
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// maxBehind is how many calls may wait for a free caller. At 1,000 calls/s it is two seconds; a server that is so far
-// behind does not keep the rate.
-const maxBehind = 2048
+// maxBehind is for how long calls may be due without a free caller. A machine that others use too may stall for
+// seconds; a server that is further behind does not keep the rate.
+const maxBehind = 10 * time.Second
 
 // ErrBehind tells that calls were due faster than they were answered.
 var ErrBehind = errors.New("the rate is too high: calls wait for a free caller")
@@ -28,6 +29,8 @@ type Schedule struct {
 	Clocks         []Clock
 	// Wait passes the time until the next call is due; time.Sleep where nil.
 	Wait func(time.Duration)
+	// Answered, where set, counts answers as they come, those of the warm-up too.
+	Answered *atomic.Int64
 }
 
 // Open makes calls on a schedule, each by a caller that is free, and returns what it counted: the calls that were due
@@ -47,7 +50,7 @@ func Open(ctx context.Context, callers []Caller, s Schedule) (*Sample, error) {
 	from, to := start.Add(s.Warmup), start.Add(s.Warmup+s.Window)
 	var (
 		running sync.WaitGroup
-		due     = make(chan time.Time, maxBehind)
+		due     = make(chan time.Time, int(s.Rate*maxBehind.Seconds())+1)
 		took    = make([][]time.Duration, len(callers))
 	)
 	for i, caller := range callers {
@@ -59,6 +62,9 @@ func Open(ctx context.Context, callers []Caller, s Schedule) (*Sample, error) {
 				if err := caller.Call(ctx); err != nil {
 					cancel(fmt.Errorf("caller %d: %w", i, err))
 					return
+				}
+				if s.Answered != nil {
+					s.Answered.Add(1)
 				}
 				if !at.Before(from) {
 					took[i] = append(took[i], time.Since(at))

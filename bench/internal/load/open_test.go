@@ -5,6 +5,7 @@ package load_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,8 +34,9 @@ func TestAnOpenLoopKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var answered atomic.Int64
 		sample, err := load.Open(t.Context(), []load.Caller{&stalling{}, &stalling{}}, load.Schedule{
-			Rate: 1000, Warmup: 100 * time.Millisecond, Window: time.Second,
+			Rate: 1000, Warmup: 100 * time.Millisecond, Window: time.Second, Answered: &answered,
 			Clocks: []load.Clock{{Name: "wall", Read: func() (time.Duration, error) { return time.Since(began), nil }}},
 		})
 		if err != nil {
@@ -42,6 +44,9 @@ func TestAnOpenLoopKeepsTheRate(t *testing.T) {
 		}
 		if sample.Calls != 1000 || sample.Elapsed != time.Second {
 			t.Errorf("%d calls in %v", sample.Calls, sample.Elapsed)
+		}
+		if got := answered.Load(); got != 1100 {
+			t.Errorf("%d answers, want those of the warm-up too", got)
 		}
 		if got := sample.Percentile(1); got != 1000 {
 			t.Errorf("the slowest took %v us, want 1000", got)
@@ -96,7 +101,7 @@ func TestHowAnOpenLoopFails(t *testing.T) {
 				if test.stop > 0 {
 					time.AfterFunc(test.stop, cancel)
 				}
-				_, err := load.Open(ctx, []load.Caller{&test.caller}, load.Schedule{Rate: test.rate, Window: 2 * time.Second})
+				_, err := load.Open(ctx, []load.Caller{&test.caller}, load.Schedule{Rate: test.rate, Window: 20 * time.Second})
 				if !errors.Is(err, test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
 				}

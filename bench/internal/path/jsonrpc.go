@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/load"
 )
@@ -79,6 +81,26 @@ func initialize(ctx context.Context, p *post) (http.Header, error) {
 	return calls, nil
 }
 
+// goodbyePatience bounds the end of one session; a server that does not end it in time is left alone.
+const goodbyePatience = 5 * time.Second
+
+// goodbye ends a session, as a client does that is done: one that is left open would cost its server memory until the
+// end of the run. Whatever the server answers is fine, for those that keep no sessions too.
+func goodbye(p post) {
+	if p.header.Get("Mcp-Session-Id") == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyePatience)
+	defer cancel()
+	req := &http.Request{Method: http.MethodDelete, URL: p.url, Host: p.url.Host, Header: p.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	res, err := p.transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, res.Body) // frees the connection for the next one
+	_ = res.Body.Close()
+}
+
 func (s *Session) openJSON(ctx context.Context, d dialect) error {
 	header := http.Header{"Content-Type": {"application/json"}}
 	for name, value := range d.header {
@@ -100,6 +122,7 @@ func (s *Session) openJSON(ctx context.Context, d dialect) error {
 			if c.header, err = d.hello(ctx, &c.post); err != nil {
 				return err
 			}
+			s.closers = append(s.closers, func() { goodbye(c.post) })
 		}
 		s.Callers = append(s.Callers, c)
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/prototext"
@@ -62,9 +63,9 @@ func (p *Path) Open(ctx context.Context, addrs Addrs, callers int, work Work) (*
 	return s, nil
 }
 
-// Close closes the connections. No call may be in flight.
+// Close ends what was opened, the last first: sessions, then connections. No call may be in flight.
 func (s *Session) Close() {
-	for _, closer := range s.closers {
+	for _, closer := range slices.Backward(s.closers) {
 		closer()
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -116,6 +118,38 @@ func TestWrongRepliesAreFoundOut(t *testing.T) {
 				session.Close()
 			}
 		})
+	}
+}
+
+// A client that is done ends its sessions, before its connections.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	var open, opened atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			if r.Header.Get("Mcp-Session-Id") != "" {
+				open.Add(-1)
+			}
+		case r.Header.Get("Mcp-Session-Id") != "":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			open.Add(1)
+			w.Header().Set("Mcp-Session-Id", strconv.FormatInt(opened.Add(1), 10))
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":"hello","result":{"protocolVersion":"2025-11-25"}}`)
+		}
+	}))
+	defer server.Close()
+	session, err := byName(t, "mcp-legacy").Open(t.Context(), path.Addrs{Sidecar: server.Listener.Addr().String()}, 3, path.Echo(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open.Load() != 3 {
+		t.Errorf("%d sessions", open.Load())
+	}
+	session.Close()
+	if open.Load() != 0 {
+		t.Errorf("%d sessions are left", open.Load())
 	}
 }
 

@@ -133,7 +133,7 @@ func (e *EndToEnd) Goals() []Goal {
 }
 
 func (c *Crowd) goals(size string) []Goal {
-	figure := fmt.Sprintf("%d calls", c.Calls)
+	figure := count(c.Calls) + " calls"
 	if c.Failure != "" {
 		figure = oneLine(c.Failure)
 	}
@@ -270,6 +270,6 @@ func (e *EndToEnd) table(b *strings.Builder, s *Size) {
 			get(func(f Figure) float64 { return f.BackendCPU }).middle(), get(func(f Figure) float64 { return f.CallersCPU }).middle())
 	}
 	if c := s.Crowd; c != nil && c.Failure == "" {
-		fmt.Fprintf(b, "\nWith %d callers a sidecar of its own answered %d calls and held %s at the end, %s at most.\n", c.Callers, c.Calls, megabytes(c.RSS), megabytes(c.Peak))
+		fmt.Fprintf(b, "\nWith %d callers a sidecar of its own answered %s calls and held %s at the end, %s at most.\n", c.Callers, count(c.Calls), megabytes(c.RSS), megabytes(c.Peak))
 	}
 }

@@ -58,12 +58,21 @@ func number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
+	case v < 0:
+		return "-" + number(-v)
 	case v < 10:
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	case v < 100:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	return grouped(strconv.FormatFloat(v, 'f', 0, 64))
+}
+
+// count shows a number of things.
+func count(n int) string { return grouped(strconv.Itoa(n)) }
+
+// grouped sets thousands apart.
+func grouped(digits string) string {
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
 	}
