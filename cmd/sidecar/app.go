@@ -28,7 +28,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -74,6 +76,12 @@ type app struct {
 	guard *resilience.Guard
 	// memory is nil where nothing says how much there may be.
 	memory *memory.Guard
+	// life knows what the process is doing. seek wakes who looks for a backend
+	// that is away.
+	life *lifecycle.Machine
+	seek chan struct{}
+	// probes is set where operators can be served.
+	probes *admin.Admin
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
@@ -93,6 +101,7 @@ func newApp(ctx context.Context, cfg *configv1.Config, log *zap.Logger) (*app, e
 		MaxDepth:   int(cfg.GetLimits().GetMaxJsonDepth()),
 		MaxIDBytes: int(cfg.GetLimits().GetMaxIdBytes()),
 	}}
+	a.life, a.seek = a.newLife(), make(chan struct{}, 1)
 	if err := a.openBackend(ctx); err != nil {
 		return nil, errors.Join(err, a.close(ctx))
 	}

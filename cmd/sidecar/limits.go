@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"runtime/debug"
 	"time"
@@ -38,16 +37,13 @@ func (a *app) newGuard() *resilience.Guard {
 	})
 }
 
-// breakerChanged says in the log what the breaker does.
+// breakerChanged passes on what the breaker knows of the backend. It runs within
+// a call, and does not wait.
 func (a *app) breakerChanged(from, to resilience.State) {
-	switch {
-	case to == resilience.Open && from == resilience.Closed:
-		a.log.Warn("too many calls of the backend failed on the way; it is left alone, and calls are UNAVAILABLE, until it answers again",
-			zap.Stringer("breaker", to))
-	case to == resilience.Closed:
-		a.log.Info("the backend answers again", zap.Stringer("breaker", to))
-	default:
-		a.log.Debug("breaker", zap.Stringer("from", from), zap.Stringer("to", to))
+	a.log.Debug("breaker", zap.Stringer("from", from), zap.Stringer("to", to))
+	a.backendState(to)
+	if to == resilience.Open {
+		wake(a.seek)
 	}
 }
 
@@ -66,9 +62,6 @@ func (a *app) openMemory() {
 	a.memory = memory.NewGuard(limit)
 	a.log.Info("memory limit", zap.Int64("bytes", limit), zap.String("from", source))
 }
-
-// watchMemory looks at the memory until ctx ends.
-func (a *app) watchMemory(ctx context.Context) { a.memory.Run(ctx) }
 
 // shed refuses new work while memory is short.
 func (a *app) shed() *errmap.Error {

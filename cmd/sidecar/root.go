@@ -46,6 +46,7 @@ func newRootCommand(env environment) *cobra.Command {
 	commands := []*cobra.Command{
 		newServeCommand(env),
 		newStdioCommand(env),
+		newDrainCommand(env),
 		newToolsCommand(env),
 		newCallCommand(env),
 		newDoctorCommand(env),

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -82,8 +81,9 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
-	probes := admin.New(admin.Options{
-		Ready: a.ready, Drain: drain, Trust: trustSwitch{gate: a.gate, log: a.log},
+	a.openMemory()
+	a.probes = admin.New(admin.Options{
+		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log},
 		Describe: func() []byte { return a.bridge.Description() },
 		Metrics:  a.metrics.Handler(),
 		Handlers: a.operators(),
@@ -91,8 +91,8 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	listeners := a.cfg.GetListeners()
 	return errors.Join(
 		s.open(ctx, "listen", listeners.GetListen(), a.edges()),
-		s.open(ctx, "admin", listeners.GetAdmin(), probes.Handler()),
-		s.open(ctx, "health", listeners.GetHealth(), probes.HealthHandler()),
+		s.open(ctx, "admin", listeners.GetAdmin(), a.probes.Handler()),
+		s.open(ctx, "health", listeners.GetHealth(), a.probes.HealthHandler()),
 	)
 }
 
@@ -104,6 +104,7 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		a.announce(old, now, start)
+		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
 		a.warnOfRandomKey(now)
 		a.publishLists(old)
 		versions.offer(now)
@@ -115,20 +116,24 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	housekeeping.Go(func() { versions.run(loading) })
 	housekeeping.Go(func() { a.watchFiles(loading) })
 	housekeeping.Go(func() { a.watchBackend(loading) })
+	housekeeping.Go(func() { a.seekBackend(loading) })
+	housekeeping.Go(func() { a.memory.Run(loading) })
 	defer housekeeping.Wait()
 	defer stop()
 	var err error
-	finished := false
+	finished, why := false, "nothing is left to do"
 	select {
 	case <-ctx.Done():
+		why = "asked to end: " + context.Cause(ctx).Error()
 	case err = <-s.failed:
+		why = err.Error()
 	case err = <-loaded:
 		finished = true
 		if err != nil {
 			err = fmt.Errorf("load the tools: %w", err)
 		}
 	}
-	a.drain()
+	a.drain(s, why)
 	stop()
 	if !finished {
 		err = errors.Join(err, <-loaded)
@@ -155,54 +160,6 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 			a.log.Debug("memory was not given back", zap.Error(err))
 		}
 	}
-}
-
-// drain refuses new calls and answers what is in flight, within the grace
-// period; what is still running then is told so.
-func (a *app) drain() {
-	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
-	a.log.Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace))
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	// Streams of changes first: they would last as long as their readers like.
-	a.feed.Close()
-	err := a.bridge.Flights().Drain(ctx)
-	a.drainTasks(ctx)
-	a.sessions.Close()
-	// Last, so that subscribers hear of what the last calls led to.
-	a.endStreams()
-	var cut *correlate.DrainError
-	if errors.As(err, &cut) {
-		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut))
-		return
-	}
-	a.log.Info("drained")
-}
-
-// ready is what /readyz says: there is a catalog, and no drain goes on.
-func (a *app) ready() (bool, []admin.Check) {
-	status := a.live.Status()
-	draining := a.bridge.Flights().Draining()
-	checks := []admin.Check{
-		{Name: "catalog", OK: status.Ready, Detail: catalogDetail(status)},
-		{Name: "draining", OK: !draining, Detail: fmt.Sprintf("%d requests in flight", a.bridge.Flights().InFlight())},
-	}
-	for _, source := range status.Sources {
-		detail := fmt.Sprintf("%d services in %d files, loaded in %v", source.Services, source.Files, source.Took.Round(time.Millisecond))
-		if source.Err != nil {
-			detail = source.Err.Error()
-		}
-		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
-	}
-	checks = append(checks, a.reloadChecks()...)
-	return status.Ready && !draining, checks
-}
-
-func catalogDetail(status catalog.Status) string {
-	if status.Why != "" {
-		return status.Why
-	}
-	return "loaded " + status.Loaded.UTC().Format(time.RFC3339)
 }
 
 func logError(log *zap.Logger, what string, err error) {

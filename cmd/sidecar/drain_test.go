@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// runDrain runs the command and returns its exit code and what it said.
+func runDrain(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"drain"}, args...), strings.NewReader(""), &out, &errs, environ)
+	return code, out.String(), errs.String()
+}
+
+func TestDrainURL(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:9901": "http://127.0.0.1:9901/drain",
+		":9901":          "http://127.0.0.1:9901/drain",
+		"0.0.0.0:9901":   "http://127.0.0.1:9901/drain",
+		"[::]:9901":      "http://[::1]:9901/drain",
+		"[::1]:9901":     "http://[::1]:9901/drain",
+		"localhost:1":    "http://localhost:1/drain",
+		"":               "",
+		"off":            "",
+		"127.0.0.1":      "",
+		"127.0.0.1:":     "",
+		"127.0.0.1:0":    "",
+	} {
+		got, err := drainURL(address)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:9901") {
+				t.Errorf("%q: %v, %v", address, got, err)
+			}
+			continue
+		}
+		if err != nil || got.String() != want {
+			t.Errorf("%q: %v, %v; want %s", address, got, err, want)
+		}
+	}
+}
+
+// TestDrainOfOthers asks what is no sidecar, or none that ever ends.
+func TestDrainOfOthers(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil && wait > 0 {
+			<-r.Context().Done() // it never ends
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte("draining; 2 requests in flight\nand more\n"))
+	}))
+	t.Cleanup(endless.Close)
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, tc := range []struct {
+		name, url string
+		args      []string
+		code      int
+		want      string
+	}{
+		{"it does not end", endless.URL, []string{"--timeout", "300ms"}, 1, "not over within 300ms (draining; 2 requests in flight); the sidecar goes on"},
+		{"something else", other.URL, nil, 1, "answers 404 404 page not found: is that the admin listener"},
+		{"nobody", gone.URL, nil, 0, "it is gone already"},
+		{"no time", endless.URL, []string{"--timeout", "0s"}, 2, "--timeout: must be above 0"},
+		{"an argument", endless.URL, []string{"now"}, 2, "see `sidecar drain --help`"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			address := strings.TrimPrefix(tc.url, "http://")
+			code, stdout, stderr := runDrain(t, []string{"OUTRIGGER_ADMIN=" + address}, tc.args...)
+			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+				t.Errorf("exit code %d, %q %q; want %d, %q", code, stdout, stderr, tc.code, tc.want)
+			}
+		})
+	}
+	if code, _, stderr := runDrain(t, nil, "--admin", "nowhere"); code != 2 || !strings.Contains(stderr, "--admin: want host:port") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+)
+
+// What calls depend on, as probes name it.
+const (
+	needCatalog = "catalog"
+	needBackend = "backend"
+)
+
+// newLife returns the machine that knows what the process is doing.
+func (a *app) newLife() *lifecycle.Machine {
+	return lifecycle.New(func(c lifecycle.Change) {
+		log := a.log.Info
+		if c.To == lifecycle.NotReady {
+			log = a.log.Warn
+		}
+		log("lifecycle", zap.Stringer("from", c.From), zap.Stringer("to", c.To), zap.String("why", c.Why))
+	}, needCatalog)
+}
+
+// backendState tells the machine what the breaker knows of the backend.
+func (a *app) backendState(to resilience.State) {
+	switch to {
+	case resilience.Open:
+		a.life.Set(needBackend, false, "too many calls of it failed on the way; it is tried again from time to time")
+	case resilience.Closed:
+		a.life.Set(needBackend, true, "it answers again")
+	case resilience.HalfOpen:
+	}
+}
+
+// seekSlack is how much later than the breaker admits it a backend is asked: a
+// little early would be a whole pause too late.
+const seekSlack = 10 * time.Millisecond
+
+// seekBackend asks a backend that is away whether it is back, so that readiness
+// does not wait for calls, which do not come where there is no readiness. It
+// returns when ctx ends.
+func (a *app) seekBackend(ctx context.Context) {
+	if a.guard == nil {
+		return
+	}
+	pause := a.cfg.GetResilience().GetBreaker().GetOpenFor().AsDuration() + seekSlack
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.seek:
+			timer.Reset(pause)
+		case <-timer.C:
+			if a.guard.Stats().Breaker == resilience.Closed {
+				continue // until it opens
+			}
+			a.pingBackend(ctx)
+			timer.Reset(pause)
+		}
+	}
+}
+
+// pingBackend makes the smallest call that there is, as one that the breaker
+// counts.
+func (a *app) pingBackend(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.GetBackend().GetProbeTimeout().AsDuration())
+	defer cancel()
+	_, err := resilience.Do(ctx, a.guard, resilience.Call{}, func(ctx context.Context) (struct{}, *errmap.Error) {
+		if err := a.client.Ping(ctx); err != nil {
+			return struct{}{}, errmap.Wrap(errmap.Unavailable, err)
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		a.log.Debug("the backend is still away", zap.Error(err))
+	}
+}
+
+// drainer is the process as the admin listener sees it.
+type drainer struct {
+	app *app
+	end func()
+}
+
+// Drain implements [admin.Drainer].
+func (d drainer) Drain() {
+	d.app.life.Drain("an operator asked for it (/drain)")
+	d.end()
+}
+
+// Drained implements [admin.Drainer].
+func (d drainer) Drained(ctx context.Context) error { return d.app.life.Wait(ctx) }
+
+// InFlight implements [admin.Drainer].
+func (d drainer) InFlight() int { return d.app.bridge.Flights().InFlight() }
+
+// lingering is how long the process stays after somebody who waited for the drain
+// was told: `sidecar drain` in the same container would be killed together with
+// it, and a hook that is killed counts as failed.
+const lingering = 250 * time.Millisecond
+
+// drain refuses new calls and answers what is in flight, within the grace
+// period; what is still running then is told so, and named in the log.
+func (a *app) drain(s *servers, why string) {
+	a.life.Drain(why)
+	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
+	a.log.Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace), zap.String("why", a.life.Status().Why))
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	s.turnAway()
+	// Streams of changes first: they would last as long as their readers like.
+	a.feed.Close()
+	err := a.bridge.Flights().Drain(ctx)
+	a.drainTasks(ctx)
+	a.sessions.Close()
+	// Last, so that subscribers hear of what the last calls led to.
+	a.endStreams()
+	outcome := "everything was answered"
+	var cut *correlate.DrainError
+	if errors.As(err, &cut) {
+		outcome = fmt.Sprintf("%d calls were cut off at the end of the grace period", cut.Cut)
+		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
+			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_named", cut.Cut-len(cut.Unfinished)))
+	} else {
+		a.log.Info("drained")
+	}
+	if err := a.life.Stop(outcome); err != nil {
+		logError(a.log, "lifecycle", err)
+	}
+	if a.probes != nil && a.probes.Awaited() {
+		time.Sleep(lingering)
+	}
+}
+
+// ready is what /readyz says: whether calls can be answered, and what that
+// depends on.
+func (a *app) ready() (bool, []admin.Check) {
+	status, life := a.live.Status(), a.life.Status()
+	draining := a.bridge.Flights().Draining() || life.State >= lifecycle.Draining
+	checks := []admin.Check{
+		{Name: "catalog", OK: status.Ready, Detail: catalogDetail(status)},
+		{Name: "draining", OK: !draining, Detail: fmt.Sprintf("%d requests in flight", a.bridge.Flights().InFlight())},
+	}
+	if a.guard != nil {
+		s := a.guard.Stats()
+		checks = append(checks, admin.Check{
+			Name: "backend", OK: s.Breaker == resilience.Closed,
+			Detail: fmt.Sprintf("breaker %v, opened %d times; %d calls held back, %d repeated", s.Breaker, s.Opened, s.Held, s.Repeated),
+		})
+	}
+	checks = append(checks, admin.Check{
+		Name: "lifecycle", OK: life.State == lifecycle.Ready, Info: true,
+		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), orElse(life.Why, "since the start")),
+	})
+	for _, source := range status.Sources {
+		detail := fmt.Sprintf("%d services in %d files, loaded in %v", source.Services, source.Files, source.Took.Round(time.Millisecond))
+		if source.Err != nil {
+			detail = source.Err.Error()
+		}
+		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
+	}
+	checks = append(checks, a.reloadChecks()...)
+	return life.State == lifecycle.Ready && status.Ready && !draining, checks
+}
+
+func catalogDetail(status catalog.Status) string {
+	if status.Why != "" {
+		return status.Why
+	}
+	return "loaded " + status.Loaded.UTC().Format(time.RFC3339)
+}
