@@ -5,6 +5,8 @@ package resilience
 import (
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +68,11 @@ type breaker struct {
 	// costs more than everything else here.
 	window      time.Duration
 	lastFailure atomic.Int64
+	// counting orders what is counted while there are failures. percent of least
+	// calls are the threshold.
+	counting sync.Mutex
+	percent  float64
+	least    uint
 }
 
 // permit is the leave to make one call.
@@ -79,9 +86,9 @@ func newBreaker(o Options) *breaker {
 	if o.NoBreaker {
 		return nil
 	}
-	b := &breaker{told: o.OnState, window: o.Window}
+	b := &breaker{told: o.OnState, window: o.Window, percent: float64(o.FailurePercent), least: uint(o.MinCalls)}
 	b.policy = circuitbreaker.NewBuilder[any]().
-		WithFailureRateThreshold(float64(o.FailurePercent)/100, uint(o.MinCalls), o.Window).
+		WithFailureRateThreshold(b.percent/100, b.least, o.Window).
 		WithSuccessThreshold(uint(o.Probes)).
 		WithDelay(o.OpenFor).
 		OnStateChanged(b.changed).
@@ -154,12 +161,42 @@ func (b *breaker) leave(p permit, o outcome) {
 	switch {
 	case o == answered:
 		if p.probe || b.failedLately() {
-			b.policy.RecordSuccess()
+			b.succeeded()
 		}
 	case o == failedOnTheWay, p.probe:
 		b.lastFailure.Store(time.Now().UnixNano())
+		b.counting.Lock()
+		defer b.counting.Unlock()
 		b.policy.RecordFailure()
 	}
+}
+
+// succeeded counts a success. The library looks at the share of failures after
+// every outcome, so the success that completes the least number of calls would
+// open the breaker at the moment when the backend is back. Such a success makes
+// it forget the failures instead: there were too few of them to open it before.
+func (b *breaker) succeeded() {
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	if b.wouldOpen() {
+		if p, ok := b.policy.(interface{ Reset() }); ok {
+			b.lastFailure.Store(0)
+			p.Reset()
+			return
+		}
+	}
+	b.policy.RecordSuccess()
+}
+
+// wouldOpen reports whether the library would open the breaker at a success. It
+// rounds shares to whole percents, and so does this.
+func (b *breaker) wouldOpen() bool {
+	if State(b.state.Load()) != Closed {
+		return false
+	}
+	m := b.policy.Metrics()
+	n := m.Executions() + 1
+	return n >= b.least && math.Round(100*float64(m.Failures())/float64(n)) >= b.percent
 }
 
 // failedLately reports whether there is a failure within the window.

@@ -160,6 +160,37 @@ func TestTheBreakerCountsAShareOverAWindow(t *testing.T) {
 	})
 }
 
+// TestASuccessNeverOpensTheBreaker has a backend that is back before there were
+// enough calls: the calls that it answers must not be what completes the number.
+// Found by the fault test: kill -9, restart, and calls held back after that.
+func TestASuccessNeverOpensTheBreaker(t *testing.T) {
+	t.Parallel()
+	for failures := 1; failures < 99; failures++ {
+		synctest.Test(t, func(t *testing.T) {
+			g := once(resilience.Options{FailurePercent: 1 + failures*98/99, MinCalls: failures + 1 + failures%20})
+			for range failures {
+				call(g, resilience.Call{}, errmap.Unavailable)
+			}
+			for i := range 100 {
+				if _, _, sent := call(g, resilience.Call{}, ""); !sent {
+					t.Fatalf("%d failures, then success %d is held back", failures, i)
+				}
+			}
+			if s := g.Stats(); s.Opened != 0 {
+				t.Errorf("%d failures and 100 successes: %+v", failures, s)
+			}
+			// It is none the worse at what it is for.
+			time.Sleep(time.Minute)
+			for range 200 {
+				call(g, resilience.Call{}, errmap.Unavailable)
+			}
+			if s := g.Stats(); s.Breaker != resilience.Open {
+				t.Errorf("%d failures, 100 successes and later 200 failures: %+v", failures, s)
+			}
+		})
+	}
+}
+
 // TestAProbeThatBringsNoAnswerGivesItsPlaceBack cancels a probe, gives one no
 // time, and panics in one: each time the breaker tries again later.
 func TestAProbeThatBringsNoAnswerGivesItsPlaceBack(t *testing.T) {
