@@ -35,7 +35,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 	if out.Wrapped && dir == Input {
 		doc = eitherForm(doc)
 	}
-	out.Canonical = appendJSON(nil, doc)
+	out.Canonical = canonical.encode(doc)
 	if dir == Input && opts.Profile == ProfileStrict {
 		doc = advertised.strict(md)
 	} else {
@@ -46,7 +46,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 			doc = wrapped(doc)
 		}
 	}
-	out.Advertised = appendJSON(nil, doc)
+	out.Advertised = advertised.encode(doc)
 	out.Warnings = append(canonical.warnings("canonical"), advertised.warnings("advertised")...)
 	return out, nil
 }
@@ -66,6 +66,9 @@ type deriver struct {
 	count   int
 	opened  map[protoreflect.FullName]bool
 	noted   []string
+
+	written *object // what write made last, and its JSON
+	encoded []byte
 }
 
 // plan is one way to write a schema; the first whose result fits is taken.
@@ -125,7 +128,19 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	if p.bytes > 0 {
 		limit = min(limit, p.bytes)
 	}
-	return doc, countSchemas(doc) <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= limit
+	if countSchemas(doc) > d.opts.MaxSchemas {
+		return nil, false
+	}
+	d.written, d.encoded = doc, appendJSON(nil, doc)
+	return doc, len(d.encoded) <= limit
+}
+
+// encode is the JSON of a schema, which write most often has made already.
+func (d *deriver) encode(doc *object) []byte {
+	if doc == d.written {
+		return d.encoded
+	}
+	return appendJSON(nil, doc)
 }
 
 func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
@@ -153,6 +168,14 @@ func (d *deriver) warnings(which string) []string {
 
 // refTo is where a message stands in $defs. Full names need no escape in a JSON Pointer or a URI.
 func refTo(md protoreflect.MessageDescriptor) string { return "#/$defs/" + string(md.FullName()) }
+
+// pointerTo is where a value stands. Only the canonical schema refers to places other than $defs.
+func (d *deriver) pointerTo(base string, tokens ...string) string {
+	if !d.all {
+		return base
+	}
+	return pointerTo(base, tokens...)
+}
 
 // pointerTo extends a reference by property names, escaped for JSON Pointer and then for a URI fragment.
 func pointerTo(base string, tokens ...string) string {
@@ -235,7 +258,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 		f := d.newField(fd)
 		names := Names(fd)
-		properties.set(names[0], d.property(f, pointerTo(at, "properties", names[0]), depth+1))
+		properties.set(names[0], d.property(f, d.pointerTo(at, "properties", names[0]), depth+1))
 		if f.must || d.dir == Output && isAlwaysWritten(fd) {
 			if !d.all || len(names) == 1 {
 				required = append(required, names[0])

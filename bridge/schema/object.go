@@ -134,6 +134,9 @@ func appendJSON(dst []byte, v any) []byte {
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	if isPlainText(s) {
+		return append(append(dst, s...), '"')
+	}
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':
@@ -149,6 +152,16 @@ func appendString(dst []byte, s string) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// isPlainText holds for text of which every byte stands for itself.
+func isPlainText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // countSchemas counts the objects of a schema: a close upper bound of its subschemas, and of what a reader has to hold.

@@ -89,7 +89,7 @@ func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	d.count++
 	rules := f.rules.GetRepeated()
 	doc := newObject("type", typeOrNull("array", nullable))
-	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, pointerTo(at, "items"), depth)
+	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, d.pointerTo(at, "items"), depth)
 	doc.set("items", items)
 	d.finish(doc, listLimits(f), newObject("maxItems", 0), f.rules)
 	return doc
@@ -119,7 +119,7 @@ func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object 
 	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
 		doc.set("propertyNames", names)
 	}
-	values := d.single(f.fd.MapValue(), value{rules: elementRules(rules.GetValues())}, pointerTo(at, "additionalProperties"), depth)
+	values := d.single(f.fd.MapValue(), value{rules: elementRules(rules.GetValues())}, d.pointerTo(at, "additionalProperties"), depth)
 	doc.set("additionalProperties", values)
 	d.finish(doc, mapLimits(f), newObject("maxProperties", 0), f.rules)
 	return doc
