@@ -91,7 +91,8 @@ func (b *Bridge) listsOf(cat *catalog.Catalog) *listCache {
 
 // find finds the tool that a request names, among those that its caller may
 // call. One that exists and is not among them is refused by name: that a tool
-// exists is no secret, what it takes and does is.
+// exists is no secret, what it takes and does is. It comes with the error, for
+// the log and so that a model reads the refusal as the result of its call.
 func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	tool, failed := lookup(cat, req)
 	if failed == nil || access.FromContext(ctx).Scope() == "" {
@@ -99,7 +100,7 @@ func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (
 	}
 	if all := b.catalogs.Current(); all != nil {
 		if hidden, err := lookup(all, req); err == nil {
-			return nil, notPermitted(access.FromContext(ctx), "tool "+hidden.Name)
+			return hidden, notPermitted(access.FromContext(ctx), "tool "+hidden.Name)
 		}
 	}
 	return nil, failed

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // maxStreams is how many requests one HTTP/2 connection may have in flight. A
@@ -33,23 +35,25 @@ func (a *app) edges() http.Handler {
 	api := connectapi.New(a.bridge, connectapi.Options{
 		Limits: a.limits, Events: a.events, MaxStreams: int(limits.GetMaxStreams()),
 	})
-	a.api = api
+	a.api, a.door.api = api, api
 	mux := http.NewServeMux()
 	mcp := mcphttp.New(a.bridge, mcphttp.Options{
 		Limits: a.limits, KeepAlive: limits.GetKeepAliveInterval().AsDuration(),
 		MaxBatch: int(limits.GetMaxBatchEntries()),
 	})
+	a.door.mcp = mcp
 	mux.Handle(mcphttp.Path, mcp)
 	for _, path := range mcphttp.RetiredPaths() {
 		mux.Handle(path, mcp.Retired())
 	}
-	mux.Handle(rpchttp.Path, rpchttp.New(a.bridge, rpchttp.Options{
+	a.door.rpc = rpchttp.New(a.bridge, rpchttp.Options{
 		Limits: a.limits, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
 		UUIDs: a.cfg.GetDeterministic(),
-	}))
+	})
+	mux.Handle(rpchttp.Path, a.door.rpc)
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))
-	return httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream)
+	return a.door.auth.Wrap(httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream))
 }
 
 // isStream reports whether a request's body lasts as long as its stream.
@@ -67,6 +71,8 @@ func isStream(r *http.Request) bool {
 type servers struct {
 	cfg *configv1.Config
 	log *zap.Logger
+	// tls is what callers see on the main listener; nil where it is plain.
+	tls *tlsfiles.Server
 	// sockets are open until the end; running are the servers on them, of which
 	// one that drains has two.
 	sockets []*socket
@@ -82,6 +88,7 @@ type servers struct {
 type socket struct {
 	name     string
 	listener *sharedListener
+	tls      *tls.Config // nil for a plain one
 	handler  http.Handler
 	server   *http.Server
 }
@@ -115,8 +122,12 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 	if name == "listen" {
 		shown = mainListener
 	}
-	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()))
+	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()),
+		zap.Bool("tls", shown == mainListener && s.tls != nil))
 	one := &socket{name: shown, listener: share(listener), handler: guard.Wrap(handler)}
+	if shown == mainListener && s.tls != nil {
+		one.tls = s.tls.Config()
+	}
 	s.sockets = append(s.sockets, one)
 	s.serve(one, one.handler)
 	return nil
@@ -130,8 +141,15 @@ func (s *servers) serve(one *socket, handler http.Handler) {
 	server, view := s.server(handler), one.listener.view()
 	one.server = server
 	s.running = append(s.running, server)
+	serve := func() error { return server.Serve(view) }
+	if one.tls != nil {
+		server.TLSConfig = one.tls
+		server.Protocols.SetUnencryptedHTTP2(false)
+		server.Protocols.SetHTTP2(true)
+		serve = func() error { return server.ServeTLS(view, "", "") }
+	}
 	s.group.Go(func() {
-		if err := server.Serve(view); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", one.name, err)
 		}
 	})

@@ -51,6 +51,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newCallCommand(env),
 		newDoctorCommand(env),
 		newDiffCommand(env),
+		newTokenCommand(env),
 		newVersionCommand(env),
 	}
 	for _, cmd := range commands {

@@ -77,7 +77,11 @@ func serve(ctx context.Context, cfg *configv1.Config, again reread, stderr io.Wr
 // listen opens the listeners that are configured. A drain that an operator asks
 // for ends the process like a signal does.
 func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
-	var err error
+	err := a.openDoor()
+	if err != nil {
+		return err
+	}
+	s.tls = a.door.tls
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
