@@ -26,6 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 )
 
 // Defaults of Options.
@@ -151,6 +152,7 @@ type Bridge struct {
 	counted  countCache
 	log      *zap.Logger
 	begun    atomic.Uint64
+	buffers  bytepool.Pool // of large results and replies
 	repaired atomic.Uint64
 
 	canonical, modern, legacy *era

@@ -261,7 +261,8 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes = c.answer.Body
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
-		c.resp.Result.Bytes, err = c.resultJSON()
+		c.resp.Result.Bytes, err = b.resultJSON(c)
+		c.resp.Result.lent = true
 	}
 	if err == nil {
 		return b.checked(c)
@@ -309,11 +310,13 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
 // in an object {"value": ...} where it is no object itself. Only a typed
 // pass-through gets it bare, because its caller knows the message.
-func (c *toolCall) resultJSON() ([]byte, error) {
+func (b *Bridge) resultJSON(c *toolCall) ([]byte, error) {
+	// Bytes are a third longer in base64, and names stand before values.
+	dst := b.buffers.Get(len(c.answer.Body)*3/2 + 256)
 	if !c.tool.OutputNotObject || c.req.Procedure != "" {
-		return c.tool.Out.ToJSON(nil, c.answer.Body)
+		return c.tool.Out.ToJSON(dst, c.answer.Body)
 	}
-	dst, err := c.tool.Out.ToJSON([]byte(`{"value":`), c.answer.Body)
+	dst, err := c.tool.Out.ToJSON(append(dst, `{"value":`...), c.answer.Body)
 	if err != nil {
 		return nil, err
 	}

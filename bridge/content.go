@@ -3,16 +3,45 @@
 package bridge
 
 import (
+	"bytes"
+
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
+
+// writeCall renders the reply to a call that ended well, whole and in one buffer:
+// a large result is copied once for each place where it stands. tail closes the
+// result.
+func (b *Bridge) writeCall(call *exchange, tail ...[]byte) {
+	result := call.resp.Result.Bytes
+	const around = 128 // the names and brackets around the two copies
+	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result)
+	for _, piece := range tail {
+		size += len(piece)
+	}
+	dst := jsonrpc.AppendResultHead(b.buffers.Get(size), call.in.Message.ID)
+	dst = appendContent(dst, result)
+	dst = append(dst, `,"structuredContent":`...)
+	dst = append(dst, result...)
+	dst = append(dst, `,"isError":false`...)
+	for _, piece := range tail {
+		dst = append(dst, piece...)
+	}
+	call.whole = append(dst, '}')
+}
+
+// escapes is how much longer compact JSON is as a string in JSON: nothing in it
+// has to be escaped but quotes and backslashes.
+func escapes(compact []byte) int {
+	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
+}
 
 // appendContent opens a tool result whose one content block repeats the
 // structured result as text, for callers that read text only. The object stays
 // open.
 func appendContent(dst, result []byte) []byte {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = jsonrpc.AppendString(dst, string(result))
+	dst = jsonrpc.AppendText(dst, result)
 	return append(dst, `}]`...)
 }
 

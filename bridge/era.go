@@ -52,6 +52,9 @@ type exchange struct {
 	// pieces are a large result that the writer leaves here in place of returning
 	// it, so that it is copied only once.
 	pieces [][]byte
+	// whole is the reply, where the writer made all of it, in a buffer of the
+	// bridge's.
+	whole []byte
 }
 
 // era returns the rules of a dialect.

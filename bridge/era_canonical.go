@@ -106,7 +106,7 @@ func readToolName(call *exchange, member string) (err *errmap.Error) {
 }
 
 // writeCanonicalResult renders the result of a call in the form it was made.
-func writeCanonicalResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeCanonicalResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if call.resp.Outcome != nil {
 		return writeCanonicalOutcome(call)
 	}
@@ -122,14 +122,8 @@ func writeCanonicalResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
 		dst = append(dst, result...)
 		return append(dst, `,"error":null,"explanation":null}`...), nil
 	}
-	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
-	dst = append(dst, `,"structuredContent":`...)
-	dst = append(dst, result...)
-	dst = append(dst, `,"isError":false`...)
-	if call.resp.Truncated {
-		dst = append(dst, `,"_meta":{`+truncatedMeta+`}`...)
-	}
-	return append(dst, '}'), nil
+	b.writeCall(call, call.resp.truncation(), closingBrace)
+	return nil, nil
 }
 
 // writeCanonicalOutcome renders a tool result that is more than the answer of a

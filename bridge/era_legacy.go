@@ -194,19 +194,12 @@ func writeUnwatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 }
 
 // writeLegacyResult renders a tool result.
-func writeLegacyResult(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeLegacyResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if outcome := call.resp.Outcome; outcome != nil {
 		return writeLegacyOutcome(outcome.GetResult(), call.in.revision())
 	}
-	result := call.resp.Result.Bytes
-	dst := appendContent(make([]byte, 0, 3*len(result)+96), result)
-	dst = append(dst, `,"structuredContent":`...)
-	dst = append(dst, result...)
-	dst = append(dst, `,"isError":false`...)
-	if call.resp.Truncated {
-		dst = append(dst, `,"_meta":{`+truncatedMeta+`}`...)
-	}
-	return append(dst, '}'), nil
+	b.writeCall(call, call.resp.truncation(), closingBrace)
+	return nil, nil
 }
 
 // writeLegacyOutcome renders a tool result that is more than the answer of a

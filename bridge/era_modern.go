@@ -77,9 +77,9 @@ func admitModern(in *Inbound) *errmap.Error {
 // wrong type, in one error.
 func requireMeta(msg *jsonrpc.Message) *errmap.Error {
 	meta, _ := jsonrpc.Lookup(msg.Params, "_meta")
-	err := errmap.New(errmap.InvalidParams, errmap.MissingMeta())
+	var lacking []errmap.Violation
 	lack := func(key, keyword, message string) {
-		err.Violations = append(err.Violations, errmap.Violation{
+		lacking = append(lacking, errmap.Violation{
 			Path: "/params/_meta/" + jsonPointerToken(key), Keyword: keyword, Message: message,
 		})
 	}
@@ -93,9 +93,10 @@ func requireMeta(msg *jsonrpc.Message) *errmap.Error {
 	} else if raw[0] != '{' {
 		lack(metaCapabilitiesKey, "type", metaCapabilitiesKey+" is "+jsonKind(raw)+", want an object")
 	}
-	if err.Violations == nil {
+	if lacking == nil {
 		return nil
 	}
+	err := errmap.New(errmap.InvalidParams, errmap.MissingMeta(), errmap.WithViolations(lacking...))
 	err.Message = "Invalid params: " + err.Violations[0].Message
 	return err
 }
@@ -204,15 +205,15 @@ func writeModernResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if outcome := call.resp.Outcome; outcome != nil {
 		return b.writeModernOutcome(outcome)
 	}
-	result := call.resp.Result.Bytes
-	dst := appendContent(make([]byte, 0, 3*len(result)+256), result)
-	dst = append(dst, `,"structuredContent":`...)
-	dst = append(dst, result...)
-	dst = append(dst, `,"isError":false`...)
+	tail := b.modernTail
 	if call.resp.Truncated {
-		return b.closeResult(dst, typeComplete, nil, truncatedMeta)
+		var err *errmap.Error
+		if tail, err = b.closeResult(nil, typeComplete, nil, truncatedMeta); err != nil {
+			return nil, err
+		}
 	}
-	return append(dst, b.modernTail...), nil
+	b.writeCall(call, tail)
+	return nil, nil
 }
 
 // failModern writes an error: what the revision defines as a protocol error

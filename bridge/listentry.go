@@ -69,6 +69,9 @@ func (c *exchange) list(l *listing, tail []byte) ([]byte, *errmap.Error) {
 
 // success is the reply's envelope around the result, or around its pieces.
 func (c *exchange) success(result []byte) []byte {
+	if c.whole != nil {
+		return c.whole
+	}
 	pieces := c.pieces
 	if pieces == nil {
 		pieces = [][]byte{result}

@@ -39,28 +39,28 @@ func readMCPCall(call *exchange) *errmap.Error {
 // noteRest notes the members of params that are read on first need.
 func (call *exchange) noteRest(params []byte) *errmap.Error {
 	isModern := call.in.Dialect == DialectModern
-	for name, raw := range jsonrpc.Members(params) {
+	for name, raw := range jsonrpc.Fields(params) {
 		switch {
-		case name == "_meta":
+		case string(name) == "_meta":
 			call.meta = raw
 		case !isModern: // older eras repeat nothing, so that these are anybody's names
-		case name == "inputResponses":
+		case string(name) == "inputResponses":
 			call.inputResponses, call.req.repeated = raw, true
-		case name == "requestState":
+		case string(name) == "requestState":
 			if _, ok := jsonrpc.Text(raw); !ok {
 				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
 			}
 			call.requestState, call.req.repeated = raw, true
 		}
 	}
-	for name, raw := range jsonrpc.Members(call.meta) {
+	for name, raw := range jsonrpc.Fields(call.meta) {
 		switch {
-		case name == progressTokenKey:
+		case string(name) == progressTokenKey:
 			if _, err := jsonrpc.ParseID(raw); err != nil {
 				return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
 			}
 			call.progressToken = raw
-		case name == metaLogLevelKey && isModern:
+		case string(name) == metaLogLevelKey && isModern:
 			text, _ := jsonrpc.Text(raw)
 			if _, ok := mcpjson.ReadLogLevel(text); !ok {
 				if text == "" {

@@ -297,6 +297,18 @@ func appendVerdict(dst []byte, result *outriggerv1.ToolResult) ([]byte, error) {
 	return mcpjson.AppendResultMeta(dst, result)
 }
 
+// closingBrace closes a result that has no more members.
+var closingBrace = []byte{'}'}
+
+// truncation is the _meta member of a result that holds only the beginning of
+// what there was; nil where it holds all.
+func (r *Response) truncation() []byte {
+	if !r.Truncated {
+		return nil
+	}
+	return []byte(`,"_meta":{` + truncatedMeta + `}`)
+}
+
 // truncatedMeta is that member of a result that holds only the beginning of what
 // there was.
 const truncatedMeta = `"` + mcpjson.ResultMetaKey + `":{"status":"` + statusPartial + `"}`

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 )
 
 // Inbound is one JSON-RPC message as an edge read it.
@@ -69,6 +70,18 @@ type Reply struct {
 	// about; both are for the run record.
 	err  *errmap.Error
 	tool *catalog.Tool
+	// lender takes Body back; nil where it came from nowhere.
+	lender *bytepool.Pool
+}
+
+// Release gives up Body, which must not be looked at any more. Whoever writes
+// replies and keeps nothing of them calls it, once; without it nothing is lost
+// but a buffer.
+func (r *Reply) Release() {
+	if r.lender != nil {
+		r.lender.Put(r.Body)
+	}
+	r.Body, r.lender = nil, nil
 }
 
 // HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
@@ -202,6 +215,10 @@ func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response)
 		return era.failed(b, call, err)
 	}
 	reply = Reply{Status: http.StatusOK, Body: call.success(result), tool: resp.Tool}
+	if call.whole != nil {
+		reply.lender = &b.buffers
+	}
+	resp.Result.release(&b.buffers) // the reply has its bytes now
 	if call.req.Op == OpListen && call.in.Header == nil {
 		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 )
 
 // Op is what a request asks for, in no dialect's words.
@@ -81,6 +82,17 @@ type Payload struct {
 	Bytes    []byte
 	// Repaired tells that arguments stood in a JSON string.
 	Repaired bool
+
+	// lent is set where Bytes are of the bridge's buffers.
+	lent bool
+}
+
+// release gives the bytes back, after which there are none.
+func (p *Payload) release(to *bytepool.Pool) {
+	if p.lent {
+		to.Put(p.Bytes)
+		p.Bytes, p.lent = nil, false
+	}
 }
 
 // Request is one request after its edge has read it. Its fields are facts; the

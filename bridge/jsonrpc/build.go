@@ -14,9 +14,7 @@ import (
 
 // AppendResult appends a success response. A nil result is written as null.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = appendID(dst, id)
-	dst = append(dst, `,"result":`...)
+	dst = AppendResultHead(dst, id)
 	dst = appendPayload(dst, result, "null")
 	return append(dst, '}')
 }
@@ -25,13 +23,19 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 // its tokens, which it does not look at: for results that are large, or cached.
 // The result may come in pieces.
 func AppendCompactResult(dst []byte, id ID, result ...[]byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = appendID(dst, id)
-	dst = append(dst, `,"result":`...)
+	dst = AppendResultHead(dst, id)
 	for _, piece := range result {
 		dst = append(dst, piece...)
 	}
 	return append(dst, '}')
+}
+
+// AppendResultHead appends a success response up to where its result stands. The
+// result, compact, and a closing brace have to follow.
+func AppendResultHead(dst []byte, id ID) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	return append(dst, `,"result":`...)
 }
 
 // AppendError appends an error response. A zero id is written as null or, with
@@ -91,17 +95,19 @@ const hexDigits = "0123456789abcdef"
 // AppendString appends s as a JSON string. Control characters, the quote and
 // the backslash are escaped, bytes that are not UTF-8 become U+FFFD, and all
 // else stays as it is.
-func AppendString(dst []byte, s string) []byte {
+func AppendString(dst []byte, s string) []byte { return AppendText(dst, []byte(s)) }
+
+// AppendText is AppendString for bytes.
+func AppendText(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	done := 0
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
+		if i += plain(s[i:]); i == len(s) {
+			break
 		}
+		c := s[i]
 		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
+			r, size := utf8.DecodeRune(s[i:])
 			if r == utf8.RuneError && size == 1 {
 				dst = append(append(dst, s[done:i]...), string(utf8.RuneError)...)
 				done = i + size

@@ -60,7 +60,10 @@ func readAll(body io.Reader, size int64, limit int) ([]byte, *errmap.Error) {
 	buf := make([]byte, 0, min(max(size+1, 512), mostAhead))
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			// Room for all that was announced, but no more than a few times what has
+			// come.
+			ahead := min(max(size+1, int64(len(buf))*2), int64(len(buf))*8)
+			buf = append(make([]byte, 0, ahead), buf...)
 		}
 		n, err := body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

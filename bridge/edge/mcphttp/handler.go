@@ -165,6 +165,9 @@ func headerDialect(header http.Header) bridge.Dialect {
 
 // isRevision holds for the form of MCP's revisions, a date.
 func isRevision(version string) bool {
+	if version == bridge.VersionModern || version == bridge.VersionLegacy {
+		return true // nearly all requests
+	}
 	_, err := time.Parse(time.DateOnly, version)
 	return err == nil
 }
@@ -184,11 +187,18 @@ func (f form) write(w http.ResponseWriter, reply bridge.Reply) {
 		return
 	}
 	httpbody.Write(w, reply)
+	reply.Release()
 }
+
+// usualAccept is what the clients of MCP send, letter by letter.
+const usualAccept = "application/json, text/event-stream"
 
 // negotiate picks the form of the answer: JSON where one message is all of it,
 // and events where there are more, or the client asks for nothing else.
 func negotiate(header http.Header) (form, *errmap.Error) {
+	if values := header["Accept"]; len(values) == 1 && values[0] == usualAccept {
+		return form{mayStream: true}, nil
+	}
 	json, events := accepts(header, "application/json"), accepts(header, "text/event-stream")
 	if !json && !events {
 		return form{}, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{

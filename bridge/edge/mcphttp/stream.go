@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 )
 
 // Defaults of Options for replies that are streams.
@@ -131,11 +130,7 @@ func (s *stream) end(reply bridge.Reply, asEvent bool) {
 		defer s.timer.Stop()
 	}
 	if !s.begun {
-		if asEvent {
-			writeEvent(s.w, reply)
-		} else {
-			httpbody.Write(s.w, reply)
-		}
+		form{asEvent: asEvent}.write(s.w, reply)
 	} else if s.err == nil && reply.Body != nil {
 		_ = s.event(reply.Body)
 	}

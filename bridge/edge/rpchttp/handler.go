@@ -70,7 +70,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	msg := jsonrpc.Parse(body, h.profile, h.opts.Limits)
-	httpbody.Write(w, h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r)))
+	reply := h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r))
+	httpbody.Write(w, reply)
+	reply.Release()
 }
 
 func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *bridge.Inbound {
