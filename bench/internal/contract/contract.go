@@ -82,7 +82,7 @@ func round(d time.Duration) time.Duration {
 // perRun is how long one run of fn takes.
 func perRun(fn func() error) (time.Duration, error) {
 	var failed error
-	result := testing.Benchmark(func(b *testing.B) {
+	result := testing.Benchmark(func(b *testing.B) { //nolint:thelper // it is the benchmark, not a helper of one
 		for b.Loop() {
 			if err := fn(); err != nil {
 				failed = err

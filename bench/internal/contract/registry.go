@@ -48,7 +48,7 @@ func documents(ctx context.Context) ([]Row, error) {
 	}, err
 }
 
-// load builds a catalog of n services with methods methods each.
+// load builds a catalog of n services with that many methods each.
 func load(ctx context.Context, n, methods int) (*catalog.Live, error) {
 	set, names := services(n, methods)
 	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("bench", set, names...)}, catalog.LiveOptions{})

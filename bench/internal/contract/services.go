@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// services makes a descriptor set of n services with methods methods each. Every
+// services makes a descriptor set of n services with that many methods each. Every
 // method has messages of its own, of eight fields like those of a usual API: so
 // the work grows with the number of tools and nothing is shared by luck.
 func services(n, methods int) (*descriptorpb.FileDescriptorSet, []string) {

@@ -14,33 +14,33 @@ import (
 // Form is the request and the answer as the struct that an engineer writes for a typed tool: plain Go types, from which
 // the SDKs derive schemas. Names are those of ProtoJSON.
 type Form struct {
-	Nonce  string  `json:"nonce" jsonschema:"A text by which the caller knows its answer."`
-	Number int64   `json:"number" jsonschema:"Any signed 64-bit number."`
+	Nonce  string  `json:"nonce"            jsonschema:"A text by which the caller knows its answer."`
+	Number int64   `json:"number"           jsonschema:"Any signed 64-bit number."`
 	Orders []Order `json:"orders,omitempty" jsonschema:"A page of orders."`
 }
 
 // Order is one order.
 type Order struct {
-	ID          uint64            `json:"id" jsonschema:"Its number."`
-	Customer    string            `json:"customer" jsonschema:"Who ordered."`
-	Status      string            `json:"status,omitempty" jsonschema:"Where it stands: STATUS_PLACED, STATUS_ASSIGNED or STATUS_DELIVERED."`
+	ID          uint64            `json:"id"                    jsonschema:"Its number."`
+	Customer    string            `json:"customer"              jsonschema:"Who ordered."`
+	Status      string            `json:"status,omitempty"      jsonschema:"Where it stands: STATUS_PLACED, STATUS_ASSIGNED or STATUS_DELIVERED."`
 	Destination *Position         `json:"destination,omitempty" jsonschema:"Where it goes."`
-	Parcels     []Parcel          `json:"parcels,omitempty" jsonschema:"What it consists of."`
-	PlacedAt    *time.Time        `json:"placedAt,omitempty" jsonschema:"When it was placed."`
-	Labels      map[string]string `json:"labels,omitempty" jsonschema:"Words for people who sort."`
+	Parcels     []Parcel          `json:"parcels,omitempty"     jsonschema:"What it consists of."`
+	PlacedAt    *time.Time        `json:"placedAt,omitempty"    jsonschema:"When it was placed."`
+	Labels      map[string]string `json:"labels,omitempty"      jsonschema:"Words for people who sort."`
 }
 
 // Position is a point on the globe, in degrees.
 type Position struct {
-	Latitude  float64 `json:"latitude" jsonschema:"North of the equator."`
+	Latitude  float64 `json:"latitude"  jsonschema:"North of the equator."`
 	Longitude float64 `json:"longitude" jsonschema:"East of Greenwich."`
 }
 
 // Parcel is one parcel.
 type Parcel struct {
-	Contents   string  `json:"contents" jsonschema:"What is in it."`
-	WeightKg   float64 `json:"weightKg" jsonschema:"Its weight."`
-	ValueCents int64   `json:"valueCents" jsonschema:"Its value."`
+	Contents   string  `json:"contents"          jsonschema:"What is in it."`
+	WeightKg   float64 `json:"weightKg"          jsonschema:"Its weight."`
+	ValueCents int64   `json:"valueCents"        jsonschema:"Its value."`
 	Fragile    bool    `json:"fragile,omitempty" jsonschema:"Whether it breaks."`
 }
 

@@ -56,7 +56,7 @@ func GoVersion(binary string) string {
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	// Without --no-optional-locks, status would write the index while somebody commits.
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks"}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks"}, args...)...) //nolint:gosec // arguments of this file
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {

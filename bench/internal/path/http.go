@@ -31,7 +31,7 @@ type post struct {
 // do sends a body and returns the answer's header and body. The body is valid until the next call; any status but 200
 // is an error.
 func (p *post) do(ctx context.Context, body []byte) (http.Header, []byte, error) {
-	res, err := p.send(ctx, body)
+	res, err := p.send(ctx, body) //nolint:bodyclose // send reads and closes it
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,7 +72,7 @@ func initialize(ctx context.Context, p *post) (http.Header, error) {
 	}
 	note := *p
 	note.header = calls
-	res, err := note.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	res, err := note.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)) //nolint:bodyclose // send reads and closes it
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (s *Session) openJSON(ctx context.Context, d dialect) error {
 			expectation: expectation{work: s.work},
 			post:        post{transport: transport, url: httpURL(s.addrs.Sidecar, d.path), header: header},
 			beforeNonce: append([]byte(`","method":"tools/call","params":{"name":"`+d.tool+`","arguments":`), before...),
-			afterNonce:  append(after[:len(after):len(after)], d.tail+"}}"...),
+			afterNonce:  append(slices.Clip(after), d.tail+"}}"...),
 			dialect:     d,
 		}
 		if d.hello != nil {
@@ -154,7 +155,7 @@ func (s *Session) Ask(ctx context.Context, id, arguments string) ([]byte, error)
 		return nil, ErrNoJSON
 	}
 	body := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + c.dialect.tool + `","arguments":` + arguments + c.dialect.tail + `}}`
-	if _, err := c.send(ctx, []byte(body)); err != nil {
+	if _, err := c.send(ctx, []byte(body)); err != nil { //nolint:bodyclose // send reads and closes it
 		return nil, err
 	}
 	return bytes.Clone(c.answer.Bytes()), nil

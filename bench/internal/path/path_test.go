@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func TestWrongRepliesAreFoundOut(t *testing.T) {
 		{name: "another nonce", change: swap(`"nonce":"caller-1`, `"nonce":"caller-2`)},
 		{name: "nonce in the text only", change: func(b []byte) []byte {
 			head, tail, _ := bytes.Cut(b, []byte(`"structuredContent":{"nonce":"`))
-			return append(append(head[:len(head):len(head)], `"structuredContent":{"nonce":"x`...), tail...)
+			return append(append(slices.Clip(head), `"structuredContent":{"nonce":"x`...), tail...)
 		}},
 		{name: "an error", change: func([]byte) []byte { return []byte(`{"jsonrpc":"2.0","id":"1","error":{"code":-32603,"message":"x"}}`) }},
 		{name: "not JSON", change: func([]byte) []byte { return []byte("hello") }},

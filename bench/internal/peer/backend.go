@@ -53,7 +53,7 @@ var lab = grpc.ServiceDesc{ //nolint:gochecknoglobals // a table, never written
 	Metadata:    "outrigger/demo/v1/lab.proto",
 }
 
-func echo(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc.MethodHandler has the context second
+func echo(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	req := new(demov1.EchoRequest)
 	if err := decode(req); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -46,5 +47,5 @@ func (l *lines) Write(p []byte) (int, error) {
 func (l *lines) tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Join(append(l.last[:len(l.last):len(l.last)], string(l.rest)), "\n")
+	return strings.Join(append(slices.Clip(l.last), string(l.rest)), "\n")
 }

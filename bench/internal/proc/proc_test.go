@@ -3,6 +3,7 @@
 package proc_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func TestCPUIsWhatProcShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Fields 14 and 15 of proc(5); the name, field 2, ends with the last bracket.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	var user, system int64
 	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
 		t.Fatal(err)
