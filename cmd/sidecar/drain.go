@@ -29,36 +29,47 @@ const (
 	drainSlack = 5 * time.Second
 	// drainPause is the time between two attempts where one failed.
 	drainPause = 50 * time.Millisecond
+	// maxDrainDelay is far above what a cluster needs to hear of the end of a pod.
+	maxDrainDelay = 5 * time.Minute
 	// maxDrainAnswer bounds what is read of an answer.
 	maxDrainAnswer = 4 << 10
 )
 
 func newDrainCommand(env environment) *cobra.Command {
 	var address string
-	var timeout time.Duration
+	var timeout, delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "End a running sidecar in good order, and wait for it; for a preStop hook",
 		Long: `Drain asks the sidecar behind an admin listener to take no more work, and waits
-until what is in flight has been answered. The sidecar ends then.
+until what is in flight has been answered. The sidecar ends then. With --delay it
+first serves on for a while, so that whoever sends calls to the pod has heard of
+its end before one is refused.
 
 It exits with 0 once the sidecar has drained, and also where none listens: then
 it is gone already. It exits with 1 if the sidecar still drains after --timeout
 (the sidecar goes on, until its own --grace is over), or if something else
 answers there.`,
 		Example: `  sidecar drain
-  sidecar drain --admin 127.0.0.1:9901 --timeout 25s`,
+  sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "the admin listener of the running sidecar: host:port or :port")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "how long to wait for the end of the drain")
+	cmd.Flags().DurationVar(&delay, "delay", 0, "how long to wait before it begins, while the sidecar serves on; at most 5m")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout <= 0 {
 			return usageError(fmt.Sprintf("--timeout: must be above 0, is %v", timeout))
 		}
+		if delay < 0 || delay > maxDrainDelay {
+			return usageError(fmt.Sprintf("--delay: must be at least 0s and at most %v, is %v", maxDrainDelay, delay))
+		}
 		target, err := drainURL(address)
 		if err != nil {
 			return usageError("--admin: " + err.Error())
+		}
+		if err := pause(cmd.Context(), delay); err != nil {
+			return fmt.Errorf("drain %s: interrupted before it began: %w", target.Host, err)
 		}
 		d := &draining{target: target, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 		text, err := d.run(cmd.Context(), timeout)
@@ -69,6 +80,16 @@ answers there.`,
 		return nil
 	}
 	return cmd
+}
+
+// pause waits for a time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // value is a variable of the environment, or what stands for one that is empty.

@@ -91,3 +91,29 @@ func TestDrainOfOthers(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
+
+// TestDrainDelay holds that nothing is asked before the delay is over, and that a
+// delay out of range is refused.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 300 * time.Millisecond
+	begun := time.Now()
+	var after atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		after.CompareAndSwap(0, int64(time.Since(begun)))
+		w.WriteHeader(http.StatusOK)
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	if code, _, stderr := runDrain(t, nil, "--admin", address, "--delay", delay.String()); code != 0 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if got := time.Duration(after.Load()); got < delay {
+		t.Errorf("it was asked after %v, want at least %v", got, delay)
+	}
+	for _, wrong := range []string{"-1s", "6m"} {
+		if code, _, stderr := runDrain(t, nil, "--admin", address, "--delay", wrong); code != 2 || !strings.Contains(stderr, "--delay: must be at least 0s and at most 5m0s") {
+			t.Errorf("--delay %s: exit code %d: %s", wrong, code, stderr)
+		}
+	}
+}
