@@ -17,6 +17,9 @@ type Entry struct {
 	Edge, Method string
 	// Idempotent says that a second run does no harm, and that the sidecar knows.
 	Idempotent bool
+	// Keyed says that the caller sent an idempotency key, which lets the sidecar
+	// repeat what is not idempotent.
+	Keyed bool
 	// Payload is what has to come back besides the nonce, "" where nothing has to.
 	Payload string
 	// Asked is how long the backend was asked to take.

@@ -17,8 +17,6 @@ import (
 
 // What the load is made of.
 const (
-	// workers is how many callers each edge has.
-	workers = 3
 	// maxWork is the longest that the backend is asked to take: calls are in flight
 	// at any moment.
 	maxWork = 600 * time.Millisecond
@@ -28,6 +26,8 @@ const (
 	// maxPause is the longest pause between two calls of a caller, so that those
 	// who are refused at once do not spin.
 	maxPause = 60 * time.Millisecond
+	// maxBatch is the most calls in one batch.
+	maxBatch = 3
 	// leavers: one call of so many loses its caller.
 	leavers = 12
 )
@@ -57,13 +57,13 @@ type load struct {
 	running sync.WaitGroup
 }
 
-// startLoad sets callers to work on all lines. Which calls they make follows
+// startLoad sets as many callers to work on each line. Which calls they make follows
 // from the seed, when they make them does not.
-func startLoad(ctx context.Context, book *Book, serial *atomic.Uint64, lines []line, seed uint64, limit time.Duration) *load {
+func startLoad(ctx context.Context, book *Book, serial *atomic.Uint64, lines []line, each int, seed uint64, limit time.Duration) *load {
 	l := &load{book: book, limit: limit, serial: serial, stopped: make(chan struct{})}
 	for i, to := range lines {
-		for w := range workers {
-			random := rand.New(rand.NewPCG(seed, uint64(i*workers+w))) //nolint:gosec // a load, no secret
+		for w := range each {
+			random := rand.New(rand.NewPCG(seed, uint64(i*each+w))) //nolint:gosec // a load, no secret
 			l.running.Go(func() { l.work(ctx, to, random) })
 		}
 	}
@@ -85,7 +85,7 @@ func (l *load) work(ctx context.Context, to line, random *rand.Rand) {
 		}
 		n := 1
 		if to.batch() {
-			n += random.IntN(3)
+			n += random.IntN(maxBatch)
 		}
 		leave := time.Duration(0)
 		if to.mayLeave() && random.IntN(leavers) == 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/conformance/faults"
@@ -45,6 +46,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxiproxy traces to standard error, whatever its own logger
 	code := m.Run()
 	// Toxiproxy leaves the goroutines of connections behind that it cut.
 	err = goleak.Find(

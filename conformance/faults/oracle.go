@@ -74,7 +74,7 @@ func (d Disturbance) hits(e Entry) bool {
 
 // Bounds are what the sidecar was told.
 type Bounds struct {
-	// Attempts is how often an idempotent call may be sent.
+	// Attempts is how often an idempotent call, or one with a key, may be sent.
 	Attempts int
 	// Longest is how long any call may last, waiting and slow machines included.
 	Longest time.Duration
@@ -113,7 +113,7 @@ func auditOne(e Entry, runs int, known map[string]bool, d Disturbance, b Bounds)
 		found = append(found, Finding{r, e.Nonce, e.Edge + " " + e.Method + ": " + fmt.Sprintf(format, args...)})
 	}
 	most := 1
-	if e.Idempotent {
+	if e.Idempotent || e.Keyed {
 		most = b.Attempts
 	}
 	if runs > most {
@@ -176,8 +176,8 @@ func auditFault(e Entry, f *caller.Fault, runs int, d Disturbance, say sayer) {
 	if f.Code == Unavailable && runs > 0 {
 		say(Untrue, "%s, but the backend ran it %d times", f.Code, runs)
 	}
-	if f.Data == nil {
-		return // RPC edges have details in its place
+	if f.Data == nil || e.Keyed {
+		return // RPC edges have details in its place; a key is not known to the tool
 	}
 	var data struct {
 		Retryable bool `json:"retryable"`

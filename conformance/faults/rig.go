@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,13 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
+// Defaults of Options: callers of an edge, and the pause before the first
+// repetition, which is the sidecar's own default.
+const (
+	workers = 3
+	backoff = 50 * time.Millisecond
+)
+
 // Attempts is how often the sidecars of a rig may send an idempotent call.
 const Attempts = 3
 
@@ -26,17 +34,22 @@ const Attempts = 3
 // race detector, and the machine may be busy.
 const margin = 6 * time.Second
 
+// serving is the name of the process that serves all edges that are none.
+const serving = "serve"
+
 // recovery bounds the time from the end of a fault until every edge works.
 const recovery = 30 * time.Second
 
-// config is what flags cannot say: one of the two tools is not idempotent, and
-// the breaker tries again soon, so that tests are short.
+// config is what flags cannot say: one of the two tools is not idempotent, the
+// breaker tries again soon, so that tests are short, and how long the first
+// repetition waits.
 const config = `
 tools:
   - method: outrigger.demo.v1.Lab/Sleep
     tool: {idempotent: false, read_only: false}
 resilience:
   breaker: {open_for: 0.5s}
+  retry: {backoff: %.3fs}
 `
 
 // Options say what a rig is made of.
@@ -49,8 +62,12 @@ type Options struct {
 	Scheme string
 	// Edges are the names of those on which there are callers.
 	Edges []string
+	// Workers is how many callers each edge has; 0 is 3.
+	Workers int
 	// Timeout is what the sidecar gives a call.
 	Timeout time.Duration
+	// Backoff is the pause before the first repetition; 0 is 50 ms.
+	Backoff time.Duration
 	// Flags are further ones of the sidecar.
 	Flags []string
 	// Seed is what the load follows from.
@@ -80,10 +97,11 @@ func NewRig(tb testing.TB, o Options) *Rig {
 	if o.Stack == "" {
 		o.Stack, o.Scheme = GRPC, string(GRPC)
 	}
+	o.Workers, o.Backoff = cmp.Or(o.Workers, workers), cmp.Or(o.Backoff, backoff)
 	r := &Rig{tb: tb, opts: o, Backend: StartBackend(tb, o.Stack)}
 	r.Proxy = StartProxy(tb, r.Backend.Addr())
 	file := filepath.Join(tb.TempDir(), "sidecar.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, o.Backoff.Seconds()), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	r.args = []string{
@@ -95,7 +113,7 @@ func NewRig(tb testing.TB, o Options) *Rig {
 	}
 	r.args = append(r.args, o.Flags...)
 	r.Server = sidecar.ServeReady(tb, o.Binary, r.args...)
-	r.watched = append(r.watched, &watched{name: "serve", admin: r.Server.AdminURL("")[len("http://"):]})
+	r.watched = append(r.watched, &watched{name: serving, admin: r.Server.AdminURL("")[len("http://"):]})
 	for _, name := range o.Edges {
 		edge := caller.Find(tb, name)
 		r.edges = append(r.edges, edge)
@@ -185,18 +203,25 @@ func (r *Rig) recover(lines []line, book *Book) time.Time {
 	return time.Now()
 }
 
+// most is how many goroutines a process may have at rest.
+func (r *Rig) most(w *watched) int {
+	if r.opts.Scheme == string(GRPC) {
+		return w.base + slack
+	}
+	calls := 0
+	for _, e := range r.edges {
+		if e.Process && w.name != e.Name || !e.Process && w.name != serving {
+			continue // its calls go to another process
+		}
+		calls += r.opts.Workers
+		if (line{edge: e}).batch() {
+			calls += r.opts.Workers * (maxBatch - 1)
+		}
+	}
+	return w.base + slack + calls*perConnection
+}
+
 // limit is how long callers wait: longer than the oracle lets any call take.
 func (r *Rig) limit() time.Duration { return r.longest() + maxWork + 5*time.Second }
 
 func (r *Rig) longest() time.Duration { return r.opts.Timeout + margin }
-
-// Metric is the sum of the series of a metric of the sidecar that serves,
-// whose labels contain a text.
-func (r *Rig) Metric(name, label string) float64 {
-	r.tb.Helper()
-	n, found, err := r.watched[0].metric(name, label)
-	if err != nil || !found {
-		r.tb.Fatalf("%s %s: found %t, %v", name, label, found, err)
-	}
-	return n
-}

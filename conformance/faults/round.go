@@ -27,7 +27,8 @@ type Result struct {
 	Codes           map[string]int
 	// Executions are those of the backend, Again how many of them repeated one.
 	Executions, Again int
-	// Recovered is the time from the end of the fault until every edge worked.
+	// Recovered is the time from the end of the fault until every edge worked, or
+	// from its beginning where it heals by itself.
 	Recovered time.Duration
 	// Goroutines are those of the sidecar that serves, before and after.
 	Before, After int
@@ -43,8 +44,8 @@ func (r *Rig) Round(f Fault) Result {
 	book, begun := &Book{}, len(r.Backend.Executions())
 	lines := r.dial()
 	strays := r.strays(lines)
-	work := startLoad(r.tb.Context(), book, &r.serial, lines, r.opts.Seed+r.rounds<<32, r.limit())
-	for limit := time.Now().Add(busy); len(r.Backend.Executions()) < begun+2*workers*len(lines); {
+	work := startLoad(r.tb.Context(), book, &r.serial, lines, r.opts.Workers, r.opts.Seed+r.rounds<<32, r.limit())
+	for limit := time.Now().Add(busy); len(r.Backend.Executions()) < begun+2*r.opts.Workers*len(lines); {
 		if time.Now().After(limit) {
 			r.tb.Fatalf("%s: the callers are not at work after %s", f.Name, busy)
 		}
@@ -53,12 +54,16 @@ func (r *Rig) Round(f Fault) Result {
 	d := Disturbance{From: time.Now(), Codes: f.Codes}
 	f.Break(r)
 	time.Sleep(f.Hold)
+	mended := d.From
 	if f.Heals {
+		d.To = r.recover(lines, book)
+		f.Mend(r)
 		r.recover(lines, book)
+	} else {
+		f.Mend(r)
+		mended = time.Now()
+		d.To = r.recover(lines, book)
 	}
-	f.Mend(r)
-	mended := time.Now()
-	d.To = r.recover(lines, book)
 	time.Sleep(calm)
 	work.stop()
 	late := r.strays(lines)[len(strays):]
@@ -66,13 +71,13 @@ func (r *Rig) Round(f Fault) Result {
 
 	result := Result{Scheme: r.opts.Scheme, Fault: f.Name, Seed: r.opts.Seed, Recovered: d.To.Sub(mended), Before: r.watched[0].base, Codes: map[string]int{}}
 	for i, w := range r.watched {
-		n := w.settled(r.tb, w.base+slack)
+		n := w.settled(r.tb, r.most(w))
 		if i == 0 {
 			result.After = n
 		}
 	}
 	entries, executions := book.Entries(), r.Backend.Executions()[begun:]
-	result.Findings = Audit(entries, executions, late, d, Bounds{Attempts: Attempts, Longest: r.longest()})
+	result.Findings = Audit(entries, executions, late, d, r.Bounds())
 	result.count(entries, executions)
 	r.struck(f, d, entries, result)
 	return result

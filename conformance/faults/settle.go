@@ -24,6 +24,10 @@ const (
 	// of one for each call would be hundreds, one for each fault is more than this
 	// when a rig has had all of them.
 	slack = 6
+	// perConnection is how many goroutines serve an HTTP/1.1 connection to the
+	// backend. Those that are idle are kept for 90 s, one for each call that there
+	// was at the busiest moment.
+	perConnection = 2
 	// stableFor is how long a count must not change before it counts.
 	stableFor = 300 * time.Millisecond
 )
