@@ -146,7 +146,7 @@ func (r *run) start(ctx context.Context, process, backend string) (*server, erro
 }
 
 func startSidecar(ctx context.Context, binary, dir, backend string) (*server, error) {
-	s, err := sidecar.Start(ctx, binary, dir, "--backend", "grpc://"+backend, "--log-level", "warn")
+	s, err := sidecar.Start(ctx, binary, dir, "--backend", "grpc://"+backend)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (r *run) window(ctx context.Context, addrs path.Addrs, name string, w path.
 }
 
 func (r *run) start(ctx context.Context, backend string) (*sidecar.Sidecar, error) {
-	return sidecar.Start(ctx, r.Binary, r.Dir, "--backend", "grpc://"+backend, "--log-level", "warn")
+	return sidecar.Start(ctx, r.Binary, r.Dir, "--backend", "grpc://"+backend)
 }
 
 func open(ctx context.Context, addrs path.Addrs, name string, callers int, w path.Work) (*path.Session, error) {

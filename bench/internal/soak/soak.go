@@ -54,7 +54,7 @@ func Measure(ctx context.Context, opts Options, say func(string, ...any)) (out *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Stop()) }()
-	s, err := sidecar.Start(ctx, opts.Binary, opts.Dir, "--backend", "grpc://"+addr, "--log-level", "warn")
+	s, err := sidecar.Start(ctx, opts.Binary, opts.Dir, "--backend", "grpc://"+addr)
 	if err != nil {
 		return nil, err
 	}
