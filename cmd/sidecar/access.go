@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
@@ -157,9 +158,7 @@ func checkDoor(cfg *configv1.Config, report func(path, message string)) {
 		var faults *config.Error
 		switch _, err := readCallers(path); {
 		case errors.As(err, &faults):
-			for line := range strings.SplitSeq(faults.Error(), "\n") {
-				report("access.tokens_file", line)
-			}
+			report("access.tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
 			report("access.tokens_file", err.Error())
 		}
@@ -212,4 +211,16 @@ func (a *app) rereadTLS(side string, read func() error) reload.Outcome {
 	}
 	a.log.Info("certificates read again", zap.String("side", side))
 	return reload.Applied
+}
+
+// doorMetrics are who was not let in, for a scrape.
+func (a *app) doorMetrics() *metrics.Door {
+	out := &metrics.Door{Refused: func(reason string) uint64 { return a.door.auth.Refused(access.Reason(reason)) }}
+	for _, why := range access.Reasons() {
+		out.Reasons = append(out.Reasons, string(why))
+	}
+	if a.door.tls != nil {
+		out.Expires = a.door.tls.Expires
+	}
+	return out
 }

@@ -94,7 +94,11 @@ func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*confi
 
 // read makes the configuration of a command.
 func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
-	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}})
+	checks := []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}
+	if kind != config.Once {
+		checks = append(checks, checkDoor) // who calls once needs no door
+	}
+	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
 }
 
 // checkMetadata asks the bridge about the metadata allow-lists.

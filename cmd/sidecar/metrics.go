@@ -12,6 +12,7 @@ func (a *app) newMetrics() (*metrics.Metrics, error) {
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
 		Traffic:  a.tally, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
+		Door:    a.doorMetrics(),
 		Events:  a.bus,
 		Gate:    a.gate,
 		Limiter: a.limiter,

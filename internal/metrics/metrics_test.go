@@ -114,7 +114,11 @@ func everything(t *testing.T) metrics.Sources {
 	files.Counts[reload.Applied] = 2
 	return metrics.Sources{
 		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
-		Reloads:  &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
+		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
+		Door: &metrics.Door{
+			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },
+			Expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
+		},
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
@@ -159,6 +163,8 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_reload_good_timestamp_seconds{files="configuration"} 1.7e+09`, `outrigger_reload_failing{files="configuration"} 1`,
 		`outrigger_limit_used{limit="max_in_flight"} 3`, `outrigger_limit_max{limit="max_in_flight"} 16384`,
 		`outrigger_limit_refused_total{limit="max_in_flight"} 2`, `outrigger_limit_refused_total{limit="read_header_timeout"} 1`,
+		`outrigger_unauthenticated_total{reason="missing"} 7`, `outrigger_unauthenticated_total{reason="unknown"} 7`,
+		"outrigger_tls_certificate_expiry_timestamp_seconds 1.9e+09",
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
 		`outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`,
 		`outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`,

@@ -52,6 +52,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Reloads != nil {
 		all = append(all, newReloads(*s.Reloads))
 	}
+	if s.Door != nil {
+		all = append(all, newDoor(*s.Door))
+	}
 	if len(s.Limits) > 0 {
 		all = append(all, newLimits(s.Limits))
 	}

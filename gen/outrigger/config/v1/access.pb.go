@@ -146,7 +146,7 @@ type Caller struct {
 	Resources []string `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Globs over names of prompts that a native backend offers. Default: none. At most 1,024.
 	Prompts []string `protobuf:"bytes,6,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	// Whether the caller may run destructive tools: "untrusted" (never), or "trusted". Default: what `trust` says.
+	// Whether the caller may run destructive tools, whatever `trust` says: "untrusted" or "trusted". Default: what `trust` says.
 	Trust         *string `protobuf:"bytes,7,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
+)
+
+// TestTheDoorOnEveryEdge: nobody gets in without credentials, and whoever gets in
+// may do what their entry says, whichever way they call.
+func TestTheDoorOnEveryEdge(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	for edge, call := range edges() {
+		t.Run(edge, func(t *testing.T) {
+			t.Parallel()
+			for _, token := range []string{"", nobodyToken, plannerToken[:len(plannerToken)-1], "short"} {
+				got := call(h.visitor(t, token), "lab.echo")
+				if got.code != "UNAUTHENTICATED" || got.status != 0 && got.status != http.StatusUnauthorized || !strings.HasPrefix(got.challenge, "Bearer realm=") {
+					t.Errorf("token %q: %+v", token, got)
+				}
+			}
+			planner := h.visitor(t, plannerToken)
+			if got := call(planner, "lab.echo"); got.code != "" {
+				t.Errorf("what the planner may call: %+v", got)
+			}
+			got := call(planner, "fleet.cancel_order")
+			wantStatus := map[string]int{"/rpc": http.StatusForbidden, "/rpc, message form": http.StatusForbidden, "/mcp modern": http.StatusOK, "/mcp legacy": http.StatusOK}[edge]
+			if got.code != "PERMISSION_DENIED" || got.status != wantStatus || got.challenge != "" {
+				t.Errorf("what the planner may not call: %+v, want status %d", got, wantStatus)
+			}
+			// The order does not exist or is cancelled already: what counts is that the tool was asked.
+			if got := call(h.visitor(t, chiefToken), "fleet.cancel_order"); got.code != "" && got.code != "TOOL_EXECUTION_FAILED" {
+				t.Errorf("what the chief may call: %+v", got)
+			}
+		})
+	}
+}
+
+// subject finds the name that lab.inspect was called with.
+var subject = regexp.MustCompile(`x.outrigger.subject"?[^}\]]*?"?(planner|root|chief)`)
+
+// TestTheBackendIsToldWhoCalls: a name, and no credential; what a caller says of
+// itself goes no further.
+func TestTheBackendIsToldWhoCalls(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	for edge, call := range edges() {
+		t.Run(edge, func(t *testing.T) {
+			t.Parallel()
+			got := call(h.visitor(t, plannerToken), "lab.inspect")
+			names := subject.FindAllStringSubmatch(got.said, -1)
+			if len(names) == 0 {
+				t.Fatalf("the backend was told nobody's name: %+v", got)
+			}
+			for _, name := range names {
+				if name[1] != "planner" {
+					t.Errorf("the backend was told %v", name)
+				}
+			}
+			said := strings.ToLower(got.said)
+			if strings.Contains(said, "authorization") || strings.Contains(got.said, "root") || !strings.Contains(said, "x-tenant") {
+				t.Errorf("the backend heard %s", got.said)
+			}
+		})
+	}
+	t.Run("nothing, where it is off", func(t *testing.T) {
+		t.Parallel()
+		quiet := buildHouse(t, "--subject-header", "off")
+		got := edges()["/rpc"](quiet.visitor(t, plannerToken), "lab.inspect")
+		if got.code != "" || strings.Contains(got.said, "planner") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestWhatIsNotListed: lists, descriptions, lookups and reflection show a caller
+// what it may call.
+func TestWhatIsNotListed(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	planner, chief := h.visitor(t, plannerToken), h.visitor(t, chiefToken)
+	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
+	for name, show := range map[string]func(v *visitor) string{
+		"/rpc": func(v *visitor) string { return second(v.post("/rpc", list)) },
+		"/mcp modern": func(v *visitor) string {
+			return second(v.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`,
+				"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"))
+		},
+		"/mcp legacy": func(v *visitor) string { return second(v.post("/mcp", list, "MCP-Protocol-Version", "2025-06-18")) },
+		"ListTools": func(v *visitor) string {
+			resp, err := v.api().ListTools(t.Context(), connect.NewRequest(&outriggerv1.ListToolsRequest{}))
+			return shownOf(t, resp, err)
+		},
+		"WatchTools": func(v *visitor) string {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			stream, err := v.api(connect.WithGRPC()).WatchTools(ctx, connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
+			if err != nil || !stream.Receive() {
+				t.Fatalf("%v, %v", err, stream.Err())
+			}
+			return stream.Msg().String()
+		},
+		"exchange": func(v *visitor) string {
+			stream := v.api(connect.WithGRPC()).Exchange(t.Context())
+			defer func() { _ = stream.CloseResponse() }()
+			err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
+				Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/list",
+			}}})
+			if err := errors.Join(err, stream.CloseRequest()); err != nil {
+				t.Fatal(err)
+			}
+			envelope, err := stream.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(envelope.GetSuccessResponse().GetResultJson())
+		},
+	} {
+		all, some := show(chief), show(planner)
+		if !strings.Contains(all, "cancel_order") || strings.Contains(some, "cancel_order") || !strings.Contains(some, "echo") || !strings.Contains(some, "get_order") {
+			t.Errorf("%s shows the chief\n%.300s\nand the planner\n%.300s", name, all, some)
+		}
+	}
+	_, err := planner.api().GetTool(t.Context(), connect.NewRequest(&outriggerv1.GetToolRequest{ToolName: "fleet.cancel_order"}))
+	if got := planner.rpcAnswer(nil, err); got.code != "PERMISSION_DENIED" {
+		t.Errorf("GetTool: %+v", got)
+	}
+	few, err := planner.api().Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := chief.api().Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
+	if err != nil || few.Msg.GetToolsCount() == 0 || few.Msg.GetToolsCount() >= many.Msg.GetToolsCount() {
+		t.Errorf("Describe counts %d and %d, %v", few.Msg.GetToolsCount(), many.Msg.GetToolsCount(), err)
+	}
+	for who, v := range map[string]*visitor{"planner": planner, "chief": chief, "nobody": h.visitor(t, "")} {
+		stream := grpcreflect.NewClient(&http.Client{Transport: v}, h.main, connect.WithGRPC()).NewStream(t.Context())
+		services, err := stream.ListServices()
+		_, _ = stream.Close()
+		if want := map[string]connect.Code{"planner": connect.CodePermissionDenied, "nobody": connect.CodeUnauthenticated}[who]; want != 0 && connect.CodeOf(err) != want {
+			t.Errorf("reflection for %s: %v, %v", who, services, err)
+		} else if want == 0 && (err != nil || len(services) < 3) {
+			t.Errorf("reflection for %s: %v, %v", who, services, err)
+		}
+	}
+}
+
+func second(_ *http.Response, body string) string { return body }
+
+func shownOf[T any](t *testing.T, resp *connect.Response[T], err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(any(resp.Msg).(interface{ String() string }).String())
+}
+
+// TestSessionsBelongToNames: a session id is no credential.
+func TestSessionsBelongToNames(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	chief, planner := h.visitor(t, chiefToken), h.visitor(t, plannerToken)
+	resp, body := chief.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	id := resp.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatalf("no session: %d %s", resp.StatusCode, body)
+	}
+	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	for who, want := range map[*visitor]int{chief: http.StatusOK, planner: http.StatusNotFound, h.visitor(t, ""): http.StatusUnauthorized} {
+		if resp, body := who.post("/mcp", ping, "Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-06-18"); resp.StatusCode != want {
+			t.Errorf("%.20s: %d, want %d: %s", who.token, resp.StatusCode, want, body)
+		}
+	}
+}
+
+// TestRatesBelongToNames: callers behind one address have a rate each.
+func TestRatesBelongToNames(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t, "--caller-rate", "0.000001")
+	call := edges()["/rpc"]
+	for token, want := range map[string]string{plannerToken: "", chiefToken: ""} {
+		v := h.visitor(t, token)
+		if got := call(v, "lab.echo"); got.code != want {
+			t.Errorf("the first call of %.13s: %+v", token, got)
+		}
+		if got := call(v, "lab.echo"); got.code != "RATE_LIMITED" {
+			t.Errorf("the second call of %.13s: %+v", token, got)
+		}
+	}
+}
+
+// TestMutualTLS: a certificate is a name too, a token goes before it, and without
+// either there is no connection.
+func TestMutualTLS(t *testing.T) {
+	t.Parallel()
+	authority := tlstest.NewAuthority(t)
+	h := buildHouse(t, "--tls-client-ca", authority.File, "--tls-client-uris", "spiffe://example.org/agents/*")
+	visit := func(token string, uris ...string) *visitor {
+		v := h.visitor(t, token)
+		if uris != nil {
+			pair := authority.Issue(t, tlstest.Leaf{URIs: uris}).Certificate(t)
+			v.client = h.http(t, &pair)
+		}
+		return v
+	}
+	call := edges()["/rpc"]
+	if got := call(visit("", agentURI), "lab.inspect"); got.code != "" || !strings.Contains(got.said, "agent") {
+		t.Errorf("an agent by certificate: %+v", got)
+	}
+	if got := call(visit("", agentURI), "fleet.get_order"); got.code != "PERMISSION_DENIED" {
+		t.Errorf("what the agent may not call: %+v", got)
+	}
+	if got := call(visit("", "spiffe://example.org/agents/stranger"), "lab.echo"); got.code != "UNAUTHENTICATED" {
+		t.Errorf("a certificate without an entry: %+v", got)
+	}
+	if got := call(visit(plannerToken, agentURI), "fleet.get_order"); got.code == "PERMISSION_DENIED" || got.code == "UNAUTHENTICATED" {
+		t.Errorf("the token of another, which goes before the certificate: %+v", got)
+	}
+	if got := call(visit(nobodyToken, agentURI), "lab.echo"); got.code != "UNAUTHENTICATED" {
+		t.Errorf("a bad token beside a good certificate: %+v", got)
+	}
+	stranger := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{URIs: []string{agentURI}}).Certificate(t)
+	other := authority.Issue(t, tlstest.Leaf{URIs: []string{"spiffe://example.org/other"}}).Certificate(t)
+	for name, shown := range map[string]*tls.Certificate{"no certificate": nil, "another authority's": &stranger, "another name": &other} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.main+"/rpc", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := h.http(t, shown).Do(r); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%s: let in with %s", name, resp.Status)
+		}
+	}
+}
+
+// TestCertificatesAlone: without a file of callers, a certificate's name is the
+// caller's.
+func TestCertificatesAlone(t *testing.T) {
+	t.Parallel()
+	authority := tlstest.NewAuthority(t)
+	h := buildHouse(t, "--tls-client-ca", authority.File, "--tokens", "")
+	pair := authority.Issue(t, tlstest.Leaf{URIs: []string{agentURI}}).Certificate(t)
+	v := h.visitor(t, "")
+	v.client = h.http(t, &pair)
+	if got := edges()["tool API, gRPC"](v, "lab.inspect"); got.code != "" || !strings.Contains(got.said, agentURI) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTheDoorIsReadAgain: callers and certificates change while the process runs,
+// what a changed caller has open ends, and bad files leave the good ones in use.
+func TestTheDoorIsReadAgain(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	call := edges()["/rpc"]
+	stream, err := h.visitor(t, chiefToken).api(connect.WithGRPC()).WatchTools(t.Context(), connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
+	if err != nil || !stream.Receive() {
+		t.Fatalf("%v, %v", err, stream.Err())
+	}
+	t.Cleanup(func() { _ = stream.Close() })
+
+	rewrite(t, h.callers, "callers: [{name: chief, token_sha256: ["+nobodyToken+"]}]")
+	h.await(t, "the file of callers was changed and cannot be used")
+	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "" {
+		t.Errorf("the last good callers are gone: %+v", got)
+	}
+
+	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(nobodyToken)))
+	h.await(t, "file of callers read again")
+	if got := call(h.visitor(t, nobodyToken), "lab.echo"); got.code != "" {
+		t.Errorf("the new token: %+v", got)
+	}
+	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "UNAUTHENTICATED" {
+		t.Errorf("the token from before: %+v", got)
+	}
+	if got := call(h.visitor(t, plannerToken), "lab.echo"); got.code != "" {
+		t.Errorf("a caller whose entry stayed: %+v", got)
+	}
+	for stream.Receive() {
+	}
+	if connect.CodeOf(stream.Err()) != connect.CodeUnauthenticated {
+		t.Errorf("the stream of a caller who changed ended with %v", stream.Err())
+	}
+
+	serial := func() string {
+		resp, err := h.http(t, nil).Get(h.main + "/rpc") //nolint:noctx // only the certificate counts
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.TLS.PeerCertificates[0].SerialNumber.String()
+	}
+	before := serial()
+	if err := os.WriteFile(h.pair.KeyFile, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, "certificates were changed and cannot be used")
+	if now := serial(); now != before {
+		t.Error("a pair that cannot be used is in use")
+	}
+	h.ca.Reissue(t, h.pair, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	h.await(t, "certificates read again")
+	if now := serial(); now == before {
+		t.Error("the new pair is not in use")
+	}
+	status, page := fetch(t, getRequest(t, h.admin+"/readyz?verbose"))
+	if status != http.StatusOK || !strings.Contains(page, "callers") || !strings.Contains(page, "listener_tls") {
+		t.Errorf("/readyz?verbose: %d\n%s", status, page)
+	}
+}
+
+func getRequest(t *testing.T, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestNoSecretComesOut drives every edge with good, bad and unknown tokens, and
+// then looks for them in everything that came out of the process: answers, the
+// log at its most talkative, run records with payloads, and all operators' pages.
+func TestNoSecretComesOut(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	heard := map[string]string{}
+	for edge, call := range edges() {
+		for _, token := range []string{plannerToken, chiefToken, nobodyToken, nobodyToken + "\u00e9", plannerToken[:10]} {
+			v := h.visitor(t, token)
+			if token != nobodyToken+"\u00e9" || strings.HasPrefix(edge, "/") { // RPC clients refuse to send it
+				call(v, "lab.echo")
+				call(v, "fleet.cancel_order")
+			}
+			heard[edge] += v.heard.String()
+		}
+	}
+	v := h.visitor(t, "")
+	// Tokens where none belong: in the query, as a user, in another scheme, twice.
+	for _, odd := range []string{"/rpc?access_token=" + plannerToken, "/" + plannerToken, "/mcp/" + plannerToken} {
+		heard["odd"] += second(v.post(odd, "{}"))
+	}
+	v.post("/rpc", "{}", "Authorization", "Basic "+plannerToken)
+	v.post("/rpc", "{}", "Cookie", "token="+plannerToken, "X-Api-Key", plannerToken)
+	heard["odd"] += v.heard.String()
+	for _, page := range []string{"/metrics", "/readyz?verbose", "/describe", "/trust", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
+		_, body := fetch(t, getRequest(t, h.admin+page))
+		heard[page] = body
+	}
+	h.end(t)
+	heard["log"] = h.log.String()
+	err := filepath.WalkDir(h.records, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		heard["records"] += string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{"log", "records", "/metrics", "/rpc", "tool API, gRPC", "odd"} {
+		if heard[where] == "" {
+			t.Errorf("nothing came out of %s, so nothing was looked at", where)
+		}
+	}
+	for where, text := range heard {
+		for _, secret := range []string{plannerToken, chiefToken, nobodyToken, digestOf(plannerToken), "PRIVATE KEY"} {
+			if at := strings.Index(text, secret); at >= 0 {
+				t.Errorf("%s holds a secret: %.200s", where, text[max(0, at-150):])
+			}
+		}
+	}
+}
+
+// TestForeignPagesAreKeptOut of every listener, on every path, whoever they come
+// with; and foreign names of loopback listeners.
+func TestForeignPagesAreKeptOut(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	for listener, paths := range map[string][]string{
+		h.main:   {"/mcp", "/rpc", "/outrigger.v1.ToolService/ListTools", "/outrigger.demo.v1.Lab/Echo", "/grpc.health.v1.Health/Check", "/"},
+		h.admin:  {"/livez", "/readyz", "/metrics", "/drain", "/trust", "/debug/pprof/", "/outrigger.v1.ToolService/RegisterTool", "/"},
+		h.health: {"/livez", "/readyz", "/startupz", "/metrics", "/"},
+	} {
+		for _, path := range paths {
+			for name, value := range map[string]string{"Origin": "https://evil.example", "origin null": "null", "Host": "evil.example"} {
+				for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+					r, err := http.NewRequestWithContext(t.Context(), method, listener+path, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Header.Set("Authorization", "Bearer "+chiefToken)
+					if name == "Host" {
+						r.Host = value
+					} else {
+						r.Header.Set("Origin", value)
+					}
+					resp, err := h.http(t, nil).Do(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+					if resp.StatusCode != http.StatusForbidden {
+						t.Errorf("%s %s with %s %s: %d", method, path, name, value, resp.StatusCode)
+					}
+				}
+			}
+		}
+	}
+	select {
+	case code := <-h.code:
+		t.Errorf("a foreign page ended the process with %d", code)
+	case <-time.After(time.Millisecond):
+	}
+}
+
+// TestRefusalsAreCounted where Prometheus sees them.
+func TestRefusalsAreCounted(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	call := edges()["/rpc"]
+	call(h.visitor(t, ""), "lab.echo")
+	call(h.visitor(t, nobodyToken), "lab.echo")
+	call(h.visitor(t, nobodyToken), "lab.echo")
+	_, page := fetch(t, getRequest(t, h.admin+"/metrics"))
+	for _, line := range []string{
+		`outrigger_unauthenticated_total{reason="missing"} 1`, `outrigger_unauthenticated_total{reason="unknown"} 2`,
+		`outrigger_unauthenticated_total{reason="malformed"} 0`, `outrigger_tls_certificate_expiry_timestamp_seconds `,
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("no %s", line)
+		}
+	}
+}

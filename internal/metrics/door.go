@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Door is what a scrape asks of the door of the main listener.
+type Door struct {
+	// Reasons are why requests of nobody are refused, and Refused is how many were
+	// for one of them.
+	Reasons []string
+	Refused func(reason string) uint64
+	// Expires is when the listener's certificate runs out; nil where it has none.
+	Expires func() time.Time
+}
+
+// door is a collector of who was not let in.
+type door struct {
+	Door
+
+	refused, expires *prometheus.Desc
+}
+
+func newDoor(of Door) prometheus.Collector {
+	return door{
+		Door: of,
+		refused: prometheus.NewDesc(namespace+"_unauthenticated_total",
+			"Requests of nobody that were refused, by what was wrong with their credentials: missing, malformed or unknown.", []string{"reason"}, nil),
+		expires: prometheus.NewDesc(namespace+"_tls_certificate_expiry_timestamp_seconds",
+			"Unix time at which the certificate of the main listener runs out.", nil, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (d door) Describe(out chan<- *prometheus.Desc) {
+	out <- d.refused
+	out <- d.expires
+}
+
+// Collect implements [prometheus.Collector].
+func (d door) Collect(out chan<- prometheus.Metric) {
+	for _, reason := range d.Reasons {
+		out <- labelled(d.refused, prometheus.CounterValue, float64(d.Refused(reason)), reason)
+	}
+	if d.Expires != nil {
+		out <- labelled(d.expires, prometheus.GaugeValue, float64(d.Expires().Unix()))
+	}
+}
