@@ -37,6 +37,9 @@ type logLine struct {
 	Listener string `json:"listener"`
 	Addr     string `json:"addr"`
 	Missed   int    `json:"missed"`
+	Field    string `json:"field"`
+	Fault    string `json:"fault"`
+	raw      []byte
 }
 
 // startProcess runs a command until it is ready.
@@ -57,7 +60,7 @@ func startProcess(t *testing.T, args ...string) *process {
 		defer close(p.logged)
 		for s := bufio.NewScanner(lines); s.Scan(); {
 			var l logLine
-			if json.Unmarshal(s.Bytes(), &l) == nil {
+			if l.raw = bytes.Clone(s.Bytes()); json.Unmarshal(l.raw, &l) == nil {
 				p.logged <- l
 			}
 		}

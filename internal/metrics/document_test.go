@@ -46,6 +46,46 @@ func TestThePageNamesEveryMetric(t *testing.T) {
 	}
 }
 
+// TestPagesNameMetricsThatExist looks at every page, alerts and queries included.
+func TestPagesNameMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	for _, f := range families {
+		exists[f.GetName()] = true
+		if f.GetType().String() == "HISTOGRAM" {
+			exists[f.GetName()+"_bucket"], exists[f.GetName()+"_count"], exists[f.GetName()+"_sum"] = true, true, true
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages: %v, %v", pages, err)
+	}
+	named := 0
+	for _, page := range append(pages, filepath.Join("..", "..", "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\boutrigger_[a-z0-9_]+\b`).FindAllString(string(text), -1) {
+			named++
+			if !exists[name] {
+				t.Errorf("%s names %s, which there is not", filepath.Base(page), name)
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("%d names in all pages: is the pattern right?", named)
+	}
+}
+
 // TestRefusalsOfEitherPartAloneAreShown leaves out the gate, then the limiter.
 func TestRefusalsOfEitherPartAloneAreShown(t *testing.T) {
 	t.Parallel()

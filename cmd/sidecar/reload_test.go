@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// configured is a sidecar with a configuration file that it looks at every few
+// milliseconds.
+type configured struct {
+	*process
+
+	file string
+}
+
+const quickly = "demo: true\nreload_interval: 30ms\n"
+
+func startConfigured(t *testing.T, text string, args ...string) *configured {
+	t.Helper()
+	c := &configured{file: filepath.Join(t.TempDir(), "sidecar.yaml")}
+	c.write(t, text)
+	c.process = startProcess(t, append([]string{"serve", "--config", c.file}, args...)...)
+	return c
+}
+
+// write replaces the file at once.
+func (c *configured) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(c.file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(c.file+".new", c.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call calls a tool over /rpc.
+func (c *configured) call(t *testing.T, tool, arguments string) (int, string) {
+	t.Helper()
+	return postRPC(t, c.main, fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
+}
+
+func (c *configured) readyz(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.admin+"/readyz?verbose", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, page := fetch(t, req)
+	if status != http.StatusOK {
+		t.Errorf("/readyz is %d: %s", status, page)
+	}
+	return page
+}
+
+func (c *configured) wantReady(t *testing.T, part string) {
+	t.Helper()
+	page := c.readyz(t)
+	if squeezed := strings.Join(strings.Fields(page), " "); !strings.Contains(squeezed, part) {
+		t.Errorf("/readyz does not say %q:\n%s", part, page)
+	}
+}
+
+const (
+	echo   = `{"nonce":"n"}`
+	cancel = `{"orderId":"9007199254740999"}`
+	blocks = "DESTRUCTIVE_BLOCKED"
+)
+
+// TestWhatChangesAtRunTime changes every field that may change, one after the
+// other, and looks at what callers see of it.
+func TestWhatChangesAtRunTime(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly)
+	reloads := 0
+	steps := []struct {
+		name, text, tool, arguments string
+		want                        string // part of the answer
+	}{
+		{"overlay", "tools:\n  - method: outrigger.demo.v1.Lab/Echo\n    tool: {name: desk.repeat}\n", "desk.repeat", echo, `"result"`},
+		{"overlay that goes", "", "desk.repeat", echo, "TOOL_NOT_FOUND"},
+		{"exclude", "catalog: {exclude: ['*.Lab/*']}\n", "lab.echo", echo, "TOOL_NOT_FOUND"},
+		{"include", "catalog: {include: ['*.Lab/*']}\n", "lab.echo", echo, `"result"`},
+		{"include leaves out the rest", "catalog: {include: ['*.Lab/Echo']}\n", "fleet.cancel_order", cancel, "TOOL_NOT_FOUND"},
+		{"untrusted", "trusted_callers: [10.0.0.1]\n", "fleet.cancel_order", cancel, blocks},
+		{"trusted", "trust: trusted\n", "fleet.cancel_order", cancel, `"result"`},
+		{"trusted callers", "trusted_callers: [127.0.0.1]\n", "fleet.cancel_order", cancel, `"result"`},
+		{"gate", "gate: unproven\n", "fleet.cancel_order", cancel, blocks},
+		{"caller rate", "limits: {caller_rate: {per_second: 0.001, burst: 1}}\n", "lab.echo", echo, `"result"`},
+		{"caller rate is used up", "limits: {caller_rate: {per_second: 0.001, burst: 1}}\nlog: {level: debug}\n", "lab.echo", echo, "RATE_LIMITED"},
+		{"tool rate", "limits: {tool_rate: {per_second: 0.001, burst: 1}}\nlog: {calls: failed, max_calls_per_second: 7}\n", "lab.echo", echo, `"result"`},
+		{"tool rate is used up", "limits: {tool_rate: {per_second: 0.001, burst: 1}}\n", "lab.echo", echo, "RATE_LIMITED"},
+		{"no rate", "", "lab.echo", echo, `"result"`},
+	}
+	for _, step := range steps {
+		c.write(t, quickly+step.text)
+		c.await(t, "configuration changed")
+		reloads++
+		if _, body := c.call(t, step.tool, step.arguments); !strings.Contains(body, step.want) {
+			t.Errorf("%s: %s answers %s, want %s", step.name, step.tool, body, step.want)
+		}
+	}
+	wantSample(t, c.process, fmt.Sprintf(`outrigger_reloads_total{files="configuration",outcome="applied"} %d`, reloads),
+		`outrigger_reloads_total{files="configuration",outcome="refused"} 0`, `outrigger_reload_failing{files="configuration"} 0`,
+		"outrigger_reload_refused_changes 0")
+	c.wantReady(t, "reload configuration ok (info)")
+}
+
+// TestTheLogChangesAtRunTime turns lines of calls off and on, and the level.
+func TestTheLogChangesAtRunTime(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly)
+	c.call(t, "lab.echo", echo)
+	c.await(t, "call")
+	c.write(t, quickly+"log: {calls: failed}\n")
+	c.await(t, "configuration changed")
+	c.call(t, "lab.echo", echo)
+	c.call(t, "no.such", echo)
+	if l := c.await(t, "call"); !strings.Contains(string(l.raw), `"TOOL_NOT_FOUND"`) {
+		t.Errorf("a call that succeeded left a line: %s", l.raw)
+	}
+	c.write(t, quickly+"log: {level: error}\n")
+	late := time.After(30 * time.Second)
+	for {
+		// At this level nothing says that the change has come: lines stop.
+		c.call(t, "no.such", echo)
+		select {
+		case <-c.logged:
+			continue
+		case <-late:
+			t.Fatal("the level error leaves lines of calls")
+		case <-time.After(200 * time.Millisecond):
+		}
+		break
+	}
+	c.write(t, quickly)
+	c.await(t, "configuration changed")
+}
+
+// TestWhatNeedsARestartIsRefusedByName changes such fields together with one that
+// may change.
+func TestWhatNeedsARestartIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly, "--timeout", "9s")
+	c.write(t, quickly+"timeout: 3s\nlisteners: {health: 127.0.0.1:0}\nlimits: {max_in_flight: 7}\ntrust: trusted\n")
+	for _, field := range []string{"listeners.health", "limits.max_in_flight"} {
+		l := c.await(t, field+": needs a restart; until then the value from before stays in use")
+		if l.Field != field {
+			t.Errorf("the line %s has the field %q", l.raw, l.Field)
+		}
+	}
+	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="partial"} 1`, "outrigger_reload_refused_changes 2", "outrigger_trusted 1",
+		`outrigger_reload_failing{files="configuration"} 0`)
+	c.wantReady(t, "partial; needs a restart: listeners.health, limits.max_in_flight")
+
+	c.write(t, quickly+"limits: {max_in_flight: 7}\ntrust: trusted\n")
+	c.await(t, "listeners.health: is again what is in use; no restart is needed")
+	wantSample(t, c.process, "outrigger_reload_refused_changes 1", `outrigger_reloads_total{files="configuration",outcome="refused"} 1`)
+	c.write(t, quickly+"trust: trusted\n")
+	c.await(t, "limits.max_in_flight: is again what is in use; no restart is needed")
+	wantSample(t, c.process, "outrigger_reload_refused_changes 0", `outrigger_reload_failing{files="configuration"} 0`)
+}
+
+// TestAFaultyFileIsRefusedAsAWhole: nothing of it is used, and every fault is
+// said.
+func TestAFaultyFileIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly+"trust: trusted\n")
+	for _, tt := range []struct {
+		name, text string
+		faults     []string
+	}{
+		{"rules", quickly + "trust: untrusted\ntimeout: soon\nlimits:\n  max_in_flight: 0\nnonsense: 1\n",
+			[]string{"sidecar.yaml:4:10: timeout: ", "sidecar.yaml:6:18: limits.max_in_flight: ", "sidecar.yaml:7:1: nonsense: "}},
+		{"no YAML", "trust: [untrusted\n", []string{"sidecar.yaml:"}},
+		{"checks of others", quickly + "trust: untrusted\ncatalog:\n  include: ['a/b/c']\n", []string{"sidecar.yaml:5:13: catalog.include[0]: "}},
+	} {
+		c.write(t, tt.text)
+		c.await(t, "the configuration is refused; the last good one stays in use")
+		for _, want := range tt.faults {
+			if l := c.await(t, "configuration fault"); !strings.Contains(l.Fault, want) {
+				t.Errorf("%s: fault %q, want %q", tt.name, l.Fault, want)
+			}
+		}
+	}
+	// A catalog that cannot be made: a name that is taken, and no tool at all. The
+	// backend may have one later, so the latter is tried again, and said once.
+	c.write(t, quickly+"trust: untrusted\ntools:\n  - method: outrigger.demo.v1.Lab/Echo\n    tool: {name: fleet.get_vehicle}\n")
+	c.await(t, "the configuration is refused; the last good one stays in use")
+	c.write(t, quickly+"trust: untrusted\ncatalog: {include: [nothing.*]}\n")
+	c.await(t, "the configuration cannot be used yet; the last good one stays in use, and this one is tried again")
+	awaitSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="deferred"} 3`)
+	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="refused"} 4`, `outrigger_reload_failing{files="configuration"} 1`,
+		"outrigger_trusted 1", "outrigger_catalog_load_failures 0")
+	c.wantReady(t, "reload configuration failed (info)")
+	if _, body := c.call(t, "lab.echo", echo); !strings.Contains(body, `"result"`) {
+		t.Errorf("the last good catalog answers %s", body)
+	}
+	c.write(t, quickly)
+	for l := c.await(t, ""); l.Message != "configuration changed"; l = c.await(t, "") {
+		if strings.HasPrefix(l.Message, "the configuration") {
+			t.Errorf("what is tried again was said again: %s", l.raw)
+		}
+	}
+	awaitSample(t, c.process, `outrigger_reload_failing{files="configuration"} 0`)
+	wantSample(t, c.process, "outrigger_trusted 0")
+}
+
+// TestFlagsWinAtRunTimeToo, and trust that an operator has set outlives a reload
+// that is about something else.
+func TestFlagsWinAtRunTimeToo(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly, "--exclude", "*/Echo")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.admin+"/trust", strings.NewReader(`{"trust":"trusted"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if status, body := fetch(t, req); status != http.StatusOK {
+		t.Fatalf("trust: %d %s", status, body)
+	}
+	c.write(t, quickly+"catalog: {exclude: ['*/Sleep']}\ngate: unproven\n")
+	c.await(t, "configuration changed")
+	if _, body := c.call(t, "lab.echo", echo); !strings.Contains(body, "TOOL_NOT_FOUND") {
+		t.Errorf("the file won over a flag: %s", body)
+	}
+	wantSample(t, c.process, "outrigger_trusted 1")
+}
+
+// TestDescriptorsThatAreSwapped publishes files as kubelet does: the file is a
+// link through a link, and only the latter is replaced.
+func TestDescriptorsThatAreSwapped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	versions := 0
+	publish := func(fill func(file string)) {
+		t.Helper()
+		versions++
+		folder := filepath.Join(dir, fmt.Sprintf("..v%d", versions))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		fill(filepath.Join(folder, "shop.binpb"))
+		tmp := filepath.Join(dir, "..data_tmp")
+		if err := os.Symlink(filepath.Base(folder), tmp); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(tmp, filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(func(file string) { writeShop(t, file, "Take") })
+	file := filepath.Join(dir, "shop.binpb")
+	if err := os.Symlink("..data/shop.binpb", file); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "serve", "--backend", "http://127.0.0.1:1", "--descriptors", file, "--reload-interval", "30ms")
+	wantSample(t, p, "outrigger_catalog_tools 1")
+	publish(func(file string) { writeShop(t, file, "Take", "Put") })
+	p.await(t, "catalog changed")
+	wantSample(t, p, "outrigger_catalog_tools 2")
+	publish(func(file string) {
+		if err := os.WriteFile(file, []byte("no descriptors"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p.await(t, "the descriptors are refused; the last good catalog stays in use")
+	wantSample(t, p, "outrigger_catalog_tools 2", `outrigger_reload_failing{files="descriptors"} 1`)
+	publish(func(file string) { writeShop(t, file, "Take", "Put", "Drop") })
+	p.await(t, "catalog changed")
+	awaitSample(t, p, `outrigger_reload_failing{files="descriptors"} 0`)
+	wantSample(t, p, "outrigger_catalog_tools 3", `outrigger_reloads_total{files="descriptors",outcome="refused"} 1`,
+		`outrigger_reloads_total{files="descriptors",outcome="applied"} 2`)
+}
+
+// TestAConfigurationThatComesBeforeItsDescriptors names a method that only the
+// next descriptor file has. It is refused, and used when that file comes.
+func TestAConfigurationThatComesBeforeItsDescriptors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, cfg := filepath.Join(dir, "shop.binpb"), filepath.Join(dir, "sidecar.yaml")
+	writeShop(t, file, "Take")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(cfg, []byte("reload_interval: 30ms\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	p := startProcess(t, "serve", "--backend", "http://127.0.0.1:1", "--descriptors", file, "--config", cfg)
+	write("catalog: {include: [shop.v1.Shop/Put]}\n")
+	p.await(t, "the configuration is refused; the last good one stays in use")
+	writeShop(t, file, "Take", "Put")
+	p.await(t, "configuration changed")
+	wantSample(t, p, "outrigger_catalog_tools 1")
+	awaitSample(t, p, `outrigger_reload_failing{files="configuration"} 0`)
+}
+
+// TestNoCallIsDisturbed changes tools, permissions and rates back and forth under
+// load: every call that is allowed before and after is answered with its own
+// nonce, and one that began before its tool went away ends.
+func TestNoCallIsDisturbed(t *testing.T) {
+	t.Parallel()
+	c := startConfigured(t, quickly)
+	go func() {
+		for range c.logged { // a log that nobody reads would hold the process up
+		}
+	}()
+	stop := make(chan struct{})
+	var calls atomic.Int64
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				nonce := fmt.Sprintf("nonce-%d-%d", n, i)
+				if status, body := c.call(t, "lab.echo", fmt.Sprintf(`{"nonce":%q}`, nonce)); status != http.StatusOK || !strings.Contains(body, nonce) {
+					t.Errorf("%s: %d %s", nonce, status, body)
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	all.Go(func() {
+		if status, body := c.call(t, "lab.sleep", `{"duration":"1.5s","nonce":"slow"}`); status != http.StatusOK || !strings.Contains(body, `"slow"`) {
+			t.Errorf("the call that began before its tool went away: %d %s", status, body)
+		}
+	})
+	time.Sleep(200 * time.Millisecond) // until the slow call has begun; else it finds no tool, and the test fails
+	for i := range 20 {
+		text := "catalog: {exclude: ['*/Sleep', '*/Inspect']}\ntrust: trusted\nlimits: {caller_rate: {per_second: 1000000}}\n"
+		if i%2 == 1 {
+			text = "catalog: {exclude: ['*/Sleep']}\ngate: unproven\ntrusted_callers: [127.0.0.1]\n" +
+				"tools:\n  - method: outrigger.demo.v1.Lab/Echo\n    tool: {title: Another}\n"
+		}
+		c.write(t, quickly+text)
+		time.Sleep(100 * time.Millisecond)
+	}
+	close(stop)
+	all.Wait()
+	if calls.Load() < 20 {
+		t.Errorf("only %d calls", calls.Load())
+	}
+	wantSample(t, c.process, `outrigger_reload_failing{files="configuration"} 0`, `outrigger_calls_in_flight{tool="lab.echo"} 0`,
+		fmt.Sprintf(`outrigger_calls_total{code="OK",edge="rpc",tool="lab.echo"} %d`, calls.Load()))
+}
+
+// awaitSample scrapes until there is such a line.
+func awaitSample(t *testing.T, p *process, line string) {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, page := fetch(t, req); strings.Contains(page, "\n"+line+"\n") {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("no %s", line)
+		}
+	}
+}
