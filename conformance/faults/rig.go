@@ -37,8 +37,14 @@ const margin = 6 * time.Second
 // serving is the name of the process that serves all edges that are none.
 const serving = "serve"
 
-// recovery bounds the time from the end of a fault until every edge works.
-const recovery = 30 * time.Second
+// Bounds on the time until every edge works: recovery from the end of a fault,
+// healing from its beginning where it does not end. A dead connection is found
+// when a call on it has run out of time (4 s in the fault test), a ping has had no
+// answer for 15 s, and the connection looks at its clock, every 7.5 s.
+const (
+	recovery = 30 * time.Second
+	healing  = 60 * time.Second
+)
 
 // config is what flags cannot say: one of the two tools is not idempotent, the
 // breaker tries again soon, so that tests are short, and how long the first
@@ -145,7 +151,7 @@ func (r *Rig) base() {
 	r.tb.Helper()
 	lines := r.dial()
 	book := &Book{}
-	r.recover(lines, book)
+	r.recover(lines, book, recovery)
 	r.hangUp(lines)
 	for _, w := range r.watched {
 		w.base = w.settled(r.tb, 0)
@@ -175,10 +181,10 @@ func (*Rig) hangUp(lines []line) {
 
 // recover makes calls on every line until both methods succeed, and returns when
 // the last one did. What it calls is in the book too.
-func (r *Rig) recover(lines []line, book *Book) time.Time {
+func (r *Rig) recover(lines []line, book *Book, within time.Duration) time.Time {
 	r.tb.Helper()
 	probe := &load{book: book, limit: r.limit(), serial: &r.serial}
-	limit := time.Now().Add(recovery)
+	limit := time.Now().Add(within)
 	var probing sync.WaitGroup
 	for _, l := range lines {
 		probing.Go(func() {
@@ -192,7 +198,7 @@ func (r *Rig) recover(lines []line, book *Book) time.Time {
 					return
 				}
 				if time.Now().After(limit) {
-					r.tb.Errorf("%s does not work again within %s", l.edge.Name, recovery)
+					r.tb.Errorf("%s does not work again within %s", l.edge.Name, within)
 					return
 				}
 				time.Sleep(50 * time.Millisecond)
@@ -202,6 +208,9 @@ func (r *Rig) recover(lines []line, book *Book) time.Time {
 	probing.Wait()
 	return time.Now()
 }
+
+// probes is how many calls recover makes at once on each line.
+const probes = 2
 
 // most is how many goroutines a process may have at rest.
 func (r *Rig) most(w *watched) int {
@@ -213,7 +222,7 @@ func (r *Rig) most(w *watched) int {
 		if e.Process && w.name != e.Name || !e.Process && w.name != serving {
 			continue // its calls go to another process
 		}
-		calls += r.opts.Workers
+		calls += r.opts.Workers + probes
 		if (line{edge: e}).batch() {
 			calls += r.opts.Workers * (maxBatch - 1)
 		}

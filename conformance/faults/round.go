@@ -56,13 +56,13 @@ func (r *Rig) Round(f Fault) Result {
 	time.Sleep(f.Hold)
 	mended := d.From
 	if f.Heals {
-		d.To = r.recover(lines, book)
+		d.To = r.recover(lines, book, healing)
 		f.Mend(r)
-		r.recover(lines, book)
+		r.recover(lines, book, recovery)
 	} else {
 		f.Mend(r)
 		mended = time.Now()
-		d.To = r.recover(lines, book)
+		d.To = r.recover(lines, book, recovery)
 	}
 	time.Sleep(calm)
 	work.stop()
