@@ -152,6 +152,7 @@ type Bridge struct {
 	counted  countCache
 	log      *zap.Logger
 	begun    atomic.Uint64
+	parting  parting
 	buffers  bytepool.Pool // of large results and replies
 	repaired atomic.Uint64
 
@@ -199,7 +200,8 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 	}
 	b := &Bridge{
 		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log,
-		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
+		parting: parting{begun: make(chan struct{})},
+		feed:    opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
 		canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
 	}
 	b.prepare()

@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,8 +31,9 @@ const (
 // publishes there what changes, and closes it when the sidecar ends.
 func (b *Bridge) Feed() *feed.Hub { return b.feed }
 
-// listen streams changes until the caller goes, the feed ends, or the reader
-// falls behind. The end of the feed is the one good end.
+// listen streams changes until the caller goes, the feed ends or [Bridge.EndListens]
+// is called, or the reader falls behind. The end of the feed and EndListens are the
+// good ends.
 func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
 	ctx, stop := UntilRevoked(ctx)
 	defer stop()
@@ -45,6 +47,17 @@ func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
 	}
 	return &Response{}
 }
+
+// parting is the end of the streams of changes.
+type parting struct {
+	once  sync.Once
+	begun chan struct{}
+}
+
+// EndListens ends the streams of changes that callers listen to, as the end of the
+// feed would, and leaves the feed to those whose streams carry more than changes.
+// It may be called again.
+func (b *Bridge) EndListens() { b.parting.once.Do(func() { close(b.parting.begun) }) }
 
 // subscribe makes ready for a stream of changes. It stands apart because the
 // stream may last for days, and should not hold what only its start needs.
@@ -94,6 +107,8 @@ func (l *listening) forward(ctx context.Context) error {
 		}
 		select {
 		case <-l.sub.Ready():
+		case <-l.bridge.parting.begun:
+			return feed.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -80,6 +80,8 @@ type app struct {
 	// that is away.
 	life *lifecycle.Machine
 	seek chan struct{}
+	// answering are the HTTP requests that are being answered.
+	answering *answering
 	// probes is set where operators can be served.
 	probes *admin.Admin
 	// api is set where a listener serves it.
@@ -101,7 +103,7 @@ func newApp(ctx context.Context, cfg *configv1.Config, log *zap.Logger) (*app, e
 		MaxDepth:   int(cfg.GetLimits().GetMaxJsonDepth()),
 		MaxIDBytes: int(cfg.GetLimits().GetMaxIdBytes()),
 	}}
-	a.life, a.seek = a.newLife(), make(chan struct{}, 1)
+	a.life, a.seek, a.answering = a.newLife(), make(chan struct{}, 1), newAnswering()
 	if err := a.openBackend(ctx); err != nil {
 		return nil, errors.Join(err, a.close(ctx))
 	}

@@ -124,11 +124,17 @@ func (a *app) drain(s *servers, why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	s.turnAway()
-	// Streams of changes first: they would last as long as their readers like.
-	a.feed.Close()
+	// Streams of changes first: they would last as long as their readers like. Those
+	// of sessions carry what belongs to calls, and end last.
+	a.bridge.EndListens()
 	err := a.bridge.Flights().Drain(ctx)
 	a.drainTasks(ctx)
+	// What has ended, or was cut off, is still being written.
+	writing, stop := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer stop()
+	a.answering.wait(writing)
 	a.sessions.Close()
+	a.feed.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
 	outcome := "everything was answered"

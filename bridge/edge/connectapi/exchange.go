@@ -24,11 +24,11 @@ const exchangeRoute = "/outrigger.v1.ToolService/Exchange"
 // Exchange carries many calls over one stream, in the canonical dialect with
 // string and integer ids. Requests are registered in the order in which they
 // come and answered in the order in which they end. It returns when the caller
-// has half-closed and everything is answered, when the service is closed, or when
-// the stream breaks; the latter two cancel what is left. A caller that takes no
-// replies breaks its stream.
+// has half-closed or the service is closed, and everything is answered, or when
+// the stream breaks, which cancels what is left. A caller that takes no replies
+// breaks its stream.
 func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]) error {
-	l, failed := s.last(ctx)
+	l, failed := s.lastUntil(ctx, func(l *lasting) { l.reader.stopReading() })
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}
@@ -44,15 +44,20 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
 	err := x.read(l.ctx)
-	if err != nil {
+	// The end of the service leaves what is in flight to be answered, and the
+	// caller to read it.
+	ending := err != nil && s.life.Err() != nil
+	if err != nil && !ending {
 		l.cancel(err)
 	}
 	x.running.Wait()
 	cause := context.Cause(l.ctx)
 	switch {
-	case errors.Is(cause, errEnding), errors.Is(cause, access.ErrRevoked):
+	case ending && cause == nil:
+		return l.ended(errEnding)
+	case errors.Is(cause, access.ErrRevoked):
 		return l.ended(cause)
-	case err == nil:
+	case err == nil || ending:
 		err = cause
 	}
 	return err

@@ -41,8 +41,14 @@ type lasting struct {
 	reader  *reader
 }
 
-// last admits one more such stream; it must be closed.
+// last admits one more such stream, which ends with the service; it must be
+// closed.
 func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
+	return s.lastUntil(ctx, func(l *lasting) { l.cancel(errEnding) })
+}
+
+// lastUntil is last for a stream that has its own way to end with the service.
+func (s *Service) lastUntil(ctx context.Context, end func(*lasting)) (*lasting, *errmap.Error) {
 	if s.bridge.Flights().Draining() || s.life.Err() != nil {
 		return nil, shuttingDown()
 	}
@@ -55,7 +61,7 @@ func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
 	l.reader = readerOf(ctx)
 	ctx, l.unwatch = bridge.UntilRevoked(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.forget = context.AfterFunc(s.life, func() { l.cancel(errEnding) })
+	l.forget = context.AfterFunc(s.life, func() { end(l) })
 	return l, nil
 }
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// answering counts the HTTP requests whose answers are being made or written. The
+// table of calls forgets a call before its reply is written, so that a drain that
+// looked there alone could end a stream under a reply.
+type answering struct {
+	now      atomic.Int64
+	watching atomic.Bool
+	idle     chan struct{}
+}
+
+func newAnswering() *answering { return &answering{idle: make(chan struct{}, 1)} }
+
+// wrap counts the requests of a handler, except those that last as long as their
+// readers like.
+func (a *answering) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isLasting(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		a.now.Add(1)
+		defer a.done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (a *answering) done() {
+	if a.now.Add(-1) == 0 && a.watching.Load() {
+		wake(a.idle)
+	}
+}
+
+// wait returns once no answer is being written, or when ctx ends.
+func (a *answering) wait(ctx context.Context) {
+	a.watching.Store(true)
+	for a.now.Load() > 0 {
+		select {
+		case <-a.idle:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isLasting reports whether a request lasts until somebody ends it.
+func isLasting(r *http.Request) bool {
+	switch r.URL.Path {
+	case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure:
+		return true
+	}
+	return r.Method == http.MethodGet || isStream(r)
+}
