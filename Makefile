@@ -183,3 +183,26 @@ $(RIG_PROTOBUF)/installed:
 .PHONY: fault-test
 fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call (minutes; docs/faults.md)
 	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run TestEveryFault ./faults
+
+# Images and manifests have a module of their own, deploy/, which users of the sidecar never download.
+IMAGE_REPOSITORY ?= registry.example/outrigger
+IMAGES ?= dist
+K8SDOC ?= docs/k8s-test.md
+K8STESTFLAGS ?=
+
+.PHONY: image
+image: ## Build the images of the sidecar and of the example tool service into dist/, for amd64 and arm64, with bills of materials; without a container engine
+	cd deploy && go run ./cmd/image -root .. -repository $(IMAGE_REPOSITORY) -version $(VERSION) -commit $(COMMIT) -time $$(git log -1 --format=%cI) -out ../$(IMAGES)
+
+.PHONY: k8s-check
+k8s-check: ## Compare the rendered manifests to their goldens, and build the images twice
+	cd deploy && go vet ./... && OUTRIGGER_K8S_TEST= go test -timeout 30m ./...
+
+.PHONY: k8s-golden
+k8s-golden: ## Accept the manifests as they are rendered now
+	cd deploy && go test ./k8s -run 'TestGolden|TestDescriptorSetOfTheExample' -update
+
+.PHONY: k8s-test
+k8s-test: image ## Try manifests and images on a real Kubernetes node (root; builds it once, half an hour), and write docs/k8s-test.md; K8SDOC= writes nothing
+	cd deploy && OUTRIGGER_K8S_TEST=1 go test ./nodetest -count 1 -timeout 4h -v $(K8STESTFLAGS) -args \
+	  -images ../../$(IMAGES) -commit $(COMMIT) $(if $(K8SDOC),-doc ../../$(K8SDOC))

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// requestTimeout bounds one request to the API server.
+const requestTimeout = 30 * time.Second
+
+// API is a client of the node's API server. It is safe for concurrent use.
+type API struct {
+	token  string
+	client *http.Client
+}
+
+// Condition is one of an object's status.
+type Condition struct{ Type, Status, Message string }
+
+// StatusError is what the API server answered instead of an object.
+type StatusError struct {
+	Code    int
+	Message string
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Message) }
+
+func (n *Node) startAPI(ctx context.Context, o Options) error {
+	token := rand.Text()
+	folder := filepath.Join(n.state, "api")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	keyFile, tokenFile := filepath.Join(folder, "service-accounts.key"), filepath.Join(folder, "tokens.csv")
+	for path, text := range map[string][]byte{
+		keyFile:        pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+		tokenFile:      []byte(token + ",admin,admin,system:masters\n"),
+		n.kubeconfig(): []byte(kubeconfigText(token)),
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return err
+		}
+	}
+	d, err := n.start("kube-apiserver", o.APIServer, "--etcd-servers", etcdURL, "--cert-dir", folder,
+		"--bind-address", "127.0.0.1", "--secure-port", apiPort, "--advertise-address", nodeAddress, "--endpoint-reconciler-type", "none",
+		"--service-cluster-ip-range", "10.96.0.0/24", "--authorization-mode", "AlwaysAllow", "--token-auth-file", tokenFile,
+		"--service-account-issuer", "https://node", "--service-account-key-file", keyFile, "--service-account-signing-key-file", keyFile)
+	if err != nil {
+		return err
+	}
+	n.api = &API{token: token, client: &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
+		// It makes its certificate at its start, and nobody else is in this network.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+	}}}
+	return d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.Get(ctx, "/readyz", nil) })
+}
+
+// Get reads an object into into, which may be nil.
+func (a *API) Get(ctx context.Context, path string, into any) error {
+	_, err := a.do(ctx, http.MethodGet, path, nil, into)
+	return err
+}
+
+// Create posts an object to a collection.
+func (a *API) Create(ctx context.Context, path string, object any) error {
+	_, err := a.do(ctx, http.MethodPost, path, object, nil)
+	return err
+}
+
+// Delete deletes an object; the grace period is the object's own.
+func (a *API) Delete(ctx context.Context, path string) error {
+	_, err := a.do(ctx, http.MethodDelete, path, nil, nil)
+	return err
+}
+
+// Apply is a server-side apply with strict field validation. It returns the
+// warnings of the API server.
+func (a *API) Apply(ctx context.Context, path string, object any, dryRun bool) ([]string, error) {
+	path += "?fieldManager=test&fieldValidation=Strict"
+	if dryRun {
+		path += "&dryRun=All"
+	}
+	header, err := a.do(ctx, http.MethodPatch, path, object, nil)
+	return header["Warning"], err
+}
+
+func (a *API) do(ctx context.Context, method, path string, object, into any) (http.Header, error) {
+	var body io.Reader
+	if object != nil {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, apiURL+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		// JSON is YAML.
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := closing(res.Body, err); err != nil {
+		return nil, err
+	}
+	if res.StatusCode/100 != 2 {
+		status := struct{ Message string }{Message: string(text)}
+		_ = json.Unmarshal(text, &status) // else it is no Status, and says what it says
+		return nil, &StatusError{Code: res.StatusCode, Message: status.Message}
+	}
+	if into != nil {
+		return res.Header, json.Unmarshal(text, into)
+	}
+	return res.Header, nil
+}
+
+func closing(c io.Closer, err error) error {
+	if closed := c.Close(); err == nil {
+		return closed
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nodetest
+
+import (
+	"os"
+	"testing"
+)
+
+// TestNode runs everything on one node, in the order in which a reader would ask.
+func TestNode(t *testing.T) {
+	if os.Getenv("OUTRIGGER_K8S_TEST") != "1" {
+		t.Skip("takes root and minutes; `make k8s-test` runs it")
+	}
+	n := setup(t)
+	r := newResult()
+	makeNamespace(t, n)
+	makeAccess(t, n)
+	t.Run("dry run", func(t *testing.T) { testDryRun(t, n, r) })
+	t.Run("refusals", func(t *testing.T) { testRefusals(t, n) })
+	t.Run("start order", func(t *testing.T) { testStart(t, n, r) })
+	t.Run("restrictions in force", func(t *testing.T) { testForce(t, n, r) })
+	t.Run("variants", func(t *testing.T) { testVariants(t, n, r) })
+	t.Run("kill of the sidecar", func(t *testing.T) { testKill(t, n, r) })
+	t.Run("deletion under load", func(t *testing.T) { testDeletion(t, n, r) })
+	if *document != "" && !t.Failed() {
+		r.write(t, *document)
+	}
+}
