@@ -65,9 +65,17 @@ func MetaVersion(params []byte) (string, bool) {
 	if !ok {
 		return "", false
 	}
+	return metaVersion(meta)
+}
+
+// metaVersion is MetaVersion for a _meta.
+func metaVersion(meta []byte) (string, bool) {
 	raw, ok := jsonrpc.Lookup(meta, metaVersionKey)
 	if !ok {
 		return "", false
+	}
+	if string(raw) == `"`+VersionModern+`"` {
+		return VersionModern, true // nearly all, and nothing has to be copied
 	}
 	version, _ := jsonrpc.Text(raw)
 	return version, true

@@ -55,10 +55,10 @@ func newModern() *era {
 // client tell the faults apart: the _meta members, the version header, the
 // version itself, the method header.
 func admitModern(in *Inbound) *errmap.Error {
-	if err := requireMeta(in.Message); err != nil {
+	if err := requireMeta(in); err != nil {
 		return err
 	}
-	version, _ := MetaVersion(in.Message.Params)
+	version, _ := metaVersion(in.meta())
 	if in.Header != nil {
 		if err := matchHeader(in.Header, headerVersion, version); err != nil {
 			return err
@@ -75,8 +75,8 @@ func admitModern(in *Inbound) *errmap.Error {
 
 // requireMeta names every required member of _meta that is missing or has the
 // wrong type, in one error.
-func requireMeta(msg *jsonrpc.Message) *errmap.Error {
-	meta, _ := jsonrpc.Lookup(msg.Params, "_meta")
+func requireMeta(in *Inbound) *errmap.Error {
+	meta := in.meta()
 	var lacking []errmap.Violation
 	lack := func(key, keyword, message string) {
 		lacking = append(lacking, errmap.Violation{
@@ -85,7 +85,7 @@ func requireMeta(msg *jsonrpc.Message) *errmap.Error {
 	}
 	if raw, ok := jsonrpc.Lookup(meta, metaVersionKey); !ok {
 		lack(metaVersionKey, "required", "params._meta lacks "+metaVersionKey)
-	} else if _, ok := jsonrpc.Text(raw); !ok {
+	} else if raw[0] != '"' {
 		lack(metaVersionKey, "type", metaVersionKey+" is "+jsonKind(raw)+", want a string")
 	}
 	if raw, ok := jsonrpc.Lookup(meta, metaCapabilitiesKey); !ok {

@@ -45,6 +45,20 @@ type Inbound struct {
 	// are Send's own. Its error says that nobody reads them any more. Nil where
 	// there is no way to send any.
 	Send func(message []byte) error
+
+	// found is what meta found when it has looked.
+	found     []byte
+	hasLooked bool
+}
+
+// meta is the _meta of the message's params, nil where there is none. It is looked
+// for once: in a large message it stands behind a large value.
+func (in *Inbound) meta() []byte {
+	if !in.hasLooked {
+		in.found, _ = jsonrpc.Lookup(in.Message.Params, "_meta")
+		in.hasLooked = true
+	}
+	return in.found
 }
 
 // Reply is the answer to one JSON-RPC message.
@@ -158,7 +172,7 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 			return ready(b.refuseCall(call, err))
 		}
 	}
-	call.req.Header = withTraceContext(in.Header, in.Message.Params)
+	call.req.Header = WithTraceContext(in.Header, in.meta())
 	flight := b.Begin(ctx, call.req)
 	b.connect(call, flight)
 	return func() Reply {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
@@ -16,7 +18,31 @@ import (
 // What looks like a credential crosses only where a pattern names it in full.
 // Make them with [NewMetadataRules]; the zero value lets nothing through.
 type MetadataRules struct {
-	in, out []string
+	in, out *allowList
+}
+
+// allowList is the patterns of one direction. It remembers what it said of a
+// name, because the same few come with every call.
+type allowList struct {
+	patterns []string
+	names    sync.Map // name -> bool
+	known    atomic.Int64
+}
+
+// maxKnownNames bounds what a list remembers: callers choose names.
+const maxKnownNames = 256
+
+// admits reports whether a header in any spelling crosses.
+func (l *allowList) admits(name string) bool {
+	if verdict, ok := l.names.Load(name); ok {
+		return verdict == true
+	}
+	lower := strings.ToLower(name)
+	verdict := !neverCrosses(lower) && matchesAny(lower, l.patterns)
+	if l.known.Add(1) <= maxKnownNames {
+		l.names.Store(strings.Clone(name), verdict)
+	}
+	return verdict
 }
 
 // NewMetadataRules checks and prepares the two allow-lists: inbound from the
@@ -32,7 +58,7 @@ func NewMetadataRules(inbound, outbound []string) (MetadataRules, error) {
 	if err != nil {
 		return MetadataRules{}, fmt.Errorf("outbound metadata: %w", err)
 	}
-	return MetadataRules{in: in, out: out}, nil
+	return MetadataRules{in: &allowList{patterns: in}, out: &allowList{patterns: out}}, nil
 }
 
 func metadataPatterns(patterns []string) ([]string, error) {
@@ -81,25 +107,24 @@ func neverCrosses(name string) bool {
 }
 
 // inbound returns what of a caller's headers goes on to the backend.
-func (r MetadataRules) inbound(h http.Header) http.Header { return admitted(h, r.in) }
+func (r MetadataRules) inbound(h http.Header) http.Header { return r.in.admitted(h) }
 
 // outbound returns what of the backend's metadata goes back to the caller.
-func (r MetadataRules) outbound(h http.Header) http.Header { return admitted(h, r.out) }
+func (r MetadataRules) outbound(h http.Header) http.Header { return r.out.admitted(h) }
 
 // admitted returns the headers that a pattern lets through, without values that
 // not every protocol could send on.
-func admitted(h http.Header, patterns []string) http.Header {
-	if len(h) == 0 || len(patterns) == 0 {
+func (l *allowList) admitted(h http.Header) http.Header {
+	if l == nil || len(h) == 0 || len(l.patterns) == 0 {
 		return nil
 	}
 	var out http.Header
 	for name, values := range h {
-		lower := strings.ToLower(name)
-		if neverCrosses(lower) || !matchesAny(lower, patterns) {
+		if !l.admits(name) {
 			continue
 		}
 		if out == nil {
-			out = make(http.Header, len(patterns))
+			out = make(http.Header, len(l.patterns))
 		}
 		out[name] = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !isFieldValue(v) })
 	}

@@ -26,3 +26,14 @@ func TestCallerAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestPlainAddressesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for peer, want := range map[string]string{
+		"127.0.0.1:80": "127.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1", "010.0.0.1:80": "010.0.0.1", "1.2.3:80": "1.2.3", "[::1]:80": "::1", "@": "@", "": "",
+	} {
+		if got := bridge.CallerAddress(peer); got != want {
+			t.Errorf("%q: got %q, want %q", peer, got, want)
+		}
+	}
+}

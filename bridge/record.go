@@ -41,7 +41,7 @@ func (b *Bridge) recorded(in *Inbound) *record.Entry {
 	}
 	return b.opts.Record.Begin(record.Arrival{
 		RequestID: in.Message.ID.Raw(),
-		TraceID:   record.TraceID(withTraceContext(in.Header, in.Message.Params).Get("traceparent")),
+		TraceID:   record.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
 		Transport: in.Transport, Route: in.Route, Method: in.Message.Method, Params: in.Message.Params,
 	})
 }

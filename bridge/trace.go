@@ -19,15 +19,6 @@ const (
 // W3C Baggage asks anybody to pass on, which the other two never come near.
 const maxTraceValue = 8192
 
-// withTraceContext is [WithTraceContext] for the _meta among params.
-func withTraceContext(h http.Header, params []byte) http.Header {
-	meta, ok := jsonrpc.Lookup(params, "_meta")
-	if !ok {
-		return h
-	}
-	return WithTraceContext(h, meta)
-}
-
 // WithTraceContext adds the W3C trace context that a request's _meta carries
 // (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
 // than once, to the headers that the allow-list

@@ -161,9 +161,10 @@ func Write(w http.ResponseWriter, reply bridge.Reply) {
 		w.WriteHeader(reply.Status)
 		return
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(reply.Body)))
-	h.Set("X-Content-Type-Options", "nosniff")
+	values := [...]string{"application/json", strconv.Itoa(len(reply.Body)), "nosniff"}
+	h["Content-Type"] = values[0:1:1]
+	h["Content-Length"] = values[1:2:2]
+	h["X-Content-Type-Options"] = values[2:3:3]
 	w.WriteHeader(reply.Status)
 	// A caller that has gone away is not an error here: its request has ended.
 	_, _ = w.Write(reply.Body)

@@ -30,7 +30,7 @@ var errEnded = errors.New("mcphttp: the stream has ended")
 // status of its own. Writes are serialised, each within a bounded time.
 type stream struct {
 	w         http.ResponseWriter
-	control   *http.ResponseController
+	control   *http.ResponseController // nil until it has begun
 	keepAlive time.Duration
 	patience  time.Duration
 	// gone ends the request when its reader is.
@@ -44,7 +44,7 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter, o Options, gone context.CancelCauseFunc) *stream {
-	return &stream{w: w, control: http.NewResponseController(w), keepAlive: o.KeepAlive, patience: o.Patience, gone: gone}
+	return &stream{w: w, keepAlive: o.KeepAlive, patience: o.Patience, gone: gone}
 }
 
 // send writes one message as one event and flushes it.
@@ -64,6 +64,7 @@ func (s *stream) begin() {
 		return
 	}
 	s.begun = true
+	s.control = http.NewResponseController(s.w)
 	setEventHeaders(s.w.Header())
 	s.w.WriteHeader(http.StatusOK)
 	s.timer = time.AfterFunc(s.keepAlive, s.comment)
