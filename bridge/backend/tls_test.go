@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // authority is a test CA with its files.
@@ -253,4 +255,80 @@ func TestTLSOptions(t *testing.T) {
 	if _, err := New(Target{}, Options{}); err == nil {
 		t.Error("the zero target is accepted")
 	}
+}
+
+// TestTLSByURI: a backend that is known by a URI name need not carry its host's,
+// and one that carries another is not spoken to.
+func TestTLSByURI(t *testing.T) {
+	t.Parallel()
+	const shop = "spiffe://example.org/shop"
+	ca := tlstest.NewAuthority(t)
+	p := serveTLS(t, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"},
+		Certificates: []tls.Certificate{ca.Issue(t, tlstest.Leaf{Hosts: []string{"elsewhere.example"}, URIs: []string{shop}}).Certificate(t)},
+	})
+	for name, tc := range map[string]struct {
+		uris []string
+		ok   bool
+	}{"its name": {[]string{shop}, true}, "a pattern": {[]string{"spiffe://example.org/*"}, true}, "another": {[]string{shop + "/x"}, false}, "its host": {nil, false}} {
+		c := newClient(t, p.as("grpcs"), Options{TLS: TLSOptions{CAFile: ca.File, ServerURIs: tc.uris}})
+		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+		if (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if c := newClient(t, "grpc://127.0.0.1:1", Options{}); c.ReloadTLS() != nil || c.TLSFiles() != nil {
+		t.Error("a plain backend has TLS files")
+	}
+	target, err := ParseTarget("grpc://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(target, Options{TLS: TLSOptions{ServerURIs: []string{shop}}}); !errors.Is(err, ErrTLSUnused) {
+		t.Errorf("URI names for a plain backend: %v", err)
+	}
+}
+
+// TestTLSIsReadAgain: a new connection shows the new certificate, and files that
+// cannot be used change nothing.
+func TestTLSIsReadAgain(t *testing.T) {
+	t.Parallel()
+	ca, next := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	own := ca.Issue(t, tlstest.Leaf{})
+	p := serveTLS(t, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: next.Pool,
+		Certificates: []tls.Certificate{ca.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1", "localhost"}}).Certificate(t)},
+	})
+	c := newClient(t, p.as("grpcs"), Options{TLS: TLSOptions{CAFile: ca.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	if _, err := c.Call(t.Context(), echoProcedure, nil, nil); err == nil {
+		t.Fatal("a certificate of the wrong authority will do")
+	}
+	next.Reissue(t, own, tlstest.Leaf{})
+	if err := c.ReloadTLS(); err != nil || len(c.TLSFiles()) != 3 {
+		t.Fatal(err, c.TLSFiles())
+	}
+	if _, err := c.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(own.KeyFile, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ReloadTLS(); err == nil {
+		t.Error("no error")
+	}
+	if _, err := c.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// serveTLS runs the peer of these tests over HTTP/2.
+func serveTLS(t *testing.T, cfg *tls.Config) *peer {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	return serveOn(t, tls.NewListener(lis, cfg), "https://"+lis.Addr().String(), healthMux(), protocols)
 }
