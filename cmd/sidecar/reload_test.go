@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -372,5 +374,39 @@ func awaitSample(t *testing.T, p *process, line string) {
 		if time.Now().After(late) {
 			t.Fatalf("no %s", line)
 		}
+	}
+}
+
+// TestOperatorsReadOfEveryGroupOfFiles compares the names in the code with the
+// page for operators.
+func TestOperatorsReadOfEveryGroupOfFiles(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inCode, onPage []string
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`watcher\.Add\("([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
+			inCode = append(inCode, m[1])
+		}
+	}
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| `files` in metrics")
+	table, _, _ = strings.Cut(table, "<!--")
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(table, -1) {
+		onPage = append(onPage, m[1])
+	}
+	slices.Sort(inCode)
+	slices.Sort(onPage)
+	if len(inCode) == 0 || !slices.Equal(inCode, onPage) {
+		t.Errorf("in the code: %v; in docs/operations.md: %v", inCode, onPage)
 	}
 }
