@@ -176,7 +176,7 @@ func (s *servers) server(handler http.Handler) *http.Server {
 		ReadHeaderTimeout: limits.GetReadHeaderTimeout().AsDuration(),
 		IdleTimeout:       limits.GetIdleTimeout().AsDuration(),
 		MaxHeaderBytes:    int(limits.GetMaxHeaderBytes()),
-		ErrorLog:          zap.NewStdLog(s.log.Named("http")),
+		ErrorLog:          newHTTPLog(s.log.Named("http")),
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}

@@ -108,7 +108,7 @@ func TestServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tt.most, RootCAs: ca.Pool, ServerName: "127.0.0.1", NextProtos: []string{"h2"}} //nolint:gosec // what the server refuses is the point
+			client := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tt.most, RootCAs: ca.Pool, ServerName: "127.0.0.1", NextProtos: []string{"h2"}}
 			if tt.shown != nil {
 				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return tt.shown, nil }
 			}
