@@ -263,4 +263,19 @@ func TestRunsAreShort(t *testing.T) {
 			t.Errorf("%v: %v planned", test.args, got)
 		}
 	}
+	// The others keep to what the document says of them; of the end-to-end benchmark this is the worst case, in which every
+	// window grows as far as it may.
+	var stderr bytes.Buffer
+	latency, err := parseLatency(nil, &stderr)
+	if err != nil || latency.planned() > 150*time.Second {
+		t.Errorf("latency: %v planned, %v", latency.planned(), err)
+	}
+	soak, err := parseSoak(nil, &stderr)
+	if err != nil || soak.planned() > 11*time.Minute {
+		t.Errorf("soak: %v planned, %v", soak.planned(), err)
+	}
+	e2e, err := parseE2E(nil, &stderr)
+	if err != nil || e2e.planned() > 30*time.Minute {
+		t.Errorf("e2e: %v at most, %v", e2e.planned(), err)
+	}
 }
