@@ -61,13 +61,14 @@ breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory u
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	rm -rf gen
 	$(BUF) generate
+	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
 	go test ./internal/config -run TestReference -update >/dev/null
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate
 checkgenerate: generate ## Fail where generated files differ from what is committed
-	@if [ -n "$$(git status --porcelain -- gen internal/demo docs)" ]; then git status --short -- gen internal/demo docs; git diff -- gen internal/demo docs | head -50; exit 1; fi
+	@if [ -n "$$(git status --porcelain -- gen bench/gen internal/demo docs)" ]; then git status --short -- gen bench/gen internal/demo docs; git diff -- gen bench/gen internal/demo docs | head -50; exit 1; fi
 
 .PHONY: bench
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)
