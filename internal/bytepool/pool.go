@@ -18,33 +18,48 @@ const (
 	// buffer would be worth thousands of calls.
 	smallest = 12
 	largest  = 21
+	// steps are the sizes from one power of two to the next, so that a quarter of a
+	// buffer at most is there for nothing.
+	steps = 4
 )
 
 // Pool holds buffers by their size.
 type Pool struct {
-	classes [largest - smallest + 1]sync.Pool // of *[]byte
+	classes [(largest-smallest)*steps + 1]sync.Pool // of *[]byte
+}
+
+// below is the greatest size of a class that is not greater than n, and its class.
+func below(n int) (size, class int) {
+	power := bits.Len(uint(n)) - 1
+	step := 1 << power / steps
+	at := (n - 1<<power) / step
+	return 1<<power + at*step, (power-smallest)*steps + at
 }
 
 // Get returns an empty buffer with room for at least n bytes. It need not be
 // returned, and may be of no pool at all.
 func (p *Pool) Get(n int) []byte {
-	class := bits.Len(uint(max(n-1, 0))) // the power of two that n fits into
-	if p == nil || class < smallest || class > largest {
+	if p == nil || n <= 1<<smallest || n > 1<<largest {
 		return make([]byte, 0, n)
 	}
-	if b, ok := p.classes[class-smallest].Get().(*[]byte); ok {
+	size, class := below(n)
+	if size < n {
+		class++
+		size += 1 << (bits.Len(uint(n)) - 1) / steps
+	}
+	if b, ok := p.classes[class].Get().(*[]byte); ok {
 		return (*b)[:0]
 	}
-	return make([]byte, 0, 1<<class)
+	return make([]byte, 0, size)
 }
 
 // Put takes back a buffer that nobody will look at any more, whoever made it and
 // however much it has grown. One that is no use is left to the garbage collector.
 func (p *Pool) Put(b []byte) {
-	class := bits.Len(uint(cap(b))) - 1 // the power of two that it has room for
-	if p == nil || class < smallest || class > largest {
+	if p == nil || cap(b) < 1<<smallest || cap(b) > 1<<largest {
 		return
 	}
+	_, class := below(cap(b))
 	b = b[:0]
-	p.classes[class-smallest].Put(&b)
+	p.classes[class].Put(&b)
 }

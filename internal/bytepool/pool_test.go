@@ -20,7 +20,7 @@ func TestRoom(t *testing.T) {
 			if len(b) != 0 || cap(b) < n {
 				t.Errorf("%d: got %d of %d", n, len(b), cap(b))
 			}
-			if cap(b) > 4*max(n, 1<<smallest) {
+			if cap(b)*2 > 3*max(n, 1<<smallest) {
 				t.Errorf("%d: a buffer of %d", n, cap(b))
 			}
 			p.Put(b)
