@@ -34,6 +34,7 @@ type Table struct {
 	lastOrigin  atomic.Uint64
 	inFlight    atomic.Int64
 	draining    atomic.Bool
+	full        atomic.Uint64
 	drained     chan struct{} // closed at the first moment without calls while draining
 	closeOnce   sync.Once
 	shards      [shardCount]shard
@@ -77,6 +78,7 @@ func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name
 		return nil, ErrDraining
 	}
 	if count > t.maxInFlight {
+		t.full.Add(1)
 		t.release()
 		return nil, ErrFull
 	}
@@ -120,6 +122,9 @@ func (t *Table) CloseOrigin(o Origin) int {
 // InFlight returns the number of calls that were registered and not finished.
 // A cancelled call counts until its Finish, because its work may go on.
 func (t *Table) InFlight() int { return int(t.inFlight.Load()) }
+
+// Refused returns the number of calls that were refused with ErrFull.
+func (t *Table) Refused() uint64 { return t.full.Load() }
 
 // release gives back one place.
 func (t *Table) release() {

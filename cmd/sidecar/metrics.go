@@ -16,6 +16,7 @@ func (a *app) newMetrics() (*metrics.Metrics, error) {
 		Events:  a.bus,
 		Gate:    a.gate,
 		Limiter: a.limiter,
-		Record:  a.record, RecordUnavailable: a.recordUnavailable,
+		Guard:   a.guard, Life: a.life, Limits: a.limitMetrics(),
+		Record: a.record, RecordUnavailable: a.recordUnavailable,
 	})
 }

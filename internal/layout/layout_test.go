@@ -50,7 +50,7 @@ func allowed() map[string][]string {
 		"internal/admin":          {},
 		"internal/bytepool":       {},
 		"internal/mcpschema":      {"bridge/jsonrpc"},
-		"internal/metrics":        {"bridge/catalog", "bridge/event", "bridge/policy", "bridge/record", "bridge/tally", "errmap", "internal/reload"},
+		"internal/metrics":        {"bridge/catalog", "bridge/event", "bridge/policy", "bridge/record", "bridge/resilience", "bridge/tally", "errmap", "internal/lifecycle", "internal/reload"},
 		"internal/demo":           {"gen"},
 		"internal/reload":         {"gen"},
 	}

@@ -23,7 +23,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 )
 
 // namespace begins the names of all metrics that are ours.
@@ -53,6 +55,10 @@ type Sources struct {
 	// RecordUnavailable tells that records were asked for, and that their folder
 	// could not be opened.
 	RecordUnavailable bool
+	// Guard stands around the calls of the backend, Life knows what the process is
+	// doing.
+	Guard *resilience.Guard
+	Life  *lifecycle.Machine
 	// Limits are the bounds of the process, each under another name.
 	Limits []Limit
 	// Traffic is how requests end.

@@ -18,8 +18,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/record"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
@@ -122,6 +124,7 @@ func everything(t *testing.T) metrics.Sources {
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
+		Guard: resilience.New(resilience.Options{}), Life: lifecycle.New(nil, "catalog"),
 		Limits: []metrics.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -165,6 +168,9 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_limit_refused_total{limit="max_in_flight"} 2`, `outrigger_limit_refused_total{limit="read_header_timeout"} 1`,
 		`outrigger_unauthenticated_total{reason="missing"} 7`, `outrigger_unauthenticated_total{reason="unknown"} 7`,
 		"outrigger_tls_certificate_expiry_timestamp_seconds 1.9e+09",
+		"outrigger_breaker_opened_total 0", "outrigger_breaker_held_total 0", "outrigger_retries_total 0", "outrigger_retries_over_budget_total 0",
+		`outrigger_breaker_state{state="closed"} 1`, `outrigger_breaker_state{state="half_open"} 0`, `outrigger_breaker_state{state="open"} 0`,
+		`outrigger_lifecycle_state{state="starting"} 1`, `outrigger_lifecycle_state{state="draining"} 0`,
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
 		`outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`,
 		`outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`,

@@ -55,6 +55,12 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Door != nil {
 		all = append(all, newDoor(*s.Door))
 	}
+	if s.Guard != nil {
+		all = append(all, ofGuard(s.Guard)...)
+	}
+	if s.Life != nil {
+		all = append(all, ofLife(s.Life))
+	}
 	if len(s.Limits) > 0 {
 		all = append(all, newLimits(s.Limits))
 	}

@@ -54,6 +54,7 @@ func (s *Service) lastUntil(ctx context.Context, end func(*lasting)) (*lasting, 
 	}
 	if s.lasting.Add(1) > int64(s.opts.MaxStreams) {
 		s.lasting.Add(-1)
+		s.crowded.Add(1)
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open"))
 	}
@@ -63,6 +64,12 @@ func (s *Service) lastUntil(ctx context.Context, end func(*lasting)) (*lasting, 
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.forget = context.AfterFunc(s.life, func() { end(l) })
 	return l, nil
+}
+
+// Streams returns how many such streams are open, and how many were refused
+// because there were too many.
+func (s *Service) Streams() (open int, refused uint64) {
+	return int(s.lasting.Load()), s.crowded.Load()
 }
 
 // close gives the place back. The reader has a bounded time for what is still

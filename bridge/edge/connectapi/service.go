@@ -52,6 +52,7 @@ type Service struct {
 	life             context.Context
 	end              context.CancelFunc
 	lasting          atomic.Int64
+	crowded          atomic.Uint64
 	snapshot, change atomic.Pointer[step]
 }
 

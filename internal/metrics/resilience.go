@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+)
+
+// ofGuard shows what stands around the calls of the backend.
+func ofGuard(guard *resilience.Guard) []prometheus.Collector {
+	type stats = resilience.Stats
+	out := []prometheus.Collector{newGroup(guard.Stats,
+		counter("breaker_opened_total", "How often calls of the backend failed so much on the way that it was left alone.", func(s stats) uint64 { return s.Opened }),
+		counter("breaker_held_total", "Calls that were answered UNAVAILABLE because the backend was left alone.", func(s stats) uint64 { return s.Held }),
+		counter("retries_total", "Calls that were sent once more.", func(s stats) uint64 { return s.Repeated }),
+		counter("retries_over_budget_total", "Calls that would have been sent once more with a larger budget.", func(s stats) uint64 { return s.OverBudget }),
+	)}
+	return append(out, states[resilience.State]{
+		desc:  prometheus.NewDesc(namespace+"_breaker_state", "1 for the state that the breaker is in.", []string{"state"}, nil),
+		among: resilience.States(), now: func() resilience.State { return guard.Stats().Breaker },
+	})
+}
+
+// ofLife shows what the process is doing.
+func ofLife(life *lifecycle.Machine) prometheus.Collector {
+	return states[lifecycle.State]{
+		desc:  prometheus.NewDesc(namespace+"_lifecycle_state", "1 for the state that the process is in.", []string{"state"}, nil),
+		among: lifecycle.States(), now: life.State,
+	}
+}
+
+// states is a collector of a state: a series for each that there may be, of which
+// one is 1.
+type states[S interface {
+	comparable
+	String() string
+}] struct {
+	desc  *prometheus.Desc
+	among []S
+	now   func() S
+}
+
+// Describe implements [prometheus.Collector].
+func (s states[S]) Describe(out chan<- *prometheus.Desc) { out <- s.desc }
+
+// Collect implements [prometheus.Collector].
+func (s states[S]) Collect(out chan<- prometheus.Metric) {
+	now := s.now()
+	for _, one := range s.among {
+		n := 0.0
+		if one == now {
+			n = 1
+		}
+		out <- labelled(s.desc, prometheus.GaugeValue, n, one.String())
+	}
+}
