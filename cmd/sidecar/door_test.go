@@ -439,6 +439,15 @@ func TestNoSecretComesOut(t *testing.T) {
 	t.Parallel()
 	h := buildHouse(t)
 	heard := map[string]string{}
+	v := h.visitor(t, "")
+	// Tokens where none belong, first, because the log is bounded: in the query, in
+	// the path, in another scheme, in other headers.
+	for _, odd := range []string{"/rpc?access_token=" + plannerToken, "/" + plannerToken, "/mcp/" + plannerToken} {
+		heard["odd"] += second(v.post(odd, "{}"))
+	}
+	v.post("/rpc", "{}", "Authorization", "Basic "+plannerToken)
+	v.post("/rpc", "{}", "Cookie", "token="+plannerToken, "X-Api-Key", plannerToken)
+	heard["odd"] += v.heard.String()
 	for edge, call := range edges() {
 		for _, token := range []string{plannerToken, chiefToken, nobodyToken, nobodyToken + "\u00e9", plannerToken[:10]} {
 			v := h.visitor(t, token)
@@ -449,14 +458,6 @@ func TestNoSecretComesOut(t *testing.T) {
 			heard[edge] += v.heard.String()
 		}
 	}
-	v := h.visitor(t, "")
-	// Tokens where none belong: in the query, as a user, in another scheme, twice.
-	for _, odd := range []string{"/rpc?access_token=" + plannerToken, "/" + plannerToken, "/mcp/" + plannerToken} {
-		heard["odd"] += second(v.post(odd, "{}"))
-	}
-	v.post("/rpc", "{}", "Authorization", "Basic "+plannerToken)
-	v.post("/rpc", "{}", "Cookie", "token="+plannerToken, "X-Api-Key", plannerToken)
-	heard["odd"] += v.heard.String()
 	for _, page := range []string{"/metrics", "/readyz?verbose", "/describe", "/trust", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
 		_, body := fetch(t, getRequest(t, h.admin+page))
 		heard[page] = body
