@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -71,4 +74,34 @@ func (a *app) shed() *errmap.Error {
 	a.memory.Refused()
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shedHint),
 		errmap.Message("Tool service unavailable: the sidecar is short of memory, so new calls wait outside (--memory-limit)"))
+}
+
+// sparing reads no more of callers' messages while memory is short: a message that
+// is half there takes memory, and would be refused when it is whole. Streams carry
+// the calls of many, which are refused one by one.
+func (a *app) sparing(next http.Handler) http.Handler {
+	if a.memory == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody && !isStream(r) {
+			r.Body = &sparingBody{ReadCloser: r.Body, app: a}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sparingBody is a body that ends with an error while memory is short.
+type sparingBody struct {
+	io.ReadCloser
+
+	app *app
+}
+
+// Read implements io.Reader. Each edge finds the error in its own vocabulary.
+func (b *sparingBody) Read(p []byte) (int, error) {
+	if err := b.app.shed(); err != nil {
+		return 0, errors.Join(err, errmap.ToConnect(err, errmap.About{}))
+	}
+	return b.ReadCloser.Read(p)
 }

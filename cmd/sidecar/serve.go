@@ -94,7 +94,7 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	})
 	listeners := a.cfg.GetListeners()
 	return errors.Join(
-		s.open(ctx, "listen", listeners.GetListen(), a.answering.wrap(a.edges())),
+		s.open(ctx, "listen", listeners.GetListen(), a.answering.wrap(a.sparing(a.edges()))),
 		s.open(ctx, "admin", listeners.GetAdmin(), a.probes.Handler()),
 		s.open(ctx, "health", listeners.GetHealth(), a.probes.HealthHandler()),
 	)

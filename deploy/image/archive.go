@@ -32,7 +32,7 @@ func writeArchive(built Built, o Options, index v1.ImageIndex, folder string) er
 		return fmt.Errorf("layout: %w", err)
 	}
 	part := built.Archive + ".part"
-	file, err := os.Create(part) //nolint:gosec // the caller named the folder
+	file, err := os.Create(part)
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}

@@ -23,7 +23,7 @@ func writeMaterials(path string, p Program, o Options, binary string) error {
 	if err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
 	}
-	content, err := os.ReadFile(binary) //nolint:gosec // it was just built
+	content, err := os.ReadFile(binary)
 	if err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
 	}
@@ -79,7 +79,7 @@ func modulePURL(path, version string) string {
 }
 
 func writeBOM(path string, bom *cdx.BOM) error {
-	file, err := os.Create(path) //nolint:gosec // the caller named the folder
+	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
 	}

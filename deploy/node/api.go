@@ -124,12 +124,15 @@ func (a *API) do(ctx context.Context, method, path string, object, into any) (ht
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = res.Body.Close() }() // it was read to its end
 	text, err := io.ReadAll(res.Body)
-	if err := closing(res.Body, err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode/100 != 2 {
-		status := struct{ Message string }{Message: string(text)}
+		status := struct {
+			Message string `json:"message"`
+		}{Message: string(text)}
 		_ = json.Unmarshal(text, &status) // else it is no Status, and says what it says
 		return nil, &StatusError{Code: res.StatusCode, Message: status.Message}
 	}
@@ -137,11 +140,4 @@ func (a *API) do(ctx context.Context, method, path string, object, into any) (ht
 		return res.Header, json.Unmarshal(text, into)
 	}
 	return res.Header, nil
-}
-
-func closing(c io.Closer, err error) error {
-	if closed := c.Close(); err == nil {
-		return closed
-	}
-	return err
 }

@@ -94,7 +94,7 @@ func compile(ctx context.Context, source, name, out string) error {
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", "go", "build", "-p", "1", "-trimpath", "-ldflags", flags, //nolint:gosec // fixed but for paths
 		"-o", out+".part", "k8s.io/kubernetes/cmd/"+name)
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", name, err, text)
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -71,8 +72,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 // Close ends the daemons, the last started first. Containers end with the
 // namespace.
 func (n *Node) Close() {
-	for i := len(n.daemons) - 1; i >= 0; i-- {
-		n.daemons[i].stop()
+	for _, d := range slices.Backward(n.daemons) {
+		d.stop()
 	}
 	n.daemons = nil
 }

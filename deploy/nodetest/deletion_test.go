@@ -87,8 +87,8 @@ func testDeletion(t *testing.T, n *node.Node, r *result) {
 
 // request calls one pod, and the other one where that does not take the call.
 func request(ctx context.Context, calls []func(context.Context, string, time.Duration) attempt, a account, first int) account {
-	nap := rand.N(longestNap) //nolint:gosec // any nap will do
-	if rand.N(10) == 0 {      //nolint:gosec // the same
+	nap := rand.N(longestNap)
+	if rand.N(10) == 0 {
 		nap = longCall
 	}
 	for try := range calls {

@@ -6,6 +6,7 @@ package nodetest
 
 import (
 	"errors"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,15 +14,34 @@ import (
 	"github.com/outrigger-mcp/outrigger/deploy/node"
 )
 
-// testKill ends the sidecar with SIGKILL: the kubelet starts it again, the app
+// testKill ends the sidecar with SIGKILL while every edge has a call in flight:
+// their callers hear of it at once, the kubelet starts the sidecar again, the app
 // goes on undisturbed, and calls are answered again.
 func testKill(t *testing.T, n *node.Node, r *result) {
 	p := run(t, n, "minimal", "killed", nil)
 	before := p.ready(t)
 	pid := p.pid(t, "sidecar")
+	const nap = 30 * time.Second
+	var broken sync.WaitGroup
+	for _, e := range edges() {
+		broken.Go(func() {
+			nonce := "broken " + e.name
+			if got := e.dial(before.Status.PodIP+":8080")(t.Context(), nonce, nap); got.outcome != lost {
+				t.Errorf("%s: the call in flight ended as %+v", e.name, got)
+			}
+		})
+		eventually(t, "the call is in flight", startLimit, func() error {
+			_, err := p.logs["fleet"].find("request_id", "broken "+e.name)
+			return err
+		})
+	}
 	killed := time.Now()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
+	}
+	broken.Wait()
+	if r.brokeOff = time.Since(killed); r.brokeOff > nap/3 {
+		t.Errorf("callers heard of it after %s", r.brokeOff)
 	}
 	eventually(t, "the sidecar was started again", startLimit, func() error {
 		c := p.status(t).container("sidecar")

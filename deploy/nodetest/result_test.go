@@ -25,7 +25,7 @@ type result struct {
 
 	variants []string
 
-	backAfterKill time.Duration
+	brokeOff, backAfterKill time.Duration
 
 	requests, refused, unsent int
 	executions                []int
@@ -47,11 +47,11 @@ func (r *result) write(t *testing.T, path string) {
 		{"start order", fmt.Sprintf("the app started %v after the sidecar listened", round(r.appAfterSidecar))},
 		{fmt.Sprintf("app that takes %v to listen", slowStart), fmt.Sprintf("sidecar started, alive, not ready; pod ready %v after the app listened; no restart", round(r.readyAfterApp))},
 		{"no token, wrong token; admin listener from outside", "401; not reachable"},
-		{"in force, read from the kernel", "user 65532, no capabilities, no new privileges, seccomp filter, read-only root, memory limit 128 MiB, GOMEMLIMIT"},
+		{"in force, read from the kernel", "user 65532, no capabilities, no new privileges, seccomp filter, read-only root, memory limit 128 MiB, of which Go works towards nine tenths"},
 		{"memory of the sidecar", fmt.Sprintf("%s at rest, %s with 256 callers; at most %s in its cgroup", mib(r.idleRSS), mib(r.busyRSS), mib(r.peakMemory))},
 		{"a memory limit that is too small", "OOMKilled"},
 		{"variants " + strings.Join(r.variants, ", "), "ready, every edge answers, and what is varied is used"},
-		{"kill -9 of the sidecar", fmt.Sprintf("restarted alone; every edge answers again after %v", round(r.backAfterKill))},
+		{"kill -9 of the sidecar", fmt.Sprintf("calls in flight broke off after %v; restarted alone; every edge answers again after %v", round(r.brokeOff), round(r.backAfterKill))},
 		{fmt.Sprintf("deletion under load (%d callers, 4 edges)", loadCallers), fmt.Sprintf("%d requests, each answered once with its own answer and executed once (%d by the pod that left, %d by the other); %d refusals with a hint when to try again, %d found nobody listening; none lost, crossed or repeated",
 			r.requests, r.executions[0], r.executions[1], r.refused, r.unsent)},
 		{"order of the end", fmt.Sprintf("drain over in %v, app told %v later, pod gone %v after its deletion; both containers ended with 0", round(r.drain), round(r.appTold), round(r.deletion))},

@@ -6,8 +6,8 @@ package nodetest
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,7 +115,7 @@ func checkDoor(t *testing.T, ip string) {
 func probe(t *testing.T, ip, path string) (int, string) {
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(fmt.Sprintf("http://%s:9902%s", ip, path))
+	res, err := client.Get("http://" + net.JoinHostPort(ip, "9902") + path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,10 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 // readError says why a body could not be read to its end.
 func readError(err error, limit int) *errmap.Error {
 	var reason string
+	var refused *errmap.Error
 	switch {
+	case errors.As(err, &refused): // whoever stands before the handler reads no further
+		return refused
 	case errors.Is(err, errTooMany):
 		return tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -30,8 +30,10 @@ func newJournal(out io.Writer) *journal { return &journal{out: out} }
 
 func (j *journal) write(l line) {
 	l.Time = time.Now().UTC().Format(time.RFC3339Nano)
-	// Strings can always be written as JSON.
-	text, _ := json.Marshal(l)
+	text, err := json.Marshal(l)
+	if err != nil {
+		return // strings can always be written as JSON
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	// A log that nobody reads must not end calls.

@@ -60,7 +60,9 @@ func serve(ctx context.Context, opts options, journal *journal) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errors.Join(fmt.Errorf("calls were still in flight after %s: %w", opts.grace, err), server.Close())
 	}
-	<-served
+	if serving := <-served; !errors.Is(serving, http.ErrServerClosed) {
+		err = errors.Join(err, serving)
+	}
 	journal.write(line{Event: "ended"})
 	return err
 }
