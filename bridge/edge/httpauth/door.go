@@ -87,11 +87,11 @@ func (d *Door) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		var who *access.Identity
-		var err error = access.Refuse(access.Malformed)
-		if ok {
-			who, err = d.opts.Who.Authenticate(r.Context(), shown)
+		if !ok {
+			d.refuse(w, r, access.Refuse(access.Malformed))
+			return
 		}
+		who, err := d.opts.Who.Authenticate(r.Context(), shown)
 		if err != nil {
 			d.refuse(w, r, err)
 			return

@@ -187,3 +187,20 @@ func TestLines(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkDoor is what asking costs each request.
+func BenchmarkDoor(b *testing.B) {
+	for name, who := range map[string]access.Authenticator{"asked": book(), "not asked": nil} {
+		b.Run(name, func(b *testing.B) {
+			door := httpauth.New(httpauth.Options{Who: who, Subject: "x-outrigger-subject"})
+			handler := door.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+			w := httptest.NewRecorder()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Header.Set("Authorization", "Bearer "+token)
+				handler.ServeHTTP(w, r)
+			}
+		})
+	}
+}
