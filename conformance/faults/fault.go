@@ -10,7 +10,7 @@ import (
 // Fault is one thing that goes wrong while callers are at work.
 type Fault struct {
 	Name string
-	// Break begins it, Mend ends it. Nil does nothing.
+	// Break begins it, Mend ends it.
 	Break, Mend func(*Rig)
 	// Hold is the time between the two.
 	Hold time.Duration
@@ -65,9 +65,9 @@ func Faults(timeout time.Duration) []Fault {
 			Mend:  healed,
 		},
 		{
-			Name: "reset in mid-call", Short: true, Hold: brief, Codes: lost, Shows: TransportError,
+			Name: "reset in mid-call", Short: true, Codes: lost, Shows: TransportError,
 			Break: func(r *Rig) { r.Proxy.Reset() },
-			Mend:  healed,
+			Mend:  func(*Rig) {},
 		},
 		{
 			Name: "connections refused", Hold: awayFor, Codes: lost, Shows: Unavailable,

@@ -167,7 +167,8 @@ func auditSuccess(e Entry, a caller.Answer, runs int, known map[string]bool, say
 
 func auditFault(e Entry, f *caller.Fault, runs int, d Disturbance, say sayer) {
 	if !d.hits(e) {
-		say(WrongCode, "a failure outside of the fault's time: %v", f)
+		say(WrongCode, "a failure outside of the fault's time, sent %v from its beginning, %v beyond the %v asked, %d executions: %v",
+			e.Sent.Sub(d.From), e.Took(), e.Asked, runs, f)
 		return
 	}
 	if !slices.Contains(d.Codes, f.Code) {

@@ -26,9 +26,10 @@ const (
 // proxyTime bounds a change of the proxy, which waits for its connections.
 const proxyTime = 20 * time.Second
 
-// resetName is the toxic that every connection has from its beginning, asleep.
-// Toxiproxy closes a connection with RST only where it was made with that toxic.
-const resetName = "reset"
+// lingerName is a toxic that every connection has, and that never does anything:
+// toxiproxy closes a connection with RST, as a reset in mid-call looks like, only
+// where it was made with that one.
+const lingerName = "linger"
 
 // Proxy stands between the sidecar and its backend. Its methods fail the test
 // where they cannot do what they say. They are not for concurrent use.
@@ -44,7 +45,7 @@ func StartProxy(tb testing.TB, upstream string) *Proxy {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := &Proxy{tb: tb, proxy: toxiproxy.NewProxy(server, "backend", "127.0.0.1:0", upstream)}
 	p.start()
-	p.add(Answers, resetName, "reset_peer", 0, map[string]int{"timeout": 0})
+	p.add(Answers, lingerName, "reset_peer", 0, map[string]int{"timeout": 0})
 	tb.Cleanup(func() { p.within("stop", p.proxy.Stop) })
 	return p
 }
@@ -90,11 +91,14 @@ func (p *Proxy) Silence(d Direction) {
 	}
 }
 
-// Reset closes every connection with RST, at its next piece of an answer, until
-// Heal. New connections get the same.
-func (p *Proxy) Reset() { p.toxicity(1) }
+// Reset closes every connection with RST. New ones are welcome at once.
+func (p *Proxy) Reset() {
+	p.tb.Helper()
+	p.Disconnect()
+	p.Connect()
+}
 
-// Disconnect closes every connection and refuses new ones.
+// Disconnect closes every connection with RST and refuses new ones.
 func (p *Proxy) Disconnect() { p.within("disconnect", p.proxy.Stop) }
 
 // Connect accepts connections again.
@@ -103,7 +107,6 @@ func (p *Proxy) Connect() { p.start() }
 // Heal takes all faults away. Connections of which bytes were lost are closed.
 func (p *Proxy) Heal() {
 	p.tb.Helper()
-	p.toxicity(0)
 	p.within("heal", func() {
 		for _, d := range []Direction{Requests, Answers} {
 			for _, name := range []string{"slow", "narrow", "slice", "late", "cut", "swallow", "silence"} {
@@ -118,15 +121,6 @@ func (p *Proxy) start() {
 	p.tb.Helper()
 	p.within("start", func() {
 		if err := p.proxy.Start(); err != nil {
-			p.tb.Errorf("proxy: %v", err)
-		}
-	})
-}
-
-func (p *Proxy) toxicity(share float32) {
-	p.tb.Helper()
-	p.within("reset", func() {
-		if _, err := p.proxy.Toxics.UpdateToxicJson(resetName+" "+string(Answers), p.json(map[string]float32{"toxicity": share})); err != nil {
 			p.tb.Errorf("proxy: %v", err)
 		}
 	})

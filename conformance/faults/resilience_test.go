@@ -45,10 +45,7 @@ func TestRetryRepeatsOnlyWhatDoesNoHarm(t *testing.T) {
 	rig := faults.NewRig(t, faults.Options{
 		Binary: binary, Edges: fewEdges, Timeout: 10 * time.Second, Backoff: 500 * time.Millisecond, Flags: []string{"--breaker", "off"},
 	})
-	entries, executions := rig.Send(faults.Wave{Echoes: 2, Sleeps: 2, Work: 600 * time.Millisecond}, func() {
-		rig.Proxy.Disconnect()
-		rig.Proxy.Connect()
-	})
+	entries, executions := rig.Send(faults.Wave{Echoes: 2, Sleeps: 2, Work: 600 * time.Millisecond}, rig.Proxy.Reset)
 	account(t, rig, entries, executions, faults.TransportError)
 	for _, e := range entries {
 		runs := len(slices.DeleteFunc(slices.Clone(executions), func(x faults.Execution) bool { return x.Nonce != e.Nonce }))
@@ -120,8 +117,7 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 		})
 	}
 	rig.Await("all calls are in the backend", func() bool { return len(rig.Backend.Executions()) == before+len(rows) })
-	rig.Proxy.Disconnect()
-	rig.Proxy.Connect()
+	rig.Proxy.Reset()
 	calling.Wait()
 	runs := map[string]int{}
 	for _, x := range rig.Backend.Executions()[before:] {
