@@ -86,7 +86,8 @@ type Config struct {
 	// Default: never. Range: 1 ms to 24 h. Flag: `--task-after`.
 	TaskAfter *durationpb.Duration `protobuf:"bytes,22,opt,name=task_after,proto3" json:"task_after,omitempty"`
 	// Callers that may run destructive tools whatever `trust` says: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
-	// "stdio". A caller is the address that its connection comes from. Default: none. At most 1,024.
+	// "stdio". A caller is the address that its connection comes from; for one who has to say who they are (`access`), only
+	// the entry in that file counts. Default: none. At most 1,024.
 	// Flag: `--trusted-callers`.
 	TrustedCallers []string `protobuf:"bytes,21,rep,name=trusted_callers,proto3" json:"trusted_callers,omitempty"`
 	// Who may call, and how the tool service hears of it.

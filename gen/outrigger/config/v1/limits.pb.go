@@ -85,7 +85,8 @@ type Limits struct {
 	// How long calls in flight get to end after SIGTERM or `/drain`, and on stdio after the end of input.
 	// Default: 25s, because Kubernetes kills after 30 s. Range: 0 s to 1 h. Flag: `--grace`.
 	DrainGrace *durationpb.Duration `protobuf:"bytes,23,opt,name=drain_grace,proto3" json:"drain_grace,omitempty"`
-	// How often one caller may call or list tools. A caller is its address, and standard input is one. Default: unlimited.
+	// How often one caller may call or list tools. A caller is its name where it has to say who it is (`access`), else its
+	// address, and standard input is one. Default: unlimited.
 	// Flag: `--caller-rate` for its average.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`
 	// How often one tool may be called by all callers together. Default: unlimited. Flag: `--tool-rate` for its average.
