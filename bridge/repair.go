@@ -147,7 +147,7 @@ func decodeAt(doc []byte, path []string) []byte {
 
 // reportRepairs says in a result what was decoded.
 func (c *toolCall) reportRepairs() *errmap.Error {
-	if len(c.repairs) == 0 || c.resp.Err != nil || c.req.Arguments.Encoding != EncodingJSON {
+	if hasResult := c.resp.Err == nil; len(c.repairs) == 0 || !hasResult {
 		return nil
 	}
 	outcome := c.resp.ToolOutcome()

@@ -42,12 +42,16 @@ func BenchmarkThousandTools(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			with := heap()
-			runtime.KeepAlive(c)
-			c = nil
-			b.ReportMetric(float64(with-heap())/1000, "heap-B/tool")
+			b.ReportMetric(float64(held(&c))/1000, "heap-B/tool")
 		})
 	}
+}
+
+// held lets go of a catalog and says what it held.
+func held(c **Catalog) int64 {
+	with := heap()
+	*c = nil
+	return with - heap()
 }
 
 // heap is the bytes of what is reachable.
