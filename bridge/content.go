@@ -27,7 +27,8 @@ func (b *Bridge) writeCall(call *exchange, tail ...[]byte) {
 	for _, piece := range tail {
 		dst = append(dst, piece...)
 	}
-	call.whole = append(dst, '}')
+	dst = append(dst, '}')
+	call.whole = dst
 }
 
 // escapes is how much longer compact JSON is as a string in JSON: nothing in it
