@@ -107,8 +107,9 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	loaded := make(chan error, 1)
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
-		a.announce(old, now, start)
+		// Before it is said, which also takes time.
 		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
+		a.announce(old, now, start)
 		a.warnOfRandomKey(now)
 		a.publishLists(old)
 		versions.offer(now)
