@@ -13,7 +13,7 @@ import (
 
 // timeout is what the sidecar gives a call in these tests: several times what a
 // call takes on a machine that is busy, and short enough to wait for.
-const timeout = 4 * time.Second
+const timeout = 6 * time.Second
 
 // shortEdges are one of each kind: MCP of both eras, /rpc, ToolService over
 // Connect, gRPC and as a stream, the typed pass-through, and stdio.

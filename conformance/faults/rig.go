@@ -39,7 +39,7 @@ const serving = "serve"
 
 // Bounds on the time until every edge works: recovery from the end of a fault,
 // healing from its beginning where it does not end. A dead connection is found
-// when a call on it has run out of time (4 s in the fault test), a ping has had no
+// when a call on it has run out of time (6 s in the fault test), a ping has had no
 // answer for 15 s, and the connection looks at its clock, every 7.5 s.
 const (
 	recovery = 30 * time.Second
