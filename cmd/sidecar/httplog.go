@@ -3,10 +3,8 @@
 package main
 
 import (
-	"io"
-	"log"
-
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	times "golang.org/x/time/rate"
 )
 
@@ -15,22 +13,28 @@ import (
 // not fill a disk.
 const maxHTTPLines = 10
 
-// newHTTPLog is the log of net/http's servers.
-func newHTTPLog(to *zap.Logger) *log.Logger {
-	return log.New(&boundedLines{to: zap.NewStdLog(to).Writer(), limit: times.NewLimiter(maxHTTPLines, maxHTTPLines)}, "", 0)
+// boundedLog is a logger that writes so many lines a second and drops the rest.
+func boundedLog(to *zap.Logger) *zap.Logger {
+	limit := times.NewLimiter(maxHTTPLines, maxHTTPLines)
+	return to.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return boundedCore{core, limit} }))
 }
 
-// boundedLines writes so many lines a second and drops the rest. A log.Logger
-// writes one line at a time.
-type boundedLines struct {
-	to    io.Writer
+// boundedCore lets through what its limit admits.
+type boundedCore struct {
+	zapcore.Core
+
 	limit *times.Limiter
 }
 
-// Write implements io.Writer.
-func (b *boundedLines) Write(line []byte) (int, error) {
-	if !b.limit.Allow() {
-		return len(line), nil
+// With implements [zapcore.Core].
+func (c boundedCore) With(fields []zapcore.Field) zapcore.Core {
+	return boundedCore{c.Core.With(fields), c.limit}
+}
+
+// Check implements [zapcore.Core].
+func (c boundedCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) || !c.limit.Allow() {
+		return checked
 	}
-	return b.to.Write(line)
+	return c.Core.Check(entry, checked)
 }

@@ -13,7 +13,7 @@ import (
 func TestBrokenHandshakesFillNoDisk(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.DebugLevel)
-	out := newHTTPLog(zap.New(core))
+	out := zap.NewStdLog(boundedLog(zap.New(core)).With(zap.String("a", "b")))
 	const attempts = 1000
 	for i := range attempts {
 		out.Printf("http: TLS handshake error from 10.0.0.1:%d", i)

@@ -176,7 +176,7 @@ func (s *servers) server(handler http.Handler) *http.Server {
 		ReadHeaderTimeout: limits.GetReadHeaderTimeout().AsDuration(),
 		IdleTimeout:       limits.GetIdleTimeout().AsDuration(),
 		MaxHeaderBytes:    int(limits.GetMaxHeaderBytes()),
-		ErrorLog:          newHTTPLog(s.log.Named("http")),
+		ErrorLog:          zap.NewStdLog(boundedLog(s.log.Named("http"))),
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
