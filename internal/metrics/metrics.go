@@ -3,8 +3,8 @@
 // Package metrics shows the counts of the process to Prometheus.
 //
 // It stands beside the flow: the parts of the pipeline count for themselves, and
-// a scrape reads what they have counted. So a call costs nothing more for being
-// measured, and a process that nobody scrapes does nothing here.
+// a scrape reads what they have counted. So a process that nobody scrapes does
+// nothing here.
 //
 // It keeps no counts of others, starts no goroutine, and is the one place that
 // knows Prometheus. Everything is safe for concurrent use, if the sources are.
