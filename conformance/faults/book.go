@@ -34,13 +34,13 @@ type Entry struct {
 
 // answered returns the answers that are some.
 func (e Entry) answered() []caller.Answer {
-	var real []caller.Answer
+	var given []caller.Answer
 	for _, a := range e.Answers {
 		if a.Err == nil {
-			real = append(real, a)
+			given = append(given, a)
 		}
 	}
-	return real
+	return given
 }
 
 // Took is how long the call lasted beyond what the backend was asked to take.

@@ -122,14 +122,14 @@ func auditOne(e Entry, runs int, known map[string]bool, d Disturbance, b Bounds)
 	if took := e.Took(); took > b.Longest {
 		say(Late, "%s beyond what was asked, %s allowed", took, b.Longest)
 	}
-	real := e.answered()
-	if len(real) > 1 {
-		say(AnsweredTwice, "%d answers", len(real))
+	given := e.answered()
+	if len(given) > 1 {
+		say(AnsweredTwice, "%d answers", len(given))
 	}
-	if len(real) == 0 && !e.Left {
+	if len(given) == 0 && !e.Left {
 		say(Unanswered, "%v", e.Answers)
 	}
-	for _, a := range real {
+	for _, a := range given {
 		if a.Fault == nil {
 			auditSuccess(e, a, runs, known, say)
 		} else if !e.Left {
