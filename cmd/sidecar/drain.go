@@ -191,7 +191,7 @@ func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, tex
 	if err != nil {
 		return 0, "", err
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxDrainAnswer))
 	if err != nil {
 		return 0, "", err

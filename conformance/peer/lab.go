@@ -22,6 +22,8 @@ import (
 // whether a call reached it and how it ended.
 type Lab struct {
 	calls, cancelled, slept atomic.Int64
+	// left is the time that the last call of Sleep had, in nanoseconds.
+	left atomic.Int64
 }
 
 // Calls is how many calls have begun.
@@ -32,6 +34,10 @@ func (l *Lab) Cancelled() int64 { return l.cancelled.Load() }
 
 // Slept is how many calls of Sleep ended by themselves.
 func (l *Lab) Slept() int64 { return l.slept.Load() }
+
+// Left is how long the last call of Sleep might have taken when it came; 0 where it
+// had no deadline.
+func (l *Lab) Left() time.Duration { return time.Duration(l.left.Load()) }
 
 // Fixed parts of the failures of Fail.
 const (
@@ -52,6 +58,11 @@ func (l *Lab) echo(_ context.Context, req *demov1.EchoRequest) (*demov1.EchoResp
 func (l *Lab) sleep(ctx context.Context, req *demov1.SleepRequest) (*demov1.SleepResponse, error) {
 	l.calls.Add(1)
 	start := time.Now()
+	left := int64(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		left = int64(time.Until(deadline))
+	}
+	l.left.Store(left)
 	timer := time.NewTimer(req.GetDuration().AsDuration())
 	defer timer.Stop()
 	select {

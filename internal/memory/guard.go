@@ -102,7 +102,7 @@ func (g *Guard) Sample(now time.Time) {
 // there is.
 func (g *Guard) read(now time.Time) {
 	metrics.Read(g.samples)
-	n := func(at int) int64 { return int64(g.samples[at].Value.Uint64()) } //nolint:gosec // bytes of one process
+	n := func(at int) int64 { return int64(g.samples[at].Value.Uint64()) }
 	beside := n(atTotal) - n(atReleased) - n(atObjects) - n(atUnused) - n(atFree)
 	used := n(atLive) + max(beside, 0)
 	g.used.Store(used)

@@ -78,7 +78,7 @@ func groupFiles(root fs.FS) []string {
 		if len(parts) != 3 {
 			continue
 		}
-		base, name := "", ""
+		var base, name string
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			base, name = "sys/fs/cgroup", "memory.max"
