@@ -229,6 +229,8 @@ func TestMediaTypesAndMethods(t *testing.T) {
 			{http.MethodDelete, "application/json", "", 405, "METHOD_NOT_ALLOWED"},
 		} {
 			req := request(t, row.method, server.URL(path), strings.NewReader(bigPing(0)))
+			// Sessions of the legacy eras have GET and DELETE; this revision has none.
+			req.Header.Set("MCP-Protocol-Version", "2026-07-28")
 			req.Header.Set("Content-Type", row.contentType)
 			if row.contentType == "" {
 				req.Header.Del("Content-Type")
@@ -243,6 +245,21 @@ func TestMediaTypesAndMethods(t *testing.T) {
 			if row.status == 405 && got.header.Get("Allow") == "" {
 				t.Errorf("%s %s: 405 without Allow", row.method, path)
 			}
+		}
+	}
+}
+
+// TestSessionMethodsWantASession sends what belongs to a legacy session without
+// one.
+func TestSessionMethodsWantASession(t *testing.T) {
+	t.Parallel()
+	server := serve(t, "--demo")
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		req := request(t, method, server.URL("/mcp"), nil)
+		req.Header.Set("Accept", "text/event-stream")
+		got := send(t, req)
+		if code := errorCode(reply(t, got.body)); got.status != http.StatusBadRequest || code != "SESSION_NOT_FOUND" {
+			t.Errorf("%s: %d %s, want 400 SESSION_NOT_FOUND", method, got.status, code)
 		}
 	}
 }

@@ -5,6 +5,8 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -79,10 +82,17 @@ func TestRouteGuide(t *testing.T) {
 	}
 }
 
-// TestStreamsAreListedAndRefused holds until streaming RPCs are served.
-func TestStreamsAreListedAndRefused(t *testing.T) {
+// A rectangle in which route_guide knows many places, and as arguments.
+const areaArgs = `{"lo":{"latitude":400000000,"longitude":-750000000},"hi":{"latitude":420000000,"longitude":-730000000}}`
+
+// TestStreams calls the RPC that sends a stream as a tool, which has the same
+// places as a direct call, and those that take one, which are listed and refused.
+// The generated client has no streams through the sidecar.
+func TestStreams(t *testing.T) {
 	t.Parallel()
-	server := routeGuide(t)
+	addr := peer.RouteGuide.Run(t, built.examples)
+	server := serve(t, "--backend", "grpc://"+addr, "--descriptors",
+		peer.DescriptorSet(t, routeguide.File_examples_route_guide_routeguide_route_guide_proto))
 	got := reply(t, send(t, request(t, "POST", server.URL("/rpc"),
 		strings.NewReader(`{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{}}`))).body)
 	var list struct{ Tools []struct{ Name string } }
@@ -97,11 +107,29 @@ func TestStreamsAreListedAndRefused(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
+	places := placesIn(t, addr, areaArgs)
 	for _, name := range []string{"rpc", "mcp-modern", "mcp-legacy", "tool-connect", "exchange-connect"} {
 		agent := caller.Find(t, name).Dial(t, target(server))
-		answer := caller.One(t.Context(), agent, caller.Call{ID: `"s"`, Tool: "route_guide.list_features", Args: "{}"})
-		if answer.Fault == nil || answer.Fault.Code != "METHOD_NOT_FOUND" || !strings.Contains(answer.Fault.Message, "stream") {
-			t.Errorf("%s: %v; %v", name, answer.Err, answer.Fault)
+		answer := caller.One(t.Context(), agent, caller.Call{ID: `"s"`, Tool: "route_guide.list_features", Args: areaArgs})
+		var got struct {
+			Items     []struct{ Name string }
+			Truncated *bool
+		}
+		if answer.Err != nil || answer.Fault != nil || json.Unmarshal(answer.Data, &got) != nil || got.Truncated == nil || *got.Truncated {
+			t.Errorf("%s: %v; %v %.300s", name, answer.Err, answer.Fault, answer.Data)
+		}
+		var names []string
+		for _, item := range got.Items {
+			names = append(names, item.Name)
+		}
+		if diff := cmp.Diff(places, names); diff != "" {
+			t.Errorf("%s: places (-want +got):\n%s", name, diff)
+		}
+		for _, tool := range []string{"route_guide.record_route", "route_guide.route_chat"} {
+			refused := caller.One(t.Context(), agent, caller.Call{ID: `"t"`, Tool: tool, Args: "{}"})
+			if refused.Fault == nil || refused.Fault.Code != "METHOD_NOT_FOUND" || !strings.Contains(refused.Fault.Message, "stream") {
+				t.Errorf("%s: %s: %v; %v", name, tool, refused.Err, refused.Fault)
+			}
 		}
 		agent.Close()
 	}
@@ -114,6 +142,36 @@ func TestStreamsAreListedAndRefused(t *testing.T) {
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("typed: %v, want unimplemented", err)
 	}
+}
+
+// placesIn asks the service itself.
+func placesIn(t *testing.T, addr, args string) []string {
+	t.Helper()
+	area := new(routeguide.Rectangle)
+	if err := protojson.Unmarshal([]byte(args), area); err != nil {
+		t.Fatal(err)
+	}
+	conn := caller.DialGRPC(t, addr)
+	defer func() { _ = conn.Close() }()
+	stream, err := routeguide.NewRouteGuideClient(conn).ListFeatures(t.Context(), area)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for {
+		place, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, place.GetName())
+	}
+	if len(names) < 10 {
+		t.Fatalf("the service knows %d places there; the test needs more", len(names))
+	}
+	return names
 }
 
 // TestHelloWorld calls the greeter, which has no reflection.
