@@ -49,6 +49,8 @@ func allowed() map[string][]string {
 		"internal/spec":           {"bridge/catalog", "bridge/schema", "errmap"},
 		"internal/admin":          {},
 		"internal/bytepool":       {},
+		"internal/lifecycle":      {},
+		"internal/memory":         {},
 		"internal/mcpschema":      {"bridge/jsonrpc"},
 		"internal/metrics":        {"bridge/catalog", "bridge/event", "bridge/policy", "bridge/record", "bridge/resilience", "bridge/tally", "errmap", "internal/lifecycle", "internal/reload"},
 		"internal/demo":           {"gen"},
