@@ -59,10 +59,10 @@ type app struct {
 	// disagreements counts what --validate full found.
 	disagreements atomic.Uint64
 	// events is the bus as the edges know it, bus the same one with its counts.
-	events event.Bus
-	bus    *event.Memory
-	bridge *bridge.Bridge
-	gate   *policy.Gate
+	events  event.Bus
+	bus     *event.Memory
+	bridge  *bridge.Bridge
+	gate    *policy.Gate
 	limiter *policy.Limiter
 	// calls says which calls leave a line in the log, tally counts how they end.
 	calls *bridge.CallLog
@@ -71,7 +71,7 @@ type app struct {
 	// whoever reads one adds it. reloader is set where the process is to last.
 	watcher  *reload.Watcher
 	reloader *reloader
-	slots   *policy.Slots
+	slots    *policy.Slots
 	// guard stands around the backend's calls; nil where there is no backend.
 	guard *resilience.Guard
 	// memory is nil where nothing says how much there may be.
