@@ -20,7 +20,7 @@ import (
 // drain runs `sidecar drain` and returns its exit code and what it said.
 func drain(t *testing.T, address string, args ...string) (int, string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), built.binary, append([]string{"drain", "--admin", address}, args...)...) //nolint:gosec // built by this test run
+	cmd := exec.CommandContext(t.Context(), built.binary, append([]string{"drain", "--admin", address}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)

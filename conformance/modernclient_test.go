@@ -42,7 +42,7 @@ func modernLogLevel(t *testing.T, c *sdkClient) {
 	s := c.open(t)
 	s.text(t, "test_tool_with_logging", "{}")
 	for _, level := range []string{"error", "info"} {
-		params := &mcp.CallToolParams{Name: "test_tool_with_logging", Meta: mcp.Meta{mcp.MetaKeyLogLevel: level}}
+		params := &mcp.CallToolParams{Name: "test_tool_with_logging", Meta: mcp.Meta{mcp.MetaKeyLogLevel: level}} //nolint:staticcheck // deprecated and to be served
 		if _, err := s.CallTool(t.Context(), params); err != nil {
 			t.Fatal(err)
 		}

@@ -301,7 +301,7 @@ func (c *sdkClient) subscribe(t *testing.T, s *sdkSession) {
 }
 
 func (c *sdkClient) logs(t *testing.T, s *sdkSession) {
-	params := &mcp.CallToolParams{Name: "test_tool_with_logging", Meta: mcp.Meta{mcp.MetaKeyLogLevel: "info"}}
+	params := &mcp.CallToolParams{Name: "test_tool_with_logging", Meta: mcp.Meta{mcp.MetaKeyLogLevel: "info"}} //nolint:staticcheck // deprecated and to be served
 	if c.version == caller.LegacyVersion {
 		params.Meta = nil
 		if err := s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // MCP deprecates logging, and clients have it

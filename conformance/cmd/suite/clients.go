@@ -167,7 +167,7 @@ func (s settings) startClient(ctx context.Context, r *rig, run clientRun) ([]cli
 // clientCommand is the command line of a run.
 func (s settings) clientCommand(ctx context.Context, r *rig, run clientRun) *exec.Cmd {
 	if run.script == goScript {
-		cmd := exec.CommandContext(ctx, "go", "test", "-json", "-race", "-count=1", "-run", "^("+strings.Join(goTests(), "|")+")$", ".")
+		cmd := exec.CommandContext(ctx, "go", "test", "-json", "-race", "-count=1", "-run", "^("+strings.Join(goTests(), "|")+")$", ".") //nolint:gosec // names of this program
 		cmd.Dir = s.module
 		cmd.Env = ownEnvironment()
 		return cmd

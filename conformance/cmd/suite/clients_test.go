@@ -70,8 +70,9 @@ func TestClients(t *testing.T) {
 	}{
 		{act: "", code: 0, want: []string{
 			"typescript-legacy-stdio 21 ok, 0 failed, 1 unsupported, 1 absent",
-			"typescript typescript typescript", "legacy auto 2026-07-28",
-			"cancel http http", "openai, auto: cancel over stdio: it cannot.",
+			"typescript typescript typescript", "legacy auto 2026-07-28", //nolint:dupword // a row of the table
+			"cancel http http", //nolint:dupword // the same
+			"openai, auto: cancel over stdio: it cannot.",
 		}},
 		{act: "client fails", code: 1, want: []string{"roots FAILED", "FAILED aisdk 1.2.3 auto http, roots: no roots", "there are findings"}},
 		{act: "client lacks a check", code: 1, want: []string{"FAILED aisdk 1.2.3 auto http, roots: it was not reported"}},
@@ -222,7 +223,7 @@ func TestClientDocument(t *testing.T) {
 	if err := table.keep(file, false); err != nil {
 		t.Errorf("what was written is not as it should be: %v", err)
 	}
-	raw, err := os.ReadFile(file) //nolint:gosec // a file of this test
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

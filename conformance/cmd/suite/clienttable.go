@@ -183,7 +183,7 @@ func (t clientTable) markdown() string {
 
 // keep holds a document to the table, or writes the table into it.
 func (t clientTable) keep(file string, update bool) error {
-	raw, err := os.ReadFile(file) //nolint:gosec // named by a flag
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -201,5 +201,5 @@ func (t clientTable) keep(file string, update bool) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(before+docBegin+t.markdown()+docEnd+after), info.Mode().Perm())
+	return os.WriteFile(file, []byte(before+docBegin+t.markdown()+docEnd+after), info.Mode().Perm()) //nolint:gosec // the document that the command line names
 }
