@@ -229,7 +229,11 @@ func TestContractOfSerialisation(t *testing.T) {
 // itself in the canonical dialect.
 func TestContractOfTheDescription(t *testing.T) {
 	t.Parallel()
-	b := fake(t, mcptest.Echo, bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}})
+	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{}) // of its own: others register tools in theirs
+	if err := live.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}})
 	got := said(t, b, "server/describe", `{}`)
 
 	t.Run("server/describe has name, version and the contract version 1.0.0", func(t *testing.T) {

@@ -56,20 +56,11 @@ func IsLegacyVersion(v string) bool {
 // of a modern request (MCP 2026-07-28, per-request metadata).
 const metaVersionKey = "io.modelcontextprotocol/protocolVersion"
 
-// MetaVersion returns the protocol revision that params._meta names. The second
-// result is false where there is none; a revision that is not a string is
-// returned as the empty string and true, because it still claims the modern era
-// and has to be refused in its words.
-func MetaVersion(params []byte) (string, bool) {
-	meta, ok := jsonrpc.Lookup(params, "_meta")
-	if !ok {
-		return "", false
-	}
-	return metaVersion(meta)
-}
-
-// metaVersion is MetaVersion for a _meta.
-func metaVersion(meta []byte) (string, bool) {
+// MetaVersion returns the protocol revision that the _meta of params names; nil
+// stands for no _meta. The second result is false where there is none; a revision
+// that is not a string is returned as the empty string and true, because it still
+// claims the modern era and has to be refused in its words.
+func MetaVersion(meta []byte) (string, bool) {
 	raw, ok := jsonrpc.Lookup(meta, metaVersionKey)
 	if !ok {
 		return "", false
@@ -84,6 +75,7 @@ func metaVersion(meta []byte) (string, bool) {
 // ClaimsModern reports whether params._meta names a revision that is not
 // legacy, which makes the message modern whatever the revision is.
 func ClaimsModern(params []byte) bool {
-	version, ok := MetaVersion(params)
+	meta, _ := jsonrpc.Lookup(params, "_meta")
+	version, ok := MetaVersion(meta)
 	return ok && !IsLegacyVersion(version)
 }

@@ -33,12 +33,12 @@ func newCanonical() *era {
 
 // readNothing is for methods without parameters; _meta is always allowed.
 func readNothing(call *exchange) *errmap.Error {
-	return onlyMembers(call.in.Message.Params, "_meta")
+	return onlyMembers(call.in.Message, "_meta")
 }
 
 func readCanonicalGet(call *exchange) *errmap.Error {
-	params := call.in.Message.Params
-	if err := onlyMembers(params, "name", "version", "_meta"); err != nil {
+	m := call.in.Message
+	if err := onlyMembers(m, "name", "version", "_meta"); err != nil {
 		return err
 	}
 	return readToolName(call, "name")
@@ -47,11 +47,11 @@ func readCanonicalGet(call *exchange) *errmap.Error {
 // readCanonicalCall reads either form of a call: {"name", "arguments"?,
 // "version"?, "_meta"?} or the message form {"tool_name", "arguments"}.
 func readCanonicalCall(call *exchange) *errmap.Error {
-	params := call.in.Message.Params
-	if _, ok := jsonrpc.Lookup(params, "tool_name"); ok {
+	m := call.in.Message
+	if _, ok := m.Param("tool_name"); ok {
 		return readMessageForm(call)
 	}
-	if err := onlyMembers(params, "name", "arguments", "version", "_meta"); err != nil {
+	if err := onlyMembers(m, "name", "arguments", "version", "_meta"); err != nil {
 		return err
 	}
 	if err := readToolName(call, "name"); err != nil {
@@ -67,8 +67,8 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 func readMessageForm(call *exchange) *errmap.Error {
 	call.messageForm = true
 	call.req.Names = NamesCanonicalOnly
-	params := call.in.Message.Params
-	if err := onlyMembers(params, "tool_name", "arguments"); err != nil {
+	m := call.in.Message
+	if err := onlyMembers(m, "tool_name", "arguments"); err != nil {
 		return err
 	}
 	if err := readToolName(call, "tool_name"); err != nil {
@@ -77,7 +77,7 @@ func readMessageForm(call *exchange) *errmap.Error {
 	if !catalog.IsCanonicalName(call.req.Tool) {
 		return invalidParams("tool_name", "pattern", "%s is no canonical name, such as fleet.get_vehicle", quoteBounded(call.req.Tool))
 	}
-	raw, ok := jsonrpc.Lookup(params, "arguments")
+	raw, ok := m.Param("arguments")
 	if !ok {
 		return invalidParams("arguments", "required", "arguments is missing")
 	}
@@ -89,14 +89,14 @@ func readMessageForm(call *exchange) *errmap.Error {
 // readToolName reads the tool's name and, where there is one, the version that
 // the caller wants.
 func readToolName(call *exchange, member string) (err *errmap.Error) {
-	params := call.in.Message.Params
-	if call.req.Tool, err = textParam(params, member); err != nil {
+	m := call.in.Message
+	if call.req.Tool, err = textParam(m, member); err != nil {
 		return err
 	}
-	if _, ok := jsonrpc.Lookup(params, "version"); !ok {
+	if _, ok := m.Param("version"); !ok {
 		return nil
 	}
-	if call.req.Version, err = textParam(params, "version"); err != nil {
+	if call.req.Version, err = textParam(m, "version"); err != nil {
 		return err
 	}
 	if _, ok := parseConstraint(call.req.Version); !ok {

@@ -87,8 +87,8 @@ func readInitialize(call *exchange) *errmap.Error {
 			Message: "the session has been initialized; to begin anew, send initialize alone and without an Mcp-Session-Id",
 		}))
 	}
-	params := call.in.Message.Params
-	asked, err := textParam(params, "protocolVersion")
+	m := call.in.Message
+	asked, err := textParam(m, "protocolVersion")
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func readInitialize(call *exchange) *errmap.Error {
 	if isServedLegacy(asked) {
 		client.ProtocolVersion = asked
 	}
-	if raw, ok := jsonrpc.Lookup(params, "capabilities"); ok {
+	if raw, ok := m.Param("capabilities"); ok {
 		capabilities, err := mcpjson.ReadCapabilities(raw)
 		if err != nil {
 			return unreadable("capabilities", err)
@@ -104,7 +104,7 @@ func readInitialize(call *exchange) *errmap.Error {
 		revision, _ := mcpjson.ParseRevision(client.GetProtocolVersion())
 		client.Capabilities = revision.Narrow(capabilities)
 	}
-	if raw, ok := jsonrpc.Lookup(params, "clientInfo"); ok {
+	if raw, ok := m.Param("clientInfo"); ok {
 		// It is for display only, so that a wrong one must not cost the session.
 		client.ClientInfo, _ = mcpjson.ReadImplementation(raw)
 	}
@@ -134,7 +134,7 @@ func needSession(call *exchange) *errmap.Error {
 }
 
 func readSetLevel(call *exchange) *errmap.Error {
-	level, err := textParam(call.in.Message.Params, "level")
+	level, err := textParam(call.in.Message, "level")
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func writeSetLevel(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if !b.features(call.resp.Catalog).logging {
 		return nil, notOffered("log messages")
 	}
-	text, _ := textParam(call.in.Message.Params, "level")
+	text, _ := textParam(call.in.Message, "level")
 	level, _ := mcpjson.ReadLogLevel(text)
 	call.in.Session.SetLogLevel(level)
 	return emptyObject, nil
@@ -156,7 +156,7 @@ func writeSetLevel(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 
 // readWatch reads resources/subscribe and resources/unsubscribe.
 func readWatch(call *exchange) *errmap.Error {
-	uri, err := textParam(call.in.Message.Params, "uri")
+	uri, err := textParam(call.in.Message, "uri")
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func writeWatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if !b.features(call.resp.Catalog).resourcesSubscribe {
 		return nil, notOffered("subscriptions to resources")
 	}
-	uri, _ := textParam(call.in.Message.Params, "uri")
+	uri, _ := textParam(call.in.Message, "uri")
 	if !call.resp.who.MayRead(uri) {
 		return nil, notPermitted(call.resp.who, "this resource")
 	}
@@ -186,7 +186,7 @@ func writeUnwatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	if !b.features(call.resp.Catalog).resourcesSubscribe {
 		return nil, notOffered("subscriptions to resources")
 	}
-	uri, _ := textParam(call.in.Message.Params, "uri")
+	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.in.Session.Unwatch(uri); err != nil {
 		return nil, sessionError(err)
 	}

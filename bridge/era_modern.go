@@ -58,7 +58,7 @@ func admitModern(in *Inbound) *errmap.Error {
 	if err := requireMeta(in); err != nil {
 		return err
 	}
-	version, _ := metaVersion(in.meta())
+	version, _ := MetaVersion(in.meta())
 	if in.Header != nil {
 		if err := matchHeader(in.Header, headerVersion, version); err != nil {
 			return err
@@ -160,7 +160,7 @@ func matchModernName(in *Inbound, op Op) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	raw, _ := jsonrpc.Lookup(in.Message.Params, member)
+	raw, _ := in.Message.Param(member)
 	if want, ok := jsonrpc.Text(raw); ok && name != want {
 		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(want))
 	}

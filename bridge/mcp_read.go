@@ -24,22 +24,22 @@ const (
 // "_meta"?}, in which unknown members are tolerated. What only few tools need is
 // noted and read later.
 func readMCPCall(call *exchange) *errmap.Error {
-	params := call.in.Message.Params
+	m := call.in.Message
 	call.req.Names = NamesMCP
 	var err *errmap.Error
-	if call.req.Tool, err = textParam(params, "name"); err != nil {
+	if call.req.Tool, err = textParam(m, "name"); err != nil {
 		return err
 	}
 	if call.req.Arguments, err = call.argumentsParam(); err != nil {
 		return err
 	}
-	return call.noteRest(params)
+	return call.noteRest()
 }
 
 // noteRest notes the members of params that are read on first need.
-func (call *exchange) noteRest(params []byte) *errmap.Error {
+func (call *exchange) noteRest() *errmap.Error {
 	isModern := call.in.Dialect == DialectModern
-	for name, raw := range jsonrpc.Fields(params) {
+	for name, raw := range call.in.Message.ParamFields() {
 		switch {
 		case string(name) == "_meta":
 			call.meta = raw
@@ -158,8 +158,8 @@ func unreadable(member string, err error) *errmap.Error {
 
 // cursorParam reads where a list goes on. The empty string is a cursor like any
 // other, and null stands for none.
-func cursorParam(params []byte) (*string, *errmap.Error) {
-	raw, ok := jsonrpc.Lookup(params, "cursor")
+func cursorParam(m *jsonrpc.Message) (*string, *errmap.Error) {
+	raw, ok := m.Param("cursor")
 	if !ok || string(raw) == "null" {
 		return nil, nil
 	}
@@ -172,56 +172,56 @@ func cursorParam(params []byte) (*string, *errmap.Error) {
 
 // readPage reads a list of tools.
 func readPage(call *exchange) (err *errmap.Error) {
-	if call.req.Cursor, err = cursorParam(call.in.Message.Params); err != nil {
+	if call.req.Cursor, err = cursorParam(call.in.Message); err != nil {
 		return err
 	}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func readListResources(call *exchange) *errmap.Error {
-	cursor, err := cursorParam(call.in.Message.Params)
+	cursor, err := cursorParam(call.in.Message)
 	if err != nil {
 		return err
 	}
 	call.req.Message = &outriggerv1.ListResourcesRequest{Cursor: cursor}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func readListTemplates(call *exchange) *errmap.Error {
-	cursor, err := cursorParam(call.in.Message.Params)
+	cursor, err := cursorParam(call.in.Message)
 	if err != nil {
 		return err
 	}
 	call.req.Message = &outriggerv1.ListResourceTemplatesRequest{Cursor: cursor}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func readListPrompts(call *exchange) *errmap.Error {
-	cursor, err := cursorParam(call.in.Message.Params)
+	cursor, err := cursorParam(call.in.Message)
 	if err != nil {
 		return err
 	}
 	call.req.Message = &outriggerv1.ListPromptsRequest{Cursor: cursor}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func readReadResource(call *exchange) *errmap.Error {
-	uri, err := textParam(call.in.Message.Params, "uri")
+	uri, err := textParam(call.in.Message, "uri")
 	if err != nil {
 		return err
 	}
 	call.req.Message = &outriggerv1.ReadResourceRequest{Uri: uri}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func readGetPrompt(call *exchange) *errmap.Error {
-	params := call.in.Message.Params
-	name, err := textParam(params, "name")
+	m := call.in.Message
+	name, err := textParam(m, "name")
 	if err != nil {
 		return err
 	}
 	ask := &outriggerv1.GetPromptRequest{Name: name}
-	if raw, ok := jsonrpc.Lookup(params, "arguments"); ok && string(raw) != "null" {
+	if raw, ok := m.Param("arguments"); ok && string(raw) != "null" {
 		arguments, err := mcpjson.ReadPromptArguments(raw)
 		if err != nil {
 			return unreadable("arguments", err)
@@ -229,7 +229,7 @@ func readGetPrompt(call *exchange) *errmap.Error {
 		ask.Arguments = arguments
 	}
 	call.req.Message = ask
-	return call.noteRest(params)
+	return call.noteRest()
 }
 
 func readComplete(call *exchange) *errmap.Error {
@@ -238,13 +238,13 @@ func readComplete(call *exchange) *errmap.Error {
 		return unreadable("", err)
 	}
 	call.req.Message = ask
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 // readListen reads which changes a caller wants to hear of.
 func readListen(call *exchange) *errmap.Error {
-	params := call.in.Message.Params
-	raw, ok := jsonrpc.Lookup(params, "notifications")
+	m := call.in.Message
+	raw, ok := m.Param("notifications")
 	if !ok {
 		return invalidParams("notifications", "required", "notifications is missing")
 	}
@@ -258,27 +258,27 @@ func readListen(call *exchange) *errmap.Error {
 		}))
 	}
 	call.req.Message = filter
-	return call.noteRest(params)
+	return call.noteRest()
 }
 
 func readGetTask(call *exchange) *errmap.Error {
-	id, err := textParam(call.in.Message.Params, "taskId")
+	id, err := textParam(call.in.Message, "taskId")
 	call.req.Message = &outriggerv1.GetTaskRequest{TaskId: id}
 	return orRest(call, err)
 }
 
 func readCancelTask(call *exchange) *errmap.Error {
-	id, err := textParam(call.in.Message.Params, "taskId")
+	id, err := textParam(call.in.Message, "taskId")
 	call.req.Message = &outriggerv1.CancelTaskRequest{TaskId: id}
 	return orRest(call, err)
 }
 
 func readUpdateTask(call *exchange) *errmap.Error {
-	id, err := textParam(call.in.Message.Params, "taskId")
+	id, err := textParam(call.in.Message, "taskId")
 	if err != nil {
 		return err
 	}
-	raw, ok := jsonrpc.Lookup(call.in.Message.Params, "inputResponses")
+	raw, ok := call.in.Message.Param("inputResponses")
 	if !ok {
 		return invalidParams("inputResponses", "required", "inputResponses is missing")
 	}
@@ -287,12 +287,12 @@ func readUpdateTask(call *exchange) *errmap.Error {
 		return unreadable("inputResponses", failed)
 	}
 	call.req.Message = &outriggerv1.UpdateTaskRequest{TaskId: id, InputResponses: responses}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }
 
 func orRest(call *exchange, err *errmap.Error) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	return call.noteRest(call.in.Message.Params)
+	return call.noteRest()
 }

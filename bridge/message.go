@@ -55,7 +55,7 @@ type Inbound struct {
 // for once: in a large message it stands behind a large value.
 func (in *Inbound) meta() []byte {
 	if !in.hasLooked {
-		in.found, _ = jsonrpc.Lookup(in.Message.Params, "_meta")
+		in.found, _ = in.Message.Param("_meta")
 		in.hasLooked = true
 	}
 	return in.found
@@ -305,7 +305,7 @@ func (b *Bridge) notify(in *Inbound) {
 // cancelled ignores what it cannot match, because a cancellation may cross the
 // answer on its way (MCP, cancellation).
 func (b *Bridge) cancelled(in *Inbound) {
-	raw, ok := jsonrpc.Lookup(in.Message.Params, "requestId")
+	raw, ok := in.Message.Param("requestId")
 	if !ok {
 		return
 	}
@@ -313,7 +313,7 @@ func (b *Bridge) cancelled(in *Inbound) {
 	if err != nil {
 		return
 	}
-	raw, _ = jsonrpc.Lookup(in.Message.Params, "reason")
+	raw, _ = in.Message.Param("reason")
 	reason, _ := jsonrpc.Text(raw)
 	b.flights.Cancel(in.Origin, id, reason)
 }

@@ -47,7 +47,8 @@ func seedConversations(f *testing.F) {
 func repeatedIn(msg *jsonrpc.Message) http.Header {
 	header := http.Header{}
 	header.Set("Mcp-Method", msg.Method)
-	if version, ok := bridge.MetaVersion(msg.Params); ok {
+	meta, _ := msg.Param("_meta")
+	if version, ok := bridge.MetaVersion(meta); ok {
 		header.Set("Mcp-Protocol-Version", version)
 	}
 	for _, member := range []string{"name", "uri", "taskId"} {

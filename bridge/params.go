@@ -32,8 +32,8 @@ func invalidParams(member, keyword, format string, args ...any) *errmap.Error {
 }
 
 // textParam reads a string member of params. It must not be empty.
-func textParam(params []byte, member string) (string, *errmap.Error) {
-	raw, ok := jsonrpc.Lookup(params, member)
+func textParam(m *jsonrpc.Message, member string) (string, *errmap.Error) {
+	raw, ok := m.Param(member)
 	if !ok {
 		return "", invalidParams(member, "required", "%s is missing", member)
 	}
@@ -50,7 +50,7 @@ func textParam(params []byte, member string) (string, *errmap.Error) {
 // argumentsParam reads the arguments of a call: an object, or nothing at all
 // where absent or null stand for no arguments.
 func (call *exchange) argumentsParam() (Payload, *errmap.Error) {
-	raw, ok := jsonrpc.Lookup(call.in.Message.Params, "arguments")
+	raw, ok := call.in.Message.Param("arguments")
 	if !ok || string(raw) == "null" {
 		return Payload{}, nil
 	}
@@ -73,9 +73,9 @@ func (call *exchange) objectParam(raw []byte) (Payload, *errmap.Error) {
 
 // onlyMembers refuses params that hold anything but the members named: what a
 // dialect does not define would otherwise be dropped in silence.
-func onlyMembers(params []byte, known ...string) *errmap.Error {
-	for name := range jsonrpc.Members(params) {
-		if !slices.Contains(known, name) {
+func onlyMembers(m *jsonrpc.Message, known ...string) *errmap.Error {
+	for raw := range m.ParamFields() {
+		if name := string(raw); !slices.Contains(known, name) {
 			return invalidParams(jsonPointerToken(name), "additionalProperties", "unknown member %s", quoteBounded(name))
 		}
 	}

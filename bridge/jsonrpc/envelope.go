@@ -23,6 +23,7 @@ type Envelope struct {
 type members struct {
 	values  [memberCount]span
 	similar string // the first name that differs from a reserved one by folding
+	params  paramIndex
 }
 
 // span is a value: offsets into the input. A value is never empty, so the zero

@@ -54,6 +54,9 @@ func FuzzParse(f *testing.F) {
 		if want := accepts(raw, DefaultMaxDepth); want != (fault == nil) {
 			t.Fatalf("Check says %v, the other implementation accepts: %v", fault, want)
 		}
+		if fault == nil {
+			sameParams(t, raw)
+		}
 		for _, p := range []Profile{ProfileCanonical, ProfileCanonicalAnyID, ProfileMCP} {
 			checkMessage(t, raw, fault, Parse(raw, p, Limits{}))
 		}

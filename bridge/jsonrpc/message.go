@@ -64,6 +64,8 @@ type Message struct {
 	Result json.RawMessage
 	Error  *ErrorObject
 	Fault  *Fault
+
+	index paramIndex // of Params
 }
 
 // ErrorObject is the error member of an error response.

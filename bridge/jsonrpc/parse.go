@@ -40,6 +40,7 @@ func (e *Envelope) As(p Profile) Message {
 	switch m.Kind {
 	case KindRequest, KindNotification:
 		m.Params = e.value(memberParams)
+		m.index = e.found.params
 		m.Fault = e.checkCall(&m, p)
 	case KindSuccess:
 		m.Result = e.value(memberResult)

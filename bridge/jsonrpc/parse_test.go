@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // nested is n arrays in each other.
@@ -228,7 +229,7 @@ func TestEnvelopes(t *testing.T) {
 					t.Errorf("profile %d: ID = %q, want %q", p, m.ID, test.id)
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(Message{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -240,7 +241,7 @@ func TestMessageContents(t *testing.T) {
 	raw := []byte(`{"jsonrpc":"2.0","id":"\u0061","method":"tools\/call","params": {"name" : "x"} }`)
 	m := Parse(raw, ProfileCanonical, Limits{})
 	want := Message{Kind: KindRequest, ID: StringID("a"), Method: "tools/call", Params: []byte(`{"name" : "x"}`)}
-	if diff := cmp.Diff(want, m); diff != "" {
+	if diff := cmp.Diff(want, m, cmpopts.IgnoreUnexported(Message{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if &m.Params[0] != &raw[strings.Index(string(raw), `{"name"`)] {
@@ -251,7 +252,7 @@ func TestMessageContents(t *testing.T) {
 	}
 	m = Parse([]byte(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"caf\u00e9","data":{"a":null}},"id":7}`), ProfileMCP, Limits{})
 	want = Message{Kind: KindError, ID: IntID(7), Error: &ErrorObject{Code: -32601, Message: "café", Data: []byte(`{"a":null}`)}}
-	if diff := cmp.Diff(want, m); diff != "" {
+	if diff := cmp.Diff(want, m, cmpopts.IgnoreUnexported(Message{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

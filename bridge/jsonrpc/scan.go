@@ -17,6 +17,7 @@ type scanner struct {
 	maxDepth int
 	names    names
 	envelope bool // take note of the members of the outermost object
+	params   int  // where the value of its params begins while that is read, else 0
 	found    members
 }
 
@@ -236,11 +237,21 @@ func (s *scanner) object(depth int) *Fault {
 			return f
 		}
 		start := s.pos
+		if depth == 1 && s.envelope && string(s.names.bytes(s.raw, n)) == "params" {
+			s.params = start
+		}
 		if f := s.value(depth); f != nil {
 			return f.within(string(s.names.bytes(s.raw, n)))
 		}
-		if depth == 1 && s.envelope {
+		switch {
+		case depth == 1 && s.envelope:
 			s.found.record(s.names.bytes(s.raw, n), span{start, s.pos})
+			if s.params > 0 {
+				s.found.params.size = s.pos - s.params
+				s.params = 0
+			}
+		case depth == 2 && s.params > 0:
+			s.noteParam(n, start)
 		}
 		s.space()
 		if s.pos >= len(s.raw) {
@@ -258,6 +269,12 @@ func (s *scanner) object(depth int) *Fault {
 			return s.unexpected("',' or '}'")
 		}
 	}
+}
+
+// noteParam takes note of a member of params that was read.
+func (s *scanner) noteParam(n name, start int) {
+	base := uint32(s.params)
+	s.found.params.note(paramSpan{n.start - base, n.end - base}, paramSpan{uint32(start) - base, uint32(s.pos) - base}, n.escaped)
 }
 
 // member scans a name and its colon and leaves pos at the value.

@@ -141,7 +141,8 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 // it says nothing, the version header does, except for initialize, which opens
 // the legacy eras whatever the header says.
 func dialect(e *jsonrpc.Envelope, header http.Header) bridge.Dialect {
-	if version, ok := bridge.MetaVersion(e.Params()); ok {
+	meta, _ := e.Param("_meta")
+	if version, ok := bridge.MetaVersion(meta); ok {
 		if bridge.IsLegacyVersion(version) {
 			return bridge.DialectLegacy
 		}

@@ -41,7 +41,8 @@ func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
 	if s.opts.Mode == ModeCanonical {
 		return bridge.DialectCanonical, nil
 	}
-	if bridge.ClaimsModern(e.Params()) {
+	meta, _ := e.Param("_meta")
+	if version, ok := bridge.MetaVersion(meta); ok && !bridge.IsLegacyVersion(version) {
 		return bridge.DialectModern, nil
 	}
 	if s.legacy || e.Method() == methodInitialize {
