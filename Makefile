@@ -35,11 +35,16 @@ test-short: ## Run the tests of the main module without the race detector
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
+	@mkdir -p .tmp/fuzz
 	@for pkg in $$(go list ./...); do \
 	  dir=$$(go list -f '{{.Dir}}' $$pkg); \
-	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
+	  targets=$$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); \
+	  [ -n "$$targets" ] || continue; \
+	  go test -c -fuzz=. -o .tmp/fuzz/fuzz.test $$pkg || exit 1; \
+	  for target in $$targets; do \
 	    echo "$$pkg $$target"; \
-	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 $$pkg || exit 1; \
+	    (cd $$dir && $(CURDIR)/.tmp/fuzz/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+	      -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$pkg") || exit 1; \
 	  done; \
 	done
 
