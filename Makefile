@@ -69,7 +69,7 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	$(BUF) generate
 	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
-	go test ./internal/config -run TestReference -update >/dev/null
+	go test ./internal/config -run 'TestReference|TestLimitsPage' -update >/dev/null
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate

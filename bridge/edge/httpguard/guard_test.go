@@ -189,7 +189,7 @@ func TestPreflight(t *testing.T) {
 		}
 		allowed := strings.ToLower(h.Get("Access-Control-Allow-Headers"))
 		for _, name := range []string{"content-type", "authorization", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id",
-			"connect-protocol-version", "x-grpc-web", "traceparent", "mcp-param-region", "mcp-param-zone"} {
+			"connect-protocol-version", "x-grpc-web", "traceparent", "idempotency-key", "mcp-param-region", "mcp-param-zone"} {
 			if !strings.Contains(allowed, name) {
 				t.Errorf("%s: %s is not allowed: %s", path, name, allowed)
 			}

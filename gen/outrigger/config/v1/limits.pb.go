@@ -95,8 +95,8 @@ type Limits struct {
 	// Range: 1 to 10000. Flag: `--page-size`.
 	MaxPageEntries *int32 `protobuf:"varint,26,opt,name=max_page_entries,proto3,oneof" json:"max_page_entries,omitempty"`
 	// How much memory the process may use, in bytes. The collector works towards it, and new calls are UNAVAILABLE while
-	// what is in use comes near it. Default: nine tenths of the container's limit, where it has one, else what GOMEMLIMIT
-	// says, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
+	// what is in use comes near it. Default: what GOMEMLIMIT says, else nine tenths of the container's limit, where it has
+	// one, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
 	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
