@@ -72,7 +72,8 @@ func TestConfigListenerRules(t *testing.T) {
 		{"origin with a path", listeners, `allowed_origins: "https://app.example.com/"`, []string{"allowed_origins[0] string.pattern"}},
 		{"null origin", listeners, `allowed_origins: "null"`, []string{"allowed_origins[0] string.pattern"}},
 		{"TLS without files", listeners, `tls {}`, []string{"tls.cert_file string.min_len", "tls.key_file string.min_len"}},
-		{"TLS", listeners, `tls {cert_file: "c" key_file: "k" client_uris: "spiffe://example.org/agent"}`, nil},
+		{"TLS", listeners, `tls {cert_file: "c" key_file: "k" client_ca_file: "ca" client_uris: "spiffe://example.org/agent"}`, nil},
+		{"names without an authority", listeners, `tls {cert_file: "c" key_file: "k" client_uris: "spiffe://example.org/agent"}`, []string{"tls listener_tls.client_uris"}},
 	})
 }
 
