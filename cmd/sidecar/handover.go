@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // sharedListener lets one server take a socket over from another: net/http's
@@ -64,38 +67,131 @@ func (s *sharedListener) Close() error {
 	return err
 }
 
+// pass gives on what a view took and may not keep.
+func (s *sharedListener) pass(a acceptance) {
+	select {
+	case s.accepted <- a:
+	case <-s.closed:
+		if a.conn != nil {
+			_ = a.conn.Close()
+		}
+	}
+}
+
 // view is the listener as one server has it: its end is that server's alone.
-func (s *sharedListener) view() net.Listener {
-	return &listenerView{shared: s, closed: make(chan struct{})}
+func (s *sharedListener) view() *listenerView {
+	return &listenerView{shared: s, closed: make(chan struct{}), fresh: map[net.Conn]struct{}{}, changed: make(chan struct{}, 1)}
 }
 
 type listenerView struct {
-	shared *sharedListener
-	closed chan struct{}
-	once   sync.Once
+	shared  *sharedListener
+	closed  chan struct{}
+	changed chan struct{} // told when fresh gets empty after the end
+
+	mu    sync.Mutex
+	ended bool
+	// fresh are connections of which no request has reached a handler.
+	fresh map[net.Conn]struct{}
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. After Close nothing is taken, also by an Accept
+// that was waiting.
 func (v *listenerView) Accept() (net.Conn, error) {
 	select {
-	case <-v.closed: // checked first, so that nothing is taken that another could
-		return nil, net.ErrClosed
-	default:
-	}
-	select {
 	case a := <-v.shared.accepted:
-		return a.conn, a.err
+		if v.keep(a.conn) {
+			return a.conn, a.err
+		}
+		v.shared.pass(a)
 	case <-v.closed:
 	case <-v.shared.closed:
 	}
 	return nil, net.ErrClosed
 }
 
+// keep notes a connection as fresh; false after the end.
+func (v *listenerView) keep(conn net.Conn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ended {
+		return false
+	}
+	if conn != nil {
+		v.fresh[conn] = struct{}{}
+	}
+	return true
+}
+
+// begun tells that a request of a connection has reached a handler, or none ever
+// will.
+func (v *listenerView) begun(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.fresh, conn)
+	if v.ended && len(v.fresh) == 0 {
+		wake(v.changed)
+	}
+}
+
+// settle waits until a request of each connection has reached a handler: net/http
+// closes a connection without a word whose first request it reads after its
+// shutdown has begun. It waits no longer than patience, because some only connect.
+func (v *listenerView) settle(patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		v.mu.Lock()
+		left := len(v.fresh)
+		v.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-v.changed:
+		case <-timer.C:
+			return
+		case <-v.shared.closed:
+			return
+		}
+	}
+}
+
 // Close implements net.Listener.
 func (v *listenerView) Close() error {
-	v.once.Do(func() { close(v.closed) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.ended {
+		v.ended = true
+		close(v.closed)
+	}
 	return nil
 }
+
+// watch makes a server tell which connections are fresh no more.
+func (v *listenerView) watch(server *http.Server) {
+	next := server.Handler
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, firstRequest{}, sync.OnceFunc(func() { v.begun(conn) }))
+	}
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateClosed || state == http.StateHijacked {
+			v.begun(conn)
+		}
+	}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if begun, ok := r.Context().Value(firstRequest{}).(func()); ok {
+			begun()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// firstRequest is the key of what is to be called for the first request of a
+// connection.
+type firstRequest struct{}
 
 // Addr implements net.Listener.
 func (v *listenerView) Addr() net.Addr { return v.shared.Addr() }

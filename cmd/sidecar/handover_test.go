@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -195,5 +196,28 @@ func readFrame(t *testing.T, conn net.Conn, kind byte) {
 		if head[3] == kind {
 			return
 		}
+	}
+}
+
+// TestAConnectionMadeBeforeIsAnsweredOnce connects, and asks when the goodbyes have
+// begun.
+func TestAConnectionMadeBeforeIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	s, url := opened(t, slowService{})
+	defer s.close()
+	address := strings.TrimPrefix(url, "http://")
+	early := dialTCP(t, address)
+	view := s.sockets[0].view
+	for fresh := 0; fresh == 0; {
+		view.mu.Lock()
+		fresh = len(view.fresh)
+		view.mu.Unlock()
+		runtime.Gosched()
+	}
+	s.turnAway()
+	_, _ = io.WriteString(early, "GET / HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
+	answer, err := io.ReadAll(early) // to the end of the connection
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.HasSuffix(string(answer), "ok") {
+		t.Errorf("answered with %q, %v", answer, err)
 	}
 }

@@ -91,6 +91,7 @@ type socket struct {
 	tls      *tls.Config // nil for a plain one
 	handler  http.Handler
 	server   *http.Server
+	view     *listenerView // of server
 }
 
 func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
@@ -139,7 +140,8 @@ const mainListener = "main"
 // serve puts a server on a socket.
 func (s *servers) serve(one *socket, handler http.Handler) {
 	server, view := s.server(handler), one.listener.view()
-	one.server = server
+	view.watch(server)
+	one.server, one.view = server, view
 	s.running = append(s.running, server)
 	serve := func() error { return server.Serve(view) }
 	if one.tls != nil {
@@ -163,11 +165,20 @@ func (s *servers) turnAway() {
 		if one.name != mainListener {
 			continue
 		}
-		old := one.server
+		old, view := one.server, one.view
+		_ = view.Close() // from here on nobody new comes to the old server
 		s.serve(one, parting(one.handler))
-		s.group.Go(func() { _ = old.Shutdown(s.parted) })
+		s.group.Go(func() {
+			view.settle(firstRequestPatience)
+			_ = old.Shutdown(s.parted)
+		})
 	}
 }
+
+// firstRequestPatience is how long a connection that was made before turnAway may
+// take to send its first request. It is far above the time between the two of a
+// client that has something to ask, and delays the goodbyes.
+const firstRequestPatience = time.Second
 
 func (s *servers) server(handler http.Handler) *http.Server {
 	limits := s.cfg.GetLimits()
