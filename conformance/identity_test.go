@@ -78,7 +78,8 @@ func lower(raw []byte) string {
 func TestEachAnswerReachesItsCaller(t *testing.T) {
 	t.Parallel()
 	demo := peer.Demo(t)
-	server := serve(t, "--backend", demo.URL)
+	args := []string{"--backend", demo.URL, "--max-calls", "16384"} // fifty agents make thousands at once
+	server := serve(t, args...)
 	for _, edge := range caller.Edges() {
 		many := agents
 		switch {
@@ -89,7 +90,7 @@ func TestEachAnswerReachesItsCaller(t *testing.T) {
 			many = variantAgents
 		}
 		t.Run(edge.Name, func(t *testing.T) {
-			to := target(server, "--backend", demo.URL)
+			to := target(server, args...)
 			for _, n := range []int{1, many} {
 				t.Run(fmt.Sprintf("%d agents", n), func(t *testing.T) { manyCalls(t, edge, to, n) })
 			}
