@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 )
@@ -52,7 +53,7 @@ func TestPool(t *testing.T) {
 	if !ok {
 		t.Fatal("no match")
 	}
-	if diff := cmp.Diff(escaped, got); diff != "" {
+	if diff := cmp.Diff(escaped, got, cmpopts.IgnoreUnexported(jsonrpc.Message{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if _, ok := Match(one, pool); ok {
