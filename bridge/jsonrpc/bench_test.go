@@ -43,6 +43,21 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
+// BenchmarkAppendText copies JSON into a string of JSON, where every quote has to
+// be escaped: the text beside a structured result.
+func BenchmarkAppendText(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(size.name, func(b *testing.B) {
+			b.SetBytes(int64(len(size.raw)))
+			b.ReportAllocs()
+			dst := make([]byte, 0, 2*len(size.raw))
+			for b.Loop() {
+				dst = AppendText(dst[:0], size.raw)
+			}
+		})
+	}
+}
+
 // BenchmarkValid is the yardstick for BenchmarkParse: the standard library on
 // the same bytes, which checks the grammar alone.
 func BenchmarkValid(b *testing.B) {

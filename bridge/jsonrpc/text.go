@@ -102,6 +102,12 @@ const (
 // the lowest flag is exact.
 func plain(b []byte) int {
 	i := 0
+	if len(b) >= 8 { // most texts and names end here
+		if special := flagged(b); special != 0 {
+			return bits.TrailingZeros64(special) / 8
+		}
+		i = 8
+	}
 	for ; i+32 <= len(b); i += 32 { // long texts, such as base64, have nothing special for long
 		piece := b[i : i+32]
 		if flagged(piece)|flagged(piece[8:])|flagged(piece[16:])|flagged(piece[24:]) != 0 {
