@@ -37,36 +37,87 @@ func (c *checker) message(p *plan, b []byte) bool {
 	var seen uint64
 	var counts [maxCounted]uint64
 	for pos := 0; pos < len(b); {
-		num, typ, at := tagAt(b, pos)
-		if at < 0 {
-			return false
+		num, typ, at := protowire.Number(b[pos]>>3), protowire.Type(b[pos]&7), pos+1
+		if b[pos] >= 0x80 || num == 0 {
+			if num, typ, at = tagAt(b, pos); at < 0 {
+				return false
+			}
 		}
-		end := valueEnd(b, at, num, typ)
-		if end < 0 {
-			return false
-		}
-		pos = end
 		s := p.byNumber(num)
-		if s == nil || typ != s.wire && !(typ == protowire.BytesType && s.packable) {
+		if s == nil || rules.fields[s.index].none || s.shape != shapeOne || s.wire != typ {
+			var ok bool
+			if pos, ok = c.several(rules, s, b, at, num, typ, &seen, &counts); !ok {
+				return false
+			}
 			continue
 		}
-		f := &rules.fields[s.index]
-		if f.none || c.passedOver(s) {
-			seen |= 1 << s.index
-			continue
-		}
-		n, set, ok := c.occurrence(s, f, b[:end], at, typ)
-		if !ok {
+		var ok, set bool
+		if pos, set, ok = c.single(s, &rules.fields[s.index].value, b, at, typ); !ok {
 			return false
 		}
 		if set {
 			seen |= 1 << s.index
 		}
-		if f.counter >= 0 {
-			counts[f.counter] += n
-		}
 	}
 	return c.whole(p, rules, seen, &counts)
+}
+
+// several passes over a field that does not matter, and checks one that may occur more than once. pos is behind it.
+func (c *checker) several(rules *ruleSet, s *slot, b []byte, at int, num protowire.Number, typ protowire.Type, seen *uint64, counts *[maxCounted]uint64) (pos int, ok bool) {
+	pos = valueEnd(b, at, num, typ)
+	if pos < 0 {
+		return pos, false
+	}
+	if s == nil || typ != s.wire && !(typ == protowire.BytesType && s.packable) {
+		return pos, true
+	}
+	f := &rules.fields[s.index]
+	if f.none || c.passedOver(s) {
+		*seen |= 1 << s.index
+		return pos, true
+	}
+	n, ok := c.occurrence(s, f, b[:pos], at, typ)
+	if !ok {
+		return pos, false
+	}
+	if n > 0 {
+		*seen |= 1 << s.index
+	}
+	if f.counter >= 0 {
+		counts[f.counter] += n
+	}
+	return pos, true
+}
+
+// single checks the value of a field that occurs once, and returns the position behind it. set is false for a zero that
+// is the same as absence.
+func (c *checker) single(s *slot, v *valueRules, b []byte, at int, typ protowire.Type) (pos int, set, ok bool) {
+	if typ == protowire.StartGroupType {
+		pos = valueEnd(b, at, s.number, typ)
+		return pos, true, pos >= 0 && (c.passedOver(s) || c.value(s, v, b[:pos], at))
+	}
+	if typ != protowire.BytesType {
+		pos = valueEnd(b, at, s.number, typ)
+		if pos < 0 {
+			return pos, false, false
+		}
+		if c.passedOver(s) {
+			return pos, true, true
+		}
+		n := s.numeric(bitsAt(b, at, typ))
+		set = s.present || n != 0
+		return pos, set, !set && v.ignoreZero || v.keepsNumber(n)
+	}
+	n, from := varintAt(b, at)
+	if from < 0 || n > uint64(len(b)-from) {
+		return refused, false, false
+	}
+	pos = from + int(n)
+	if c.passedOver(s) {
+		return pos, true, true
+	}
+	set = s.present || n > 0
+	return pos, set, !set && v.ignoreZero || c.content(s, v, b[from:pos])
 }
 
 // whole checks what can be said when the message is over: what is not there, and how much of the rest.
@@ -94,34 +145,27 @@ func (c *checker) whole(p *plan, rules *ruleSet, seen uint64, counts *[maxCounte
 	return true
 }
 
-// occurrence checks one field of the wire: a value, an element, several elements in one piece, or an entry of a map. set
-// is false for a zero that is the same as absence.
-func (c *checker) occurrence(s *slot, f *fieldRules, b []byte, at int, typ protowire.Type) (n uint64, set, ok bool) {
-	switch s.shape {
-	case shapeOne:
-		zero := !s.present && s.isZero(b, at)
-		if zero && f.value.ignoreZero {
-			return 1, false, true
-		}
-		return 1, !zero, c.value(s, &f.value, b, at)
-	case shapeMap:
+// occurrence checks one piece of a field that may occur more than once: an element, several elements in one piece, or an
+// entry of a map. n is how many.
+func (c *checker) occurrence(s *slot, f *fieldRules, b []byte, at int, typ protowire.Type) (n uint64, ok bool) {
+	if s.shape == shapeMap {
 		_, from := varintAt(b, at)
-		return 1, true, c.entry(s, f, b, from)
+		return 1, c.entry(s, f, b, from)
 	}
 	if typ == s.wire {
-		return 1, true, c.value(s, &f.value, b, at)
+		return 1, c.value(s, &f.value, b, at)
 	}
 	_, from := varintAt(b, at)
 	for from < len(b) {
 		if !c.value(s, &f.value, b, from) {
-			return 0, false, false
+			return 0, false
 		}
 		if from = valueEnd(b, from, s.number, s.wire); from < 0 {
-			return 0, false, false
+			return 0, false
 		}
 		n++
 	}
-	return n, n > 0, true
+	return n, true
 }
 
 func (c *checker) entry(s *slot, f *fieldRules, b []byte, from int) bool {
@@ -147,27 +191,38 @@ func (c *checker) value(s *slot, v *valueRules, b []byte, at int) bool {
 	if v.free() {
 		return true
 	}
-	if v.opaque {
-		return false
-	}
 	switch s.wire {
 	case protowire.BytesType:
 		n, from := varintAt(b, at)
 		if from < 0 || n > uint64(len(b)-from) {
 			return false
 		}
-		content := b[from : from+int(n)]
-		if s.below != nil {
-			return !v.deep || c.message(s.below.prepared(), content)
-		}
-		return v.ignoreZero && len(content) == 0 || v.text == nil || v.text(content)
+		return c.content(s, v, b[from:from+int(n)])
 	case protowire.StartGroupType:
 		content, n := protowire.ConsumeGroup(s.number, b[at:])
-		return n >= 0 && (!v.deep || c.message(s.below.prepared(), content))
+		return n >= 0 && c.content(s, v, content)
 	default:
-		n := s.numeric(bitsAt(b, at, s.wire))
-		return v.ignoreZero && n == 0 || v.number == nil || v.number(n)
+		return v.keepsNumber(s.numeric(bitsAt(b, at, s.wire)))
 	}
+}
+
+// content checks a message, a string or bytes.
+func (c *checker) content(s *slot, v *valueRules, content []byte) bool {
+	if v.opaque {
+		return false
+	}
+	if s.below != nil {
+		return !v.deep || c.message(s.below.prepared(), content)
+	}
+	return len(content) < v.shorter || v.text == nil || v.ignoreZero && len(content) == 0 || v.text(content)
+}
+
+// keepsNumber checks a number, as numeric returns it.
+func (v *valueRules) keepsNumber(n uint64) bool {
+	if v.opaque {
+		return false
+	}
+	return v.bounds.hold(n) || v.number == nil || v.ignoreZero && n == 0 || v.number(n)
 }
 
 // bitsAt reads a number as it stands on the wire.
@@ -183,11 +238,6 @@ func bitsAt(b []byte, at int, typ protowire.Type) uint64 {
 		v, _ := varintAt(b, at)
 		return v
 	}
-}
-
-// isZero looks at a number, or at the length of what has one.
-func (s *slot) isZero(b []byte, at int) bool {
-	return s.numeric(bitsAt(b, at, s.wire)) == 0
 }
 
 // numeric turns what stands on the wire into what rules are about: two's complement for signed integers, the bits of a

@@ -43,6 +43,8 @@ type valueRules struct {
 	deep       bool // a message with rules
 	number     func(uint64) bool
 	text       func([]byte) bool
+	bounds     bounds // what number says, where it says nothing else
+	shorter    int    // a text of fewer bytes keeps what text says; 0 says nothing
 }
 
 // maxCounted is how many fields of a message may have bounds on their number of elements; they are counted on the stack.
@@ -260,8 +262,10 @@ func compileValue(s *slot, fd protoreflect.FieldDescriptor, rules *validate.Fiel
 	var ok bool
 	if s.kind == protoreflect.StringKind || s.kind == protoreflect.BytesKind {
 		v.text, ok = compileText(s.kind, of)
+		v.shorter = shorterThan(of)
 	} else {
 		v.number, ok = compileNumber(s, of)
+		v.bounds = boundsOf(s, of)
 	}
 	v.opaque = !ok
 	return v
