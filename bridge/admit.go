@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -49,9 +50,12 @@ func (b *Bridge) risk(c *toolCall) resilience.Call {
 
 // callRPC makes a unary call of the backend, and repeats it where that may be.
 func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
-	header := b.sentHeader(c.req.Header)
+	header, risk := b.sentHeader(c.req.Header), b.risk(c)
+	if risk.Repeatable && b.opts.Guard != nil {
+		ctx = backend.Repeatable(ctx)
+	}
 	var err *errmap.Error
-	c.answer, err = resilience.Do(ctx, b.opts.Guard, b.risk(c), func(ctx context.Context) (*Answer, *errmap.Error) {
+	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.caller.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err

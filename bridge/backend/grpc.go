@@ -54,6 +54,7 @@ func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, h
 	return grpcwire.Request{
 		Scheme: c.scheme, Authority: c.target.host, Path: c.target.prefix + procedure, UserAgent: c.userAgent(),
 		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: header, Message: in, MaxAnswer: c.opts.MaxResponseBytes,
+		Repeatable: isRepeatable(ctx),
 	}
 }
 

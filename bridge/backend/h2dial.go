@@ -35,9 +35,9 @@ func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration)
 // madeKey is the context key of where the connection is put that a dial makes.
 type madeKey struct{}
 
-// establish dials, opens HTTP/2 and waits for the peer to do the same. changed
-// is called when a stream ends, the limit rises or the connection closes.
-func (d *h2Dialer) establish(ctx context.Context, changed func()) (*h2Conn, error) {
+// establish dials, opens HTTP/2 and waits for the peer to do the same. One of those
+// who wait is woken when a stream ends, the limit rises or the connection closes.
+func (d *h2Dialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	var c *conn
@@ -50,7 +50,7 @@ func (d *h2Dialer) establish(ctx context.Context, changed func()) (*h2Conn, erro
 		_ = c.Close()
 		return nil, err
 	}
-	cc.SetStateHook(func(*http.ClientConn) { changed() })
+	cc.SetStateHook(func(*http.ClientConn) { waiting.wakeOne() })
 	return &h2Conn{http: cc, state: cc, conn: c, limit: cc.Available()}, nil
 }
 
@@ -61,8 +61,9 @@ type wireDialer struct {
 	opts    grpcwire.Options
 }
 
-// establish implements establisher.
-func (d *wireDialer) establish(ctx context.Context, changed func()) (*h2Conn, error) {
+// establish implements establisher. All who wait are woken: the connection tells
+// only of changes that may concern all of them.
+func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	nc, err := d.dial(ctx, "", "") // it knows the address
@@ -71,7 +72,7 @@ func (d *wireDialer) establish(ctx context.Context, changed func()) (*h2Conn, er
 	}
 	c, _ := nc.(*conn)
 	o := d.opts
-	o.Changed = changed
+	o.Changed = waiting.wakeAll
 	wire := grpcwire.New(c, o)
 	if err := settled(ctx, wire, wire.Ready(), c); err != nil {
 		_ = wire.Close()

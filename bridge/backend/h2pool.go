@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -17,6 +18,10 @@ import (
 // on it, so whatever is wrong shows before a request is at stake, and the peer's
 // limit of streams is known. There is at most one dial at a time. A call that
 // finds neither a free stream nor room for a connection waits.
+//
+// A connection that is under suspicion gets no calls as long as it is. It does not
+// count among those that there may be, so that one more can be made in its place,
+// and never more than one beyond.
 //
 // The pool counts its calls itself. The reservations of http.ClientConn are lost
 // where a context ends at the wrong moment, and a lost one is never returned.
@@ -35,10 +40,10 @@ type h2Pool struct {
 	queue turnQueue
 }
 
-// establisher makes HTTP/2 connections whose peer has said its settings. changed
-// is called when the limit of streams rises, or the connection closes.
+// establisher makes HTTP/2 connections whose peer has said its settings. It wakes
+// those who wait when a connection has room for more calls, or closes.
 type establisher interface {
-	establish(ctx context.Context, changed func()) (*h2Conn, error)
+	establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error)
 }
 
 // h2State is what the pool asks a connection.
@@ -62,6 +67,9 @@ type h2Conn struct {
 	dropped bool // out of the pool; closed when its last call ends
 }
 
+// isSuspect reports whether the peer owes a sign of life on the connection.
+func (c *h2Conn) isSuspect() bool { return c.wire != nil && c.wire.Suspect() }
+
 // dialing is a dial under way.
 type dialing struct {
 	done chan struct{}
@@ -76,7 +84,8 @@ func newH2Pool(dial establisher, most int) *h2Pool {
 
 // acquire returns a connection with room for one more stream; release must
 // follow. It fails with the context's error, or with that of a dial where there
-// is no connection at all.
+// is no connection that could be used and the peer refuses, or there is none at
+// all.
 func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 	if c, _, err := p.take(false); c != nil || err != nil {
 		return c, err
@@ -99,10 +108,15 @@ func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 		case <-turn:
 			mayDial = true
 		case <-dialled:
-			if d.err != nil && p.empty() {
+			trusted, suspects := p.count()
+			switch {
+			case d.err == nil, trusted == 0 && suspects > 0 && isTimeout(d.err):
+				mayDial = true // all of the peer stands still: what comes first, a new connection or an old one
+			case trusted == 0:
 				return nil, d.err
+			default:
+				mayDial = false // other connections work; wait for those
 			}
-			mayDial = d.err == nil // else other connections work; wait for those
 		}
 	}
 }
@@ -116,13 +130,18 @@ func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
 		return nil, nil, errClosed
 	}
 	p.conns = slices.DeleteFunc(p.conns, (*h2Conn).drop)
+	trusted := 0
 	for _, c := range p.conns {
+		if c.isSuspect() {
+			continue
+		}
+		trusted++
 		if c.active < c.limit && c.state.Available() > 0 {
 			c.active++
 			return c, nil, nil
 		}
 	}
-	if mayDial && p.dialing == nil && len(p.conns) < p.most {
+	if mayDial && p.dialing == nil && trusted < p.most && len(p.conns) <= p.most {
 		d := &dialing{done: make(chan struct{})}
 		p.dialing = d
 		p.dials.Go(func() { p.connect(d) })
@@ -156,21 +175,38 @@ func (p *h2Pool) release(c *h2Conn) {
 	p.queue.wakeOne()
 }
 
-func (p *h2Pool) empty() bool {
+// count tells connections that calls go to from those under suspicion.
+func (p *h2Pool) count() (trusted, suspects int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.conns) == 0
+	for _, c := range p.conns {
+		if c.isSuspect() {
+			suspects++
+		}
+	}
+	return len(p.conns) - suspects, suspects
+}
+
+// isTimeout reports whether a peer did not answer, rather than refuse.
+func isTimeout(err error) bool {
+	late := net.Error(nil)
+	return errors.As(err, &late) && late.Timeout()
 }
 
 // connect makes a connection and puts it into the pool.
 func (p *h2Pool) connect(d *dialing) {
-	c, err := p.dial.establish(p.base, p.queue.wakeOne)
+	c, err := p.dial.establish(p.base, &p.queue)
 	p.mu.Lock()
 	p.dialing = nil
 	switch {
 	case p.closed:
 		err = errClosed // the connection, if there is one, is closed from below
 	case err == nil:
+		for _, old := range p.conns {
+			if old.isSuspect() {
+				old.wire.Replaced()
+			}
+		}
 		p.conns = append(p.conns, c)
 	}
 	d.err = err

@@ -35,11 +35,20 @@ const (
 	// DefaultPingAfter is the silence on an HTTP/2 connection after which it is
 	// pinged. gRPC servers count pings that come more often than every 5 minutes
 	// as abuse and close the connection, calls in flight included. A dead
-	// connection is found earlier: net/http also pings when it cancels a stream.
+	// connection is found earlier: see DefaultQuietAfter, and net/http also pings
+	// when it cancels a stream.
 	DefaultPingAfter = 5*time.Minute + 10*time.Second
 	// DefaultPingTimeout is how long the answer to a ping may take (net/http's own
 	// default).
 	DefaultPingTimeout = 15 * time.Second
+	// DefaultQuietAfter is how long nothing may come back on a connection of unary
+	// gRPC calls after a call was made before the peer is pinged. Most calls are
+	// answered sooner, and servers tolerate one ping for each answer and two more.
+	DefaultQuietAfter = time.Second
+	// DefaultSuspectAfter is how long that ping may have no answer before new calls
+	// go to another connection. Servers answer pings at once, whatever their methods
+	// do; 1 s is two round trips of a satellite.
+	DefaultSuspectAfter = time.Second
 	// DefaultWriteTimeout closes an HTTP/2 connection on which not one byte could
 	// be written for so long: the peer is stopped or gone.
 	DefaultWriteTimeout = 20 * time.Second
@@ -74,6 +83,8 @@ type Options struct {
 	IdleTimeout    time.Duration
 	PingAfter      time.Duration
 	PingTimeout    time.Duration
+	QuietAfter     time.Duration
+	SuspectAfter   time.Duration
 	WriteTimeout   time.Duration
 	ProbeTimeout   time.Duration
 	AttemptTimeout time.Duration
@@ -98,6 +109,8 @@ func (o Options) withDefaults() Options {
 	o.IdleTimeout = orDefault(o.IdleTimeout, DefaultIdleTimeout)
 	o.PingAfter = orDefault(o.PingAfter, DefaultPingAfter)
 	o.PingTimeout = orDefault(o.PingTimeout, DefaultPingTimeout)
+	o.QuietAfter = orDefault(o.QuietAfter, DefaultQuietAfter)
+	o.SuspectAfter = orDefault(o.SuspectAfter, DefaultSuspectAfter)
 	o.WriteTimeout = orDefault(o.WriteTimeout, DefaultWriteTimeout)
 	o.ProbeTimeout = orDefault(o.ProbeTimeout, DefaultProbeTimeout)
 	o.AttemptTimeout = orDefault(o.AttemptTimeout, DefaultAttemptTimeout)

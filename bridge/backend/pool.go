@@ -64,6 +64,7 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 	dial := dialer(t, o, tlsConfig, conns)
 	wires = newH2Pool(&wireDialer{dial: dial, timeout: o.DialTimeout, opts: grpcwire.Options{
 		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: o.PingAfter, PingTimeout: o.PingTimeout,
+		QuietAfter: o.QuietAfter, SuspectAfter: o.SuspectAfter,
 		WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
 	}}, o.MaxHTTP2Conns)
 	return h1, &pool{h2: newH2Pool(newH2Dialer(transport, dial, o.DialTimeout), o.MaxHTTP2Conns)}, wires

@@ -40,12 +40,17 @@ type Options struct {
 	// PingAfter is the silence of a peer that owes answers after which it is
 	// pinged, PingTimeout how long it may take to answer.
 	PingAfter, PingTimeout time.Duration
+	// QuietAfter is how long nothing at all may come back after a call was made
+	// before the peer is pinged, as often as servers allow; SuspectAfter how long
+	// the answer may take before the connection is under suspicion.
+	QuietAfter, SuspectAfter time.Duration
 	// WriteTimeout bounds one write, of about 64 KiB.
 	WriteTimeout time.Duration
 	// IdleTimeout closes a connection without calls.
 	IdleTimeout time.Duration
 	// Changed is told when there may be room for another call although none ended,
-	// and when the connection has failed. It must not call the Conn.
+	// when suspicion begins or ends, and when the connection has failed. It must not
+	// call the Conn.
 	Changed func()
 }
 
@@ -59,6 +64,7 @@ type Conn struct {
 	wake   chan struct{} // of the writer
 	watch  *time.Timer
 	free   atomic.Int64 // calls that may be added; none once the connection takes no more
+	doubt  atomic.Bool  // the connection is under suspicion
 
 	mu       sync.Mutex
 	err      error // why no further call is taken; set once
@@ -73,7 +79,7 @@ type Conn struct {
 	consumed int64        // what was taken in and not told the peer
 	lastRead time.Time
 	lastUsed time.Time
-	pinged   time.Time // when an unanswered ping was sent
+	pulse    pulse
 
 	// Bytes are counted from the beginning of the connection: handed were given to
 	// the socket, sent were taken by it.
@@ -104,6 +110,7 @@ func New(nc net.Conn, o Options) *Conn {
 		peer:     peerSettings{streams: math.MaxInt32, window: defaultWindow, frameSize: defaultFrameSize, headerList: math.MaxInt64},
 		window:   defaultWindow,
 		lastRead: now, lastUsed: now,
+		pulse: pulse{left: maxPings},
 	}
 	c.encoder = hpack.NewEncoder(&c.block)
 	c.out = append(c.out, preface...)
@@ -195,44 +202,4 @@ func (c *Conn) fail(err error) {
 	if c.opts.Changed != nil {
 		c.opts.Changed()
 	}
-}
-
-// watchInterval is how often check looks; half of the shortest time that it has
-// to tell, because the others are long.
-func (c *Conn) watchInterval() time.Duration {
-	return max(min(c.opts.PingTimeout, c.opts.WriteTimeout, c.opts.PingAfter, c.opts.IdleTimeout)/2, time.Millisecond)
-}
-
-// check finds out what never happened.
-func (c *Conn) check() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	switch {
-	case c.failed:
-		return
-	case !c.writeBegan.IsZero() && now.Sub(c.writeBegan) > c.opts.WriteTimeout:
-		c.fail(ErrStuck)
-		return
-	case !c.pinged.IsZero() && now.Sub(c.pinged) > c.opts.PingTimeout:
-		c.fail(ErrSilent)
-		return
-	case len(c.streams) == 0 && now.Sub(c.lastUsed) > c.opts.IdleTimeout:
-		c.fail(ErrIdle)
-		return
-	case len(c.streams) > 0 && now.Sub(c.lastRead) > c.opts.PingAfter:
-		c.ping(now)
-	}
-	c.watch.Reset(c.watchInterval())
-}
-
-// ping asks the peer for a sign of life, once at a time.
-func (c *Conn) ping(now time.Time) {
-	if !c.pinged.IsZero() {
-		return
-	}
-	c.pinged = now
-	c.out = appendFrameHeader(c.out, 8, framePing, 0, 0)
-	c.out = append(c.out, "outrigge"...)
-	c.startWriting()
 }

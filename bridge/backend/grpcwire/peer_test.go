@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // options are those of a patient client.
 func options() Options {
-	return Options{MaxHeaderBytes: 1 << 20, PingAfter: time.Hour, PingTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Hour}
+	return Options{MaxHeaderBytes: 1 << 20, PingAfter: time.Hour, PingTimeout: time.Minute, QuietAfter: time.Hour, SuspectAfter: time.Hour, WriteTimeout: time.Minute, IdleTimeout: time.Hour}
 }
 
 // call is a request with a message.

@@ -81,7 +81,7 @@ func (r *reader) more() error {
 func (r *reader) arrived() {
 	now := time.Now()
 	r.c.mu.Lock()
-	r.c.lastRead = now
+	r.c.alive(now)
 	r.c.mu.Unlock()
 }
 
@@ -196,6 +196,7 @@ func (r *reader) admit(f frame) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.progress()
 	c.consumed += int64(f.length)
 	if c.consumed > connWindow {
 		return nil, broken(codeFlowControl, "more data than the window has")
@@ -333,6 +334,7 @@ func (c *Conn) maxBlock() int { return 2 * max(c.opts.MaxHeaderBytes, defaultFra
 func (r *reader) fieldBlock(f frame, block []byte) error {
 	c := r.c
 	c.mu.Lock()
+	c.progress()
 	s, err := r.find(f)
 	c.mu.Unlock()
 	if err != nil {
@@ -502,8 +504,7 @@ func (r *reader) ping(f frame, payload []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.flags&flagAck != 0 {
-		c.pinged = time.Time{}
-		return nil
+		return nil // to have been read is all that was asked of it
 	}
 	return c.owe(append(appendFrameHeader(nil, 8, framePing, flagAck, 0), payload...))
 }

@@ -22,6 +22,9 @@ type Request struct {
 	Message []byte
 	// MaxAnswer bounds the message of the answer, compressed or not.
 	MaxAnswer int
+	// Repeatable says that a second run does no harm, so that the call need not wait
+	// for a connection that others take for dead.
+	Repeatable bool
 }
 
 // Answer is what came back. One that is none of gRPC (by its HTTP status or its
@@ -116,6 +119,7 @@ func (c *Conn) begin(s *stream) error {
 	s.made = time.Now()
 	c.lastUsed = s.made
 	c.streams[s.id] = s
+	c.owes(s.made)
 	c.recount()
 	c.waiting.add(s)
 	c.startWriting()
@@ -131,9 +135,7 @@ func (c *Conn) abandon(s *stream, cause error, into *Answer) *Failure {
 	}
 	into.HTTPStatus = s.status
 	f := c.measured(s, cause)
-	if c.lastRead.Before(s.made) {
-		c.ping(time.Now()) // a peer that is gone is found out before the next caller waits for it
-	}
+	c.gaveUp(s)
 	c.cut(s, cause, codeCancel)
 	return f
 }
@@ -144,6 +146,7 @@ func (c *Conn) remove(s *stream) {
 	c.waiting.remove(s)
 	delete(c.streams, s.id)
 	c.lastUsed = time.Now()
+	c.owes(c.lastUsed)
 	c.recount()
 	if c.err != nil && len(c.streams) == 0 {
 		c.fail(c.err) // it was only kept for the calls on it
