@@ -113,13 +113,17 @@ func (w *writer) inOrder(p *plan, b []byte, depth int) (ok, sorted bool) {
 	seen := uint64(0) // bits of fields and oneofs
 	next := 0
 	for pos := 0; pos < len(b); {
-		num, typ, at := tagAt(b, pos)
-		if at < 0 {
-			return false, true
+		num, typ, at := protowire.Number(b[pos]>>3), protowire.Type(b[pos]&7), pos+1
+		if b[pos] >= 0x80 || num == 0 {
+			if num, typ, at = tagAt(b, pos); at < 0 {
+				return false, true
+			}
 		}
-		s, ok := w.fieldOf(p, num, typ)
-		if !ok {
-			return false, true
+		s := p.byNumber(num)
+		if s == nil || typ != s.wire {
+			if s, ok = w.fieldOf(p, num, typ); !ok {
+				return false, true
+			}
 		}
 		if s == nil {
 			if pos = valueEnd(b, at, num, typ); pos < 0 {
@@ -138,7 +142,9 @@ func (w *writer) inOrder(p *plan, b []byte, depth int) (ok, sorted bool) {
 			seen |= 1 << s.oneof
 		}
 		seen |= 1 << i
-		w.out = append(w.out, p.absents[p.absentAt[next]:p.absentAt[i]]...)
+		if from, to := p.absentAt[next], p.absentAt[i]; from < to {
+			w.out = append(w.out, p.absents[from:to]...)
+		}
 		if pos = w.member(s, b, at, typ, depth); pos < 0 {
 			return false, true
 		}

@@ -26,6 +26,9 @@ func (w *writer) mapping(s *slot, b []byte, pos, depth int) int {
 	if depth+1 > maxWireDepth {
 		return refused
 	}
+	if s.key.kind == protoreflect.StringKind && isOrderly(s, b, pos) {
+		return w.orderly(s, b, pos, depth)
+	}
 	base := len(w.entries)
 	for more := true; more; {
 		n, from := varintAt(b, pos)
@@ -57,6 +60,60 @@ func (w *writer) mapping(s *slot, b []byte, pos, depth int) int {
 	}
 	w.out[len(w.out)-1] = '}'
 	w.entries = w.entries[:base]
+	return pos
+}
+
+// isOrderly says that the entries that follow one another are as most encoders write them: a key of text and a value,
+// each in its place, and the keys in order. It does not look at values, so that what is nested is looked at once.
+func isOrderly(s *slot, b []byte, pos int) bool {
+	var last []byte
+	for first, more := true, true; more; first = false {
+		n, from := varintAt(b, pos)
+		if from < 0 || n > uint64(len(b)-from) {
+			return false
+		}
+		pos = from + int(n)
+		key, value, ok := orderlyEntry(s, b[:pos], from)
+		if !ok || valueEnd(b[:pos], value, 2, s.value.wire) != pos || !first && bytes.Compare(last, key) >= 0 {
+			return false
+		}
+		last = key
+		pos, _, more = following(s, b, pos)
+	}
+	return true
+}
+
+// orderlyEntry returns the key of an entry that ends with b, and where its value stands.
+func orderlyEntry(s *slot, b []byte, pos int) (key []byte, value int, ok bool) {
+	if pos >= len(b) || b[pos] != 1<<3|byte(protowire.BytesType) {
+		return nil, 0, false
+	}
+	size, at := varintAt(b, pos+1)
+	if at < 0 || size >= uint64(len(b)-at) { // the tag of the value stands behind it
+		return nil, 0, false
+	}
+	end := at + int(size)
+	return b[at:end], end + 1, b[end] == 2<<3|byte(s.value.wire)
+}
+
+// orderly writes the entries of which isOrderly holds.
+func (w *writer) orderly(s *slot, b []byte, pos, depth int) int {
+	w.out = append(w.out, '{')
+	for more := true; more; {
+		n, from := varintAt(b, pos)
+		pos = from + int(n)
+		key, value, _ := orderlyEntry(s, b[:pos], from)
+		if !w.text(key) {
+			return refused
+		}
+		w.out = append(w.out, ':')
+		if w.value(s.value, b[:pos], value, depth+1) < 0 {
+			return refused
+		}
+		w.out = append(w.out, ',')
+		pos, _, more = following(s, b, pos)
+	}
+	w.out[len(w.out)-1] = '}'
 	return pos
 }
 

@@ -12,6 +12,14 @@ import (
 
 // wellKnown writes a message that has a JSON form of its own.
 func (w *writer) wellKnown(p *plan, b []byte, depth int) bool {
+	if p.form == formTimestamp || p.form == formDuration {
+		if seconds, nanos, ok := briefMoment(b); ok {
+			if p.form == formTimestamp {
+				return w.timestamp(seconds, nanos)
+			}
+			return w.duration(seconds, nanos)
+		}
+	}
 	base := len(w.spans)
 	for range p.bits {
 		w.spans = append(w.spans, span{})
@@ -72,6 +80,27 @@ func (w *writer) anyValue(s *slot, b []byte, at span, depth int) bool {
 	return w.value(s, b, int(at.start), depth) >= 0
 }
 
+// briefMoment reads a Timestamp or Duration in the form in which encoders write it: seconds and nanos, in this order and
+// nothing else.
+func briefMoment(b []byte) (seconds, nanos int64, ok bool) {
+	pos := 0
+	if len(b) > 0 && b[0] == 1<<3|byte(protowire.VarintType) {
+		v, end := varintAt(b, 1)
+		if end < 0 {
+			return 0, 0, false
+		}
+		seconds, pos = int64(v), end
+	}
+	if pos < len(b) && b[pos] == 2<<3|byte(protowire.VarintType) {
+		v, end := varintAt(b, pos+1)
+		if end < 0 {
+			return 0, 0, false
+		}
+		nanos, pos = int64(int32(v)), end
+	}
+	return seconds, nanos, pos == len(b)
+}
+
 // moment reads the fields that Timestamp and Duration share.
 func moment(b []byte, at [6]span) (seconds, nanos int64) {
 	if at[0].end != 0 {
@@ -92,26 +121,15 @@ func (w *writer) timestamp(seconds, nanos int64) bool {
 	seconds -= minTimestamp // since the start of year 1
 	days, second := seconds/86400, int(seconds%86400)
 	year, month, day := dateOf(days)
-	w.out = append(w.out, '"')
-	w.twoDigits(year / 100)
-	w.twoDigits(year % 100)
-	w.out = append(w.out, '-')
-	w.twoDigits(month)
-	w.out = append(w.out, '-')
-	w.twoDigits(day)
-	w.out = append(w.out, 'T')
-	w.twoDigits(second / 3600)
-	w.out = append(w.out, ':')
-	w.twoDigits(second / 60 % 60)
-	w.out = append(w.out, ':')
-	w.twoDigits(second % 60)
+	hour, minute := second/3600, second/60%60
+	second %= 60
+	w.out = append(w.out, '"',
+		byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-',
+		byte('0'+month/10), byte('0'+month%10), '-', byte('0'+day/10), byte('0'+day%10), 'T',
+		byte('0'+hour/10), byte('0'+hour%10), ':', byte('0'+minute/10), byte('0'+minute%10), ':', byte('0'+second/10), byte('0'+second%10))
 	w.nanos(nanos)
 	w.out = append(w.out, 'Z', '"')
 	return true
-}
-
-func (w *writer) twoDigits(n int) {
-	w.out = append(w.out, byte('0'+n/10), byte('0'+n%10))
 }
 
 // nanos writes a fraction of three, six or nine digits, or nothing.
