@@ -73,6 +73,10 @@ type breaker struct {
 	counting sync.Mutex
 	percent  float64
 	least    uint
+	// late says that the failure that is being counted was a call that ran out of
+	// time, hung that such a one opened the breaker last: the backend takes calls.
+	late bool
+	hung atomic.Bool
 }
 
 // permit is the leave to make one call.
@@ -102,6 +106,7 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 	b.round.Add(1)
 	b.state.Store(int32(to))
 	if to == Open {
+		b.hung.Store(b.late)
 		b.opened.Add(1)
 	}
 	if b.told != nil {
@@ -149,6 +154,7 @@ const (
 	unclear outcome = iota
 	answered
 	failedOnTheWay
+	ranOut // of time, which is no less a failure
 )
 
 // leave counts the outcome of a call. A probe that brought no answer keeps the
@@ -163,10 +169,13 @@ func (b *breaker) leave(p permit, o outcome) {
 		if p.probe || b.failedLately() {
 			b.succeeded()
 		}
-	case o == failedOnTheWay, p.probe:
+	case o == failedOnTheWay, o == ranOut, p.probe:
 		b.lastFailure.Store(time.Now().UnixNano())
 		b.counting.Lock()
 		defer b.counting.Unlock()
+		if o != unclear {
+			b.late = o == ranOut
+		}
 		b.policy.RecordFailure()
 	}
 }

@@ -136,7 +136,7 @@ func (c Call) outcome(err *errmap.Error) outcome {
 		if c.Hurried {
 			return unclear
 		}
-		return failedOnTheWay
+		return ranOut
 	case errmap.Cancelled, errmap.PayloadTooLarge, errmap.InternalError:
 		return unclear // nothing was sent, or nobody waited
 	}
