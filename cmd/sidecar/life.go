@@ -46,50 +46,19 @@ func (a *app) backendState(to resilience.State) {
 	}
 }
 
-// seekSlack is how much later than the breaker admits it a backend is asked: a
-// little early would be a whole pause too late.
-const seekSlack = 10 * time.Millisecond
-
-// seekBackend asks a backend that is away whether it is back, so that readiness
-// does not wait for calls, which do not come where there is no readiness. It
-// returns when ctx ends.
+// seekBackend asks a backend that is away whether it is back, so that callers need
+// not try, and readiness does not wait for calls, which do not come where there is
+// no readiness. It returns when ctx ends.
 func (a *app) seekBackend(ctx context.Context) {
-	if a.guard == nil {
-		return
-	}
-	pause := a.cfg.GetResilience().GetBreaker().GetOpenFor().AsDuration() + seekSlack
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.seek:
-			timer.Reset(pause)
-		case <-timer.C:
-			if a.guard.Stats().Breaker == resilience.Closed {
-				continue // until it opens
-			}
-			a.pingBackend(ctx)
-			timer.Reset(pause)
-		}
-	}
-}
-
-// pingBackend makes the smallest call that there is, as one that the breaker
-// counts.
-func (a *app) pingBackend(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.GetBackend().GetProbeTimeout().AsDuration())
-	defer cancel()
-	_, err := resilience.Do(ctx, a.guard, resilience.Call{}, func(ctx context.Context) (struct{}, *errmap.Error) {
+	a.guard.Seek(ctx, a.seek, func(ctx context.Context) *errmap.Error {
+		ctx, cancel := context.WithTimeout(ctx, a.cfg.GetBackend().GetProbeTimeout().AsDuration())
+		defer cancel()
 		if err := a.client.Ping(ctx); err != nil {
-			return struct{}{}, errmap.Wrap(errmap.Unavailable, err)
+			a.log.Debug("the backend is still away", zap.Error(err))
+			return errmap.Wrap(errmap.Unavailable, err)
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	if err != nil {
-		a.log.Debug("the backend is still away", zap.Error(err))
-	}
 }
 
 // drainer is the process as the admin listener sees it.
@@ -115,6 +84,11 @@ func (d drainer) InFlight() int { return d.app.bridge.Flights().InFlight() }
 // it, and a hook that is killed counts as failed.
 const lingering = 250 * time.Millisecond
 
+// lastWords is how long the streams of sessions outlast the last answer. A client
+// reads the two from different connections, and some give up on every call of a
+// session whose stream has ended, also on one whose answer has just arrived.
+const lastWords = 250 * time.Millisecond
+
 // drain refuses new calls and answers what is in flight, within the grace
 // period; what is still running then is told so, and named in the log.
 func (a *app) drain(s *servers, why string) {
@@ -133,6 +107,9 @@ func (a *app) drain(s *servers, why string) {
 	writing, stop := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer stop()
 	a.answering.wait(writing)
+	if a.sessions.Len() > 0 {
+		time.Sleep(lastWords)
+	}
 	a.sessions.Close()
 	a.feed.Close()
 	// Last, so that subscribers hear of what the last calls led to.
