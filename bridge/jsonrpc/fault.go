@@ -38,7 +38,21 @@ type Fault struct {
 	// Path is the JSON Pointer of the faulty value, or "" for the whole
 	// document and where the pointer would be longer than maxPathBytes.
 	Path string
+	// Over is the limit that was met, where there is one.
+	Over Bound
 }
+
+// Bound is one of the limits of a message.
+type Bound uint8
+
+// The bounds, by the fields of [Limits]. Unbounded is the zero value: the fault
+// is about something else.
+const (
+	Unbounded Bound = iota
+	OverBytes
+	OverDepth
+	OverIDBytes
+)
 
 // Error returns the reason, with the path where there is one.
 func (f *Fault) Error() string {

@@ -44,7 +44,7 @@ func (l Limits) ParseID(raw []byte) (ID, error) {
 	start := skipSpace(raw, 0)
 	id, reason := readID(raw[start:skipValue(raw, start)], l.WithDefaults().MaxIDBytes)
 	if reason != "" {
-		return ID{}, envelopeFault("", reason)
+		return ID{}, l.WithDefaults().idFault("", reason)
 	}
 	return id, nil
 }
@@ -74,6 +74,15 @@ func readID(raw []byte, maxBytes int) (id ID, reason string) {
 	}
 	key := append(append(buffer[:0], "n:"...), value...)
 	return ID{text: string(append(key, raw...)), cut: len(key)}, ""
+}
+
+// idFault is the fault of an id that is refused for this reason.
+func (l Limits) idFault(path, reason string) *Fault {
+	f := envelopeFault(path, reason)
+	if reason == tooLongID(l.MaxIDBytes) {
+		f.Over = OverIDBytes
+	}
+	return f
 }
 
 func tooLongID(maxBytes int) string {

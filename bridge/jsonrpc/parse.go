@@ -34,7 +34,7 @@ func (e *Envelope) As(p Profile) Message {
 		return m
 	}
 	if idReason != "" {
-		m.Fault = envelopeFault("/id", idReason)
+		m.Fault = e.limits.idFault("/id", idReason)
 		return m
 	}
 	switch m.Kind {
