@@ -4,7 +4,10 @@ package conformance
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -163,4 +166,70 @@ func TestClosedStdout(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+}
+
+// TestAStreamOutlastsTheLastAnswer: a client reads the answers to its calls and
+// the stream of its session from different connections, and may give up on all
+// calls when the stream ends. It has a moment to take the answer first.
+func TestAStreamOutlastsTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	lab := peer.GRPC(t)
+	server := serve(t, "--backend", lab.URL, "--grace", "15s")
+	client := caller.Client(false)
+	t.Cleanup(client.CloseIdleConnections)
+	send := func(method, session, body string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+server.Addr()+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+			req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		}
+		if method == http.MethodGet {
+			req.Header.Set("Accept", "text/event-stream")
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	opened := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
+	if opened == nil {
+		t.FailNow()
+	}
+	session := opened.Header.Get("Mcp-Session-Id")
+	_, _ = io.Copy(io.Discard, opened.Body)
+	stream := send(http.MethodGet, session, "")
+	if session == "" || stream == nil || stream.StatusCode != http.StatusOK {
+		t.Fatalf("no session %q, or no stream", session)
+	}
+	ended := make(chan time.Time, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, stream.Body)
+		ended <- time.Now()
+	}()
+	answered := make(chan time.Time, 1)
+	go func() {
+		if res := send(http.MethodPost, session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lab.sleep","arguments":{"duration":"1s"}}}`); res != nil {
+			if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"isError":false`) {
+				t.Errorf("the call in flight gets %s, %v", text, err)
+			}
+		}
+		answered <- time.Now()
+	}()
+	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	server.Signal(t, syscall.SIGTERM)
+	if last, end := <-answered, <-ended; end.Sub(last) < 100*time.Millisecond {
+		t.Errorf("the stream of the session ends %v after the last answer", end.Sub(last))
+	}
+	if code := server.Wait(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
 }

@@ -89,6 +89,11 @@ const lingering = 250 * time.Millisecond
 // session whose stream has ended, also on one whose answer has just arrived.
 const lastWords = 250 * time.Millisecond
 
+// lastWords is how long the streams of sessions outlast the last answer. A client
+// reads the two from different connections, and some give up on every call of a
+// session whose stream has ended, also on one whose answer has just arrived.
+const lastWords = 250 * time.Millisecond
+
 // drain refuses new calls and answers what is in flight, within the grace
 // period; what is still running then is told so, and named in the log.
 func (a *app) drain(s *servers, why string) {
