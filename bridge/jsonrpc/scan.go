@@ -42,7 +42,7 @@ func checkSize(raw []byte, l Limits) *Fault {
 	if len(raw) <= l.MaxBytes {
 		return nil
 	}
-	return &Fault{Code: FaultTooLarge, Reason: "The message is larger than " + strconv.Itoa(l.MaxBytes) + " bytes."}
+	return &Fault{Code: FaultTooLarge, Reason: "The message is larger than " + strconv.Itoa(l.MaxBytes) + " bytes.", Over: OverBytes}
 }
 
 // byteOrderMark is U+FEFF in UTF-8. RFC 8259, section 8.1 forbids to send it.
@@ -186,7 +186,9 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // enter refuses one level too many; the opening bracket is at pos.
 func (s *scanner) enter(depth int) *Fault {
 	if depth > s.maxDepth {
-		return s.fault("Nest objects and arrays at most %d levels deep.", s.maxDepth)
+		f := s.fault("Nest objects and arrays at most %d levels deep.", s.maxDepth)
+		f.Over = OverDepth
+		return f
 	}
 	s.pos++
 	s.space()
