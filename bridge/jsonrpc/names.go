@@ -4,6 +4,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 )
 
@@ -40,6 +41,7 @@ type names struct {
 type scope struct {
 	first   int      // the index of its first name
 	decoded int      // len(names.decoded) when it was opened
+	seen    uint64   // the shortBit of each name so far that is short
 	table   []uint32 // open addressing, a power of two: index of a name plus 1, or 0
 }
 
@@ -65,13 +67,17 @@ func (ns *names) add(raw []byte, start, end int, escaped bool) name {
 		ns.decoded = appendDecoded(ns.decoded, raw[start:end])
 		n.end = uint32(len(ns.decoded))
 	}
+	ns.push(n)
+	return n
+}
+
+func (ns *names) push(n name) {
 	if ns.count < inlineNames {
 		ns.inline[ns.count] = n
 	} else {
 		ns.more = append(ns.more, n)
 	}
 	ns.count++
-	return n
 }
 
 func (ns *names) at(index int) name {
@@ -89,12 +95,40 @@ func (ns *names) bytes(raw []byte, n name) []byte {
 	return raw[n.start:n.end]
 }
 
+// longestShort is the length of the longest name, without escapes, that is found
+// to be new by its bit alone.
+const longestShort = 15
+
+// shortBit is one of 64 bits that a name of up to longestShort bytes has, given its first eight
+// bytes and the others, or zero and its bytes if it has fewer than eight. Names
+// with different bits differ.
+func shortBit(first, rest uint64) uint64 {
+	// The golden ratio times 2^64, as in Fibonacci hashing; the highest six bits choose.
+	const golden = 0x9e3779b97f4a7c15
+	return 1 << (((first*golden ^ rest) * golden) >> 58)
+}
+
+// note sets the bit of a name that did not come by shortName.
+func (sc *scope) note(text []byte) {
+	if len(text) > longestShort {
+		return
+	}
+	var padded [16]byte
+	copy(padded[:], text)
+	first, rest := binary.LittleEndian.Uint64(padded[:]), binary.LittleEndian.Uint64(padded[8:])
+	if len(text) < 8 {
+		first, rest = 0, first
+	}
+	sc.seen |= shortBit(first, rest)
+}
+
 // duplicate reports whether the last name added, n, was in its object before.
 func (ns *names) duplicate(raw []byte, sc *scope, n name) bool {
 	last := ns.count - 1
 	count := last - sc.first
 	if count <= fewNames {
 		text := ns.bytes(raw, n)
+		sc.note(text)
 		for i := sc.first; i < last; i++ {
 			other := ns.at(i)
 			if other.end-other.start == n.end-n.start && bytes.Equal(text, ns.bytes(raw, other)) {

@@ -4,7 +4,9 @@ package jsonrpc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -239,21 +241,15 @@ func (s *scanner) object(depth int) *Fault {
 			return f
 		}
 		start := s.pos
-		if depth == 1 && s.envelope && string(s.names.bytes(s.raw, n)) == "params" {
+		noted := s.envelope && depth <= 2
+		if noted && depth == 1 && string(s.names.bytes(s.raw, n)) == "params" {
 			s.params = start
 		}
 		if f := s.value(depth); f != nil {
 			return f.within(string(s.names.bytes(s.raw, n)))
 		}
-		switch {
-		case depth == 1 && s.envelope:
-			s.found.record(s.names.bytes(s.raw, n), span{start, s.pos})
-			if s.params > 0 {
-				s.found.params.size = s.pos - s.params
-				s.params = 0
-			}
-		case depth == 2 && s.params > 0:
-			s.noteParam(n, start)
+		if noted {
+			s.note(depth, n, start)
 		}
 		s.space()
 		if s.pos >= len(s.raw) {
@@ -273,14 +269,65 @@ func (s *scanner) object(depth int) *Fault {
 	}
 }
 
+// note takes note of a member of the envelope or of its params that was read.
+func (s *scanner) note(depth int, n name, start int) {
+	switch {
+	case depth == 1:
+		s.found.record(s.names.bytes(s.raw, n), span{start, s.pos})
+		if s.params > 0 {
+			s.found.params.size = s.pos - s.params
+			s.params = 0
+		}
+	case s.params > 0:
+		s.noteParam(n, start)
+	}
+}
+
 // noteParam takes note of a member of params that was read.
 func (s *scanner) noteParam(n name, start int) {
 	base := uint32(s.params)
 	s.found.params.note(paramSpan{n.start - base, n.end - base}, paramSpan{uint32(start) - base, uint32(s.pos) - base}, n.escaped)
 }
 
+// shortName scans a name of up to 15 bytes without escapes and its colon, as nearly all are, if it surely was not in its
+// object before; else it moves nothing. An equal name has the same bit in scope.seen.
+func (s *scanner) shortName(scope *scope) (name, bool) {
+	start := s.pos + 1
+	if start+18 > len(s.raw) || s.raw[s.pos] != '"' || s.names.count-scope.first > fewNames {
+		return name{}, false
+	}
+	head := s.raw[start : start+18]
+	size, bytes := 0, binary.LittleEndian.Uint64(head)
+	special, hash := flags(bytes), uint64(0)
+	if special == 0 {
+		size, hash = 8, bytes
+		bytes = binary.LittleEndian.Uint64(head[8:])
+		if special = flags(bytes); special == 0 {
+			return name{}, false
+		}
+	}
+	shift := bits.TrailingZeros64(special) &^ 7
+	size += shift / 8
+	if head[size] != '"' || head[size+1] != ':' {
+		return name{}, false
+	}
+	bit := shortBit(hash, bytes&(1<<shift-1))
+	if scope.seen&bit != 0 {
+		return name{}, false
+	}
+	scope.seen |= bit
+	n := name{start: uint32(start), end: uint32(start + size)}
+	s.names.push(n)
+	s.pos = start + size + 2
+	s.space()
+	return n, true
+}
+
 // member scans a name and its colon and leaves pos at the value.
 func (s *scanner) member(scope *scope) (name, *Fault) {
+	if n, ok := s.shortName(scope); ok {
+		return n, nil
+	}
 	if s.pos >= len(s.raw) || s.raw[s.pos] != '"' {
 		return name{}, s.unexpected("a name in double quotes")
 	}

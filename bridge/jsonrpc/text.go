@@ -13,6 +13,14 @@ import (
 // whether it holds escapes.
 func (s *scanner) text() (escaped bool, f *Fault) {
 	s.pos++
+	if s.pos+8 <= len(s.raw) { // most texts end here
+		if special := flagged(s.raw[s.pos:]); special == 0 {
+			s.pos += 8
+		} else if s.pos += bits.TrailingZeros64(special) / 8; s.raw[s.pos] == '"' {
+			s.pos++
+			return false, nil
+		}
+	}
 	for {
 		s.pos += plain(s.raw[s.pos:])
 		if s.pos >= len(s.raw) {
@@ -130,8 +138,9 @@ func plain(b []byte) int {
 // flagged flags the special ones among the first eight bytes of b, each in the
 // top bit of its lane. A lane with its top bit set is flagged by the word itself;
 // the others are flagged where a subtraction borrowed.
-func flagged(b []byte) uint64 {
-	w := binary.LittleEndian.Uint64(b)
+func flagged(b []byte) uint64 { return flags(binary.LittleEndian.Uint64(b)) }
+
+func flags(w uint64) uint64 {
 	quote, slash := w^('"'*lanes), w^('\\'*lanes)
 	return ((w - ' '*lanes) | (quote - lanes) | (slash - lanes) | w) & tops
 }
