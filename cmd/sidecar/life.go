@@ -89,11 +89,6 @@ const lingering = 250 * time.Millisecond
 // session whose stream has ended, also on one whose answer has just arrived.
 const lastWords = 250 * time.Millisecond
 
-// lastWords is how long the streams of sessions outlast the last answer. A client
-// reads the two from different connections, and some give up on every call of a
-// session whose stream has ended, also on one whose answer has just arrived.
-const lastWords = 250 * time.Millisecond
-
 // drain refuses new calls and answers what is in flight, within the grace
 // period; what is still running then is told so, and named in the log.
 func (a *app) drain(s *servers, why string) {
@@ -112,7 +107,7 @@ func (a *app) drain(s *servers, why string) {
 	writing, stop := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer stop()
 	a.answering.wait(writing)
-	if a.sessions.Len() > 0 {
+	if a.sessions.Stats().Sessions > 0 {
 		time.Sleep(lastWords)
 	}
 	a.sessions.Close()
