@@ -84,7 +84,7 @@ func (s *Service) Handler() (string, http.Handler) {
 
 func (s *Service) handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		s.bounds(),
+		s.bounds(), withJSONMessages(),
 		connect.WithInterceptors(newRuleInterceptor()),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
