@@ -16,6 +16,10 @@ import (
 // default one.
 const readBuffer = frameHeaderBytes + 2*defaultFrameSize
 
+// maxPieces bounds the frames of one header block, which may be empty: far more
+// than a block of the largest size has, with frames of the size that peers use.
+const maxPieces = 1024
+
 // reader is the reading half of a connection; one goroutine has it.
 type reader struct {
 	c          *Conn
@@ -28,6 +32,7 @@ type reader struct {
 	// blockOf.
 	block    []byte
 	blockOf  uint32
+	pieces   int  // frames of the block
 	blockEnd bool // the block ends its stream
 	settled  bool // the peer's settings have come
 }
@@ -302,7 +307,7 @@ func (r *reader) headers(f frame, payload []byte) error {
 	if f.flags&flagEndHeaders != 0 {
 		return r.fieldBlock(f, payload)
 	}
-	r.blockOf = f.stream
+	r.blockOf, r.pieces = f.stream, 1
 	r.block = append(r.block[:0], payload...)
 	return nil
 }
@@ -314,6 +319,9 @@ func (r *reader) continuation(f frame, payload []byte) error {
 	}
 	if len(r.block)+len(payload) > r.c.maxBlock() {
 		return broken(codeCalm, "a header block of more than %d bytes", len(r.block))
+	}
+	if r.pieces++; r.pieces > maxPieces {
+		return broken(codeCalm, "a header block in more than %d frames", maxPieces)
 	}
 	r.block = append(r.block, payload...)
 	if f.flags&flagEndHeaders == 0 {
