@@ -192,6 +192,32 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 	rig.AtRest()
 }
 
+// soon is how long edges may need until they work again once the backend listens:
+// the longest pause between two looks for it, 1.25 s, and as much for a machine that
+// is busy.
+const soon = 2500 * time.Millisecond
+
+// TestABackendThatIsBackIsServedSoon kills the backend for several seconds, with the
+// breaker's own default, among callers some of whose calls take a second. The
+// breaker neither waits for its time to be over nor for such a call.
+func TestABackendThatIsBackIsServedSoon(t *testing.T) {
+	t.Parallel()
+	rig := faults.NewRig(t, faults.Options{
+		Binary: binary, Edges: append([]string{"stdio-modern"}, fewEdges...), Timeout: timeout, OpenFor: 2 * time.Second, Seed: seed(t),
+	})
+	for _, away := range []time.Duration{time.Second, 5 * time.Second} {
+		result := round(t, rig, faults.Fault{
+			Name: fmt.Sprintf("kill -9, away for %v", away), Hold: away, Codes: onTheWay, Shows: faults.Unavailable,
+			Break: func(r *faults.Rig) { r.Backend.Kill() },
+			Mend:  func(r *faults.Rig) { r.Backend.Start() },
+		})
+		if result.Recovered > soon {
+			t.Errorf("away for %v: every edge works %v after the backend is back, want at most %v", away, result.Recovered, soon)
+		}
+		t.Log("\n" + faults.Table([]faults.Result{result}))
+	}
+}
+
 // hinted reports whether a call was answered UNAVAILABLE with a time to wait.
 func hinted(e faults.Entry) bool {
 	f := e.Answers[0].Fault
