@@ -215,6 +215,9 @@ func (b *Bridge) Flights() *correlate.Table { return b.flights }
 // Server returns how the sidecar introduces itself.
 func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
+// Tally returns what counts how requests end; nil where nothing does.
+func (b *Bridge) Tally() *tally.Tally { return b.opts.Tally }
+
 // Begun returns how many requests there have been.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 

@@ -5,7 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -171,7 +171,11 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 func inputError(tool *catalog.Tool, err error) *errmap.Error {
 	var input *transcode.InputError
 	if errors.As(err, &input) {
-		return errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
+		failed := errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
+		if slices.ContainsFunc(input.Violations, func(v schema.Violation) bool { return v.Keyword == "maxDepth" }) {
+			failed.Limit = errmap.LimitJSONDepth
+		}
+		return failed
 	}
 	var unreadable *transcode.OutputError
 	if errors.As(err, &unreadable) {
@@ -304,7 +308,7 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 	if b.opts.MaxResult <= 0 || size <= b.opts.MaxResult {
 		return nil
 	}
-	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
+	return b.tooLargeResult(size)
 }
 
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,

@@ -55,7 +55,7 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 // caller has to bring back.
 func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
 	if size := proto.Size(outcome); b.opts.MaxResult > 0 && size > b.opts.MaxResult {
-		return tooLargeResult(size, b.opts.MaxResult)
+		return b.tooLargeResult(size)
 	}
 	switch o := outcome.GetOutcome().(type) {
 	case *outriggerv1.ToolOutcome_Result:
@@ -106,8 +106,9 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 
 // tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
 // to take.
-func tooLargeResult(size, limit int) *errmap.Error {
-	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, limit))
+func (b *Bridge) tooLargeResult(size int) *errmap.Error {
+	b.opts.Tally.Over(errmap.LimitResultBytes)
+	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
 
 // events is what takes the events of a call on behalf of its caller; nil where

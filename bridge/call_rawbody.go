@@ -28,7 +28,7 @@ func (b *Bridge) rawBody(c *toolCall) *errmap.Error {
 		return because(errmap.SerializationError, "the answer is no google.api.HttpBody")
 	}
 	if b.opts.MaxResult > 0 && len(data) > b.opts.MaxResult {
-		return tooLargeResult(len(data), b.opts.MaxResult)
+		return b.tooLargeResult(len(data))
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
 		Status:  statusSuccess,

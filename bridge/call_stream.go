@@ -74,6 +74,7 @@ type gathering struct {
 func (g *gathering) take(message []byte) error {
 	if g.items >= g.bridge.opts.MaxItems {
 		g.full = true
+		g.bridge.opts.Tally.Over(errmap.LimitResultItems)
 		return errEnough
 	}
 	before := len(g.body)
@@ -87,6 +88,7 @@ func (g *gathering) take(message []byte) error {
 	}
 	if limit := g.bridge.opts.MaxResult; limit > 0 && len(body)+len(wholeTail) > limit {
 		g.body, g.full = body[:before], true
+		g.bridge.opts.Tally.Over(errmap.LimitResultBytes)
 		return errEnough
 	}
 	item := body[len(g.body):]

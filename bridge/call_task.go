@@ -78,7 +78,9 @@ func (b *Bridge) background(c *toolCall) task.Run {
 func taskError(ctx context.Context, err error) *errmap.Error {
 	switch {
 	case errors.Is(err, task.ErrFull):
-		return unavailable("as many tasks run as are admitted (--max-tasks)")
+		full := unavailable("as many tasks run as are admitted (--max-tasks)")
+		full.Limit = errmap.LimitTasks
+		return full
 	case errors.Is(err, task.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case ctx.Err() != nil:

@@ -41,6 +41,9 @@ func (r *Request) waited(start time.Time) {
 func (f *Flight) ended(resp *Response) {
 	b, now := f.bridge, time.Now()
 	code, took := outcomeCode(resp), now.Sub(f.start)
+	if resp.Err != nil {
+		b.opts.Tally.Over(resp.Err.Limit)
+	}
 	edge := tally.EdgeOf(f.req.Transport, f.req.Route, f.req.Procedure != "")
 	if f.req.Op == OpCall {
 		series := f.meter.tool

@@ -226,7 +226,9 @@ func listenError(err error) *errmap.Error {
 	case errors.As(err, &wrong):
 		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: "+wrong.Error()))
 	case errors.Is(err, feed.ErrFull):
-		return unavailable("too many streams are open (--max-streams)")
+		full := unavailable("too many streams are open (--max-streams)")
+		full.Limit = errmap.LimitStreams
+		return full
 	case errors.Is(err, feed.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -30,7 +30,9 @@ func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) 
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 	}
-	return nil, unavailable("the tool catalog has not been loaded yet; " + err.Error())
+	late := unavailable("the tool catalog has not been loaded yet; " + err.Error())
+	late.Limit = errmap.LimitCatalogWait
+	return nil, late
 }
 
 // lookup finds the tool that a request names. A hidden tool is the same as an

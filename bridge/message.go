@@ -257,6 +257,10 @@ func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in := call.in
 	edge := tally.EdgeOf(in.Transport, in.Route, false)
 	b.opts.Tally.Operation(int(OpInvalid)).Count(edge, err.Code)
+	b.opts.Tally.Over(err.Limit)
+	if in.Transport == transportHTTP && isHTTPRefusal(err.Code) {
+		b.opts.Tally.HTTPRefused(edge, err.Code)
+	}
 	if now := time.Now(); b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admits(now, true) {
 		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", in.Route),
 			zap.String("request_id", in.Message.ID.String()), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
@@ -327,5 +331,32 @@ func FaultError(f *jsonrpc.Fault) *errmap.Error {
 	case jsonrpc.FaultTooLarge:
 		code = errmap.PayloadTooLarge
 	}
-	return errmap.New(code, errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
+	return errmap.New(code, errmap.Over(LimitOf(f)), errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
+}
+
+// LimitOf is the limit that a fault is about, in the words of the configuration;
+// empty where there is none.
+func LimitOf(f *jsonrpc.Fault) errmap.Limit {
+	switch f.Over {
+	case jsonrpc.OverBytes:
+		return errmap.LimitMessageBytes
+	case jsonrpc.OverDepth:
+		return errmap.LimitJSONDepth
+	case jsonrpc.OverIDBytes:
+		return errmap.LimitIDBytes
+	case jsonrpc.Unbounded:
+	}
+	return ""
+}
+
+// transportHTTP is the transport of the JSON-RPC edges over HTTP.
+const transportHTTP = "http"
+
+// isHTTPRefusal holds for what is wrong with a request as one of HTTP.
+func isHTTPRefusal(code errmap.Code) bool {
+	switch code {
+	case errmap.Unauthenticated, errmap.MethodNotAllowed, errmap.NotAcceptable, errmap.UnsupportedMediaType, errmap.PayloadTooLarge:
+		return true
+	}
+	return false
 }

@@ -69,7 +69,7 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 		resp.Trailer = b.opts.Metadata.outbound(answer.Trailer)
 	}
 	if limit := b.opts.MaxResult; err == nil && limit > 0 && proto.Size(message) > limit {
-		return &Response{Err: tooLargeResult(proto.Size(message), limit)}
+		return &Response{Err: b.tooLargeResult(proto.Size(message))}
 	}
 	return resp
 }

@@ -132,7 +132,7 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, method *catalog.R
 	if err != nil {
 		c.resp.Err = outputError(err)
 	} else if limit := b.opts.MaxResult; limit > 0 && len(body) > limit {
-		c.resp.Err = tooLargeResult(len(body), limit)
+		c.resp.Err = b.tooLargeResult(len(body))
 	}
 	return body, &c.resp
 }

@@ -43,6 +43,9 @@ func (b *Bridge) openSession(call *exchange) *errmap.Error {
 	}
 	opened, err := b.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
 	if err != nil {
+		if errors.Is(err, session.ErrFull) {
+			b.opts.Tally.Over(errmap.LimitSessions)
+		}
 		return sessionError(err)
 	}
 	call.in.Opened(opened)

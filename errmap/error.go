@@ -57,6 +57,8 @@ type Error struct {
 	MissingMeta bool
 	// NoSession: the SESSION_NOT_FOUND is about a request without a session id, so its MCP status is 400.
 	NoSession bool
+	// Limit is the bound that was met, where nobody else counts that; see [Over].
+	Limit Limit
 
 	cause error
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,5 +190,28 @@ func BenchmarkAuthenticate(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnmatched finds what is granted and is not there.
+func TestUnmatched(t *testing.T) {
+	t.Parallel()
+	book := access.NewBook([]access.Entry{
+		{Grant: access.Grant{Name: "a", Tools: []string{"shop.get", "shop.git", "shop.*"}}},
+		{Grant: access.Grant{Name: "b", Tools: []string{"*"}}},
+		{Grant: access.Grant{Name: "c"}},
+		{Grant: access.Grant{Name: "d", Tools: []string{"stock.*"}}},
+	})
+	for _, tt := range []struct {
+		tools []string
+		want  []access.Unmatched
+	}{
+		{[]string{"shop.get"}, []access.Unmatched{{"a", "shop.git"}, {"d", "stock.*"}}},
+		{[]string{"shop.git", "stock.add", "shop.get"}, nil},
+		{nil, []access.Unmatched{{"a", "shop.get"}, {"a", "shop.git"}, {"a", "shop.*"}, {"b", "*"}, {"d", "stock.*"}}},
+	} {
+		if got := book.Unmatched(tt.tools); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.tools, got, tt.want)
+		}
 	}
 }

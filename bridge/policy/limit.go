@@ -67,6 +67,8 @@ type Limiter struct {
 	options        LimitOptions
 	callers, tools atomic.Pointer[buckets]
 	refused        refusals
+	// ofCallers and ofTools are how often either rate was exceeded.
+	ofCallers, ofTools atomic.Uint64
 }
 
 // NewLimiter returns a Limiter whose buckets are all full.
@@ -112,6 +114,15 @@ func (l *Limiter) Refused() []Refusals {
 	return l.refused.list()
 }
 
+// Exceeded returns how often Check has refused for the rate of a caller, and for
+// that of a tool. A nil Limiter has refused nothing.
+func (l *Limiter) Exceeded() (callers, tools uint64) {
+	if l == nil {
+		return 0, 0
+	}
+	return l.ofCallers.Load(), l.ofTools.Load()
+}
+
 // Check counts one request of a caller; tool is the canonical name of the tool
 // that it calls, and empty where it calls none. It returns nil where the request
 // is within both rates, else RATE_LIMITED with the time after which the bucket
@@ -127,6 +138,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	callers := l.callers.Load()
 	if wait, ok := callers.take(caller); !ok {
 		l.refused.add(tool)
+		l.ofCallers.Add(1)
 		return limited("this caller may send "+callers.rate.String(), wait)
 	}
 	if tool == "" {
@@ -135,6 +147,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	tools := l.tools.Load()
 	if wait, ok := tools.take(tool); !ok {
 		l.refused.add(tool)
+		l.ofTools.Add(1)
 		return limited(tool+" may be called "+tools.rate.String()+", by all callers together", wait)
 	}
 	return nil

@@ -6,8 +6,8 @@ package tally
 type Edge uint8
 
 // The edges. EdgeTyped is the typed pass-through, whatever its protocol. The
-// three before it are the tool API. EdgeOther is everything else, such as a
-// command that makes one call.
+// three before it are the tool API. EdgeAdmin is the listeners for operators and
+// for probes. EdgeOther is everything else, such as a command that makes one call.
 const (
 	EdgeMCP Edge = iota
 	EdgeRPC
@@ -16,6 +16,7 @@ const (
 	EdgeGRPC
 	EdgeGRPCWeb
 	EdgeTyped
+	EdgeAdmin
 	EdgeOther
 	edges int = iota
 )
@@ -61,6 +62,8 @@ func (e Edge) String() string {
 		return "grpcweb"
 	case EdgeTyped:
 		return "typed"
+	case EdgeAdmin:
+		return "admin"
 	}
 	return "other"
 }

@@ -34,16 +34,21 @@ type Tally struct {
 
 	operations []*Series
 	overhead   [edges]histogram
+	// http is what was refused before it became a message, limits what was refused
+	// for its size and the like.
+	http   *Series
+	limits limitCounts
 }
 
 // New returns a Tally that counts this many tools one by one (0:
 // DefaultMaxTools), and requests of these operations.
 func New(maxTools int, operations ...string) *Tally {
-	t := &Tally{most: maxTools, codes: newCodeTable()}
+	t := &Tally{most: maxTools, codes: newCodeTable(), limits: newLimitCounts()}
 	if t.most <= 0 {
 		t.most = DefaultMaxTools
 	}
 	t.other = &Series{tally: t, name: Other}
+	t.http = &Series{tally: t}
 	t.tools.Store(&map[string]*Series{})
 	for _, name := range operations {
 		t.operations = append(t.operations, &Series{tally: t, name: name})
@@ -117,6 +122,8 @@ type Snapshot struct {
 	// Overhead is the sidecar's own time of the calls that reached the backend, by
 	// edge, for edges that had any.
 	Overhead map[Edge]Histogram
+	// HTTP is what HTTPRefused has counted.
+	HTTP []Ends
 }
 
 // Snapshot returns what was counted so far. Of nil that is nothing.
@@ -135,6 +142,7 @@ func (t *Tally) Snapshot() Snapshot {
 	for _, s := range t.operations {
 		out.Operations = append(out.Operations, s.numbers())
 	}
+	out.HTTP = t.http.numbers().Ends
 	for e := range Edge(edges) {
 		if h := t.overhead[e].snapshot(overheadBounds[:]); h.Count() > 0 {
 			out.Overhead[e] = h

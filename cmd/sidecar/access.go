@@ -34,6 +34,8 @@ type door struct {
 	// book is nil where no file names callers, tls where the listener is plain.
 	book *access.Book
 	tls  *tlsfiles.Server
+	// grants is what of the book is about no tool.
+	grants grants
 	// edges answer those who are turned away.
 	mcp *mcphttp.Handler
 	rpc *rpchttp.Handler
@@ -200,6 +202,9 @@ func (a *app) rereadCallers(path string) reload.Outcome {
 		return reload.Refused
 	}
 	a.log.Info("file of callers read again", zap.Int("callers", len(entries)), zap.Int("ended", a.door.book.Replace(entries)))
+	if now := a.live.Current(); now != nil {
+		a.checkGrants(now)
+	}
 	return reload.Applied
 }
 

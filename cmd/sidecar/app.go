@@ -80,6 +80,10 @@ type app struct {
 	// that is away.
 	life *lifecycle.Machine
 	seek chan struct{}
+	// conns counts connections that no handler hears of; set where there are
+	// listeners. cut counts calls and tasks that a drain left unfinished.
+	conns *refusedConns
+	cut   atomic.Uint64
 	// answering are the HTTP requests that are being answered.
 	answering *answering
 	// probes is set where operators can be served.

@@ -22,6 +22,7 @@ type sharedListener struct {
 	accepted chan acceptance
 	closed   chan struct{}
 	once     sync.Once
+	refused  *refusedConns
 	pumping  sync.WaitGroup
 }
 
@@ -32,8 +33,8 @@ type acceptance struct {
 }
 
 // share begins to accept; Close ends that.
-func share(l net.Listener) *sharedListener {
-	s := &sharedListener{Listener: l, accepted: make(chan acceptance), closed: make(chan struct{})}
+func share(l net.Listener, refused *refusedConns) *sharedListener {
+	s := &sharedListener{Listener: l, accepted: make(chan acceptance), closed: make(chan struct{}), refused: refused}
 	s.pumping.Go(s.pump)
 	return s
 }
@@ -43,6 +44,9 @@ func (s *sharedListener) pump() {
 		conn, err := s.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if conn != nil {
+			conn = &watchedConn{Conn: conn, to: s.refused}
 		}
 		// Other errors, such as no more files, are for the server: it waits a while.
 		select {
@@ -174,24 +178,36 @@ func (v *listenerView) Close() error {
 func (v *listenerView) watch(server *http.Server) {
 	next := server.Handler
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		return context.WithValue(ctx, firstRequest{}, sync.OnceFunc(func() { v.begun(conn) }))
+		return context.WithValue(ctx, connKey{}, &connOf{watched: watchedOf(conn), begun: sync.OnceFunc(func() { v.begun(conn) })})
 	}
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if w := watchedOf(conn); w != nil {
+			w.changed(state)
+		}
 		if state == http.StateClosed || state == http.StateHijacked {
 			v.begun(conn)
 		}
 	}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if begun, ok := r.Context().Value(firstRequest{}).(func()); ok {
-			begun()
+		if conn, ok := r.Context().Value(connKey{}).(*connOf); ok {
+			conn.begun()
+			if conn.watched != nil {
+				conn.watched.handled.Store(true)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// firstRequest is the key of what is to be called for the first request of a
-// connection.
-type firstRequest struct{}
+// connOf is the connection that a request came on, and what is to be called for
+// the first of it.
+type connOf struct {
+	watched *watchedConn
+	begun   func()
+}
+
+// connKey is the key of a connOf in a request's context.
+type connKey struct{}
 
 // Addr implements net.Listener.
 func (v *listenerView) Addr() net.Addr { return v.shared.Addr() }

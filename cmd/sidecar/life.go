@@ -117,6 +117,7 @@ func (a *app) drain(s *servers, why string) {
 	outcome := "everything was answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
+		a.cut.Add(uint64(cut.Cut)) //nolint:gosec // a count
 		outcome = fmt.Sprintf("%d calls were cut off at the end of the grace period", cut.Cut)
 		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
 			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_named", cut.Cut-len(cut.Unfinished)))
@@ -158,7 +159,7 @@ func (a *app) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
-	checks = append(checks, a.reloadChecks()...)
+	checks = append(append(checks, a.reloadChecks()...), a.grantChecks()...)
 	return life.State == lifecycle.Ready && status.Ready && !draining, checks
 }
 

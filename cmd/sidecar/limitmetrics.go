@@ -3,60 +3,93 @@
 package main
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
-// limitMetrics shows every limit of the configuration: how much there may be, and,
-// where somebody counts it, how much there is and how often it was too little. A
-// test holds the list against the fields of the message.
+// limitMetrics shows every limit of the configuration: how much there may be, how
+// much there is where it is an amount, and how often it was too little where
+// meeting it refuses something or ends it early. A test holds the list against
+// the fields of the message.
 func (a *app) limitMetrics() []metrics.Limit {
 	limits := a.cfg.GetLimits()
 	slots, flights := a.slots, a.bridge.Flights()
-	amount := func(name string, most float64) metrics.Limit {
-		return metrics.Limit{Name: name, Most: func() float64 { return most }}
+	over := func(name errmap.Limit, most float64) metrics.Limit {
+		return metrics.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.tally.TimesOver(name) }}
 	}
-	used := func(name string, most float64, used func() float64, refused func() uint64) metrics.Limit {
-		l := amount(name, most)
-		l.Used, l.Refused = used, refused
-		return l
+	return []metrics.Limit{
+		over(errmap.LimitMessageBytes, float64(limits.GetMaxMessageBytes())),
+		over(errmap.LimitJSONDepth, float64(limits.GetMaxJsonDepth())),
+		over(errmap.LimitIDBytes, float64(limits.GetMaxIdBytes())),
+		over(errmap.LimitBatchEntries, float64(limits.GetMaxBatchEntries())),
+		{
+			Name: "max_in_flight", Most: just(float64(limits.GetMaxInFlight())),
+			Used: func() float64 { return float64(flights.InFlight()) }, Refused: flights.Refused,
+		},
+		{
+			Name: "max_concurrent_calls", Most: just(float64(limits.GetMaxConcurrentCalls())),
+			Used:    func() float64 { return float64(slots.Stats().Running) },
+			Refused: func() uint64 { s := slots.Stats(); return s.Full + s.Expired },
+		},
+		{
+			Name: "max_queued_calls", Most: just(float64(limits.GetMaxQueuedCalls())),
+			Used: func() float64 { return float64(slots.Stats().Waiting) }, Refused: func() uint64 { return slots.Stats().Full },
+		},
+		{Name: "max_queue_wait", Most: justTime(limits.GetMaxQueueWait()), Refused: func() uint64 { return slots.Stats().Expired }},
+		over(errmap.LimitResultBytes, float64(limits.GetMaxResultBytes())),
+		over(errmap.LimitResultItems, float64(limits.GetMaxResultItems())),
+		{
+			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
+			Used: a.streams, Refused: a.streamsRefused,
+		},
+		{
+			Name: "max_sessions", Most: just(float64(limits.GetMaxSessions())),
+			Used: func() float64 { return float64(a.sessions.Stats().Sessions) }, Refused: func() uint64 { return a.sessions.Stats().Evicted + a.tally.TimesOver(errmap.LimitSessions) },
+		},
+		{Name: "session_idle_timeout", Most: justTime(limits.GetSessionIdleTimeout()), Refused: func() uint64 { return a.sessions.Stats().Expired }},
+		{
+			Name: "max_tasks", Most: just(float64(limits.GetMaxTasks())),
+			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 { return a.tasks.Stats().Stayed + a.tally.TimesOver(errmap.LimitTasks) },
+		},
+		{Name: "task_ttl", Most: justTime(limits.GetTaskTtl())},
+		{
+			Name: "max_subscriber_backlog", Most: just(float64(limits.GetMaxSubscriberBacklog())),
+			Refused: func() uint64 { return a.bus.Stats().Dropped },
+		},
+		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.conns.slow.Load},
+		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
+		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
+		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.conns.large.Load},
+		{Name: "keep_alive_interval", Most: justTime(limits.GetKeepAliveInterval())},
+		over(errmap.LimitCatalogWait, seconds(limits.GetCatalogWait().AsDuration())),
+		{Name: "drain_grace", Most: justTime(limits.GetDrainGrace()), Refused: a.cut.Load},
+		{
+			Name: "caller_rate", Most: just(limits.GetCallerRate().GetPerSecond()),
+			Refused: func() uint64 { callers, _ := a.limiter.Exceeded(); return callers },
+		},
+		{
+			Name: "tool_rate", Most: just(limits.GetToolRate().GetPerSecond()),
+			Refused: func() uint64 { _, tools := a.limiter.Exceeded(); return tools },
+		},
+		{Name: "max_page_entries", Most: just(float64(limits.GetMaxPageEntries()))},
+		{
+			Name: "max_memory_bytes", Most: func() float64 { return float64(a.memory.Stats().Limit) },
+			Used: func() float64 { return float64(a.memory.Stats().Used) }, Refused: func() uint64 { return a.memory.Stats().Refused },
+		},
 	}
-	all := []metrics.Limit{
-		amount("max_message_bytes", float64(limits.GetMaxMessageBytes())),
-		amount("max_json_depth", float64(limits.GetMaxJsonDepth())),
-		amount("max_id_bytes", float64(limits.GetMaxIdBytes())),
-		amount("max_batch_entries", float64(limits.GetMaxBatchEntries())),
-		used("max_in_flight", float64(limits.GetMaxInFlight()), func() float64 { return float64(flights.InFlight()) }, flights.Refused),
-		used("max_concurrent_calls", float64(limits.GetMaxConcurrentCalls()),
-			func() float64 { return float64(slots.Stats().Running) },
-			func() uint64 { s := slots.Stats(); return s.Full + s.Expired }),
-		used("max_queued_calls", float64(limits.GetMaxQueuedCalls()),
-			func() float64 { return float64(slots.Stats().Waiting) }, func() uint64 { return slots.Stats().Full }),
-		used("max_queue_wait", limits.GetMaxQueueWait().AsDuration().Seconds(), nil, func() uint64 { return slots.Stats().Expired }),
-		amount("max_result_bytes", float64(limits.GetMaxResultBytes())),
-		amount("max_result_items", float64(limits.GetMaxResultItems())),
-		used("max_streams", float64(limits.GetMaxStreams()), a.streams, a.streamsRefused),
-		used("max_sessions", float64(limits.GetMaxSessions()),
-			func() float64 { return float64(a.sessions.Stats().Sessions) }, func() uint64 { return a.sessions.Stats().Evicted }),
-		used("session_idle_timeout", limits.GetSessionIdleTimeout().AsDuration().Seconds(), nil, func() uint64 { return a.sessions.Stats().Expired }),
-		used("max_tasks", float64(limits.GetMaxTasks()),
-			func() float64 { return float64(a.tasks.Stats().Running) }, func() uint64 { return a.tasks.Stats().Stayed }),
-		amount("task_ttl", limits.GetTaskTtl().AsDuration().Seconds()),
-		used("max_subscriber_backlog", float64(limits.GetMaxSubscriberBacklog()), nil, func() uint64 { return a.bus.Stats().Dropped }),
-		amount("read_header_timeout", limits.GetReadHeaderTimeout().AsDuration().Seconds()),
-		amount("read_body_timeout", limits.GetReadBodyTimeout().AsDuration().Seconds()),
-		amount("idle_timeout", limits.GetIdleTimeout().AsDuration().Seconds()),
-		amount("max_header_bytes", float64(limits.GetMaxHeaderBytes())),
-		amount("keep_alive_interval", limits.GetKeepAliveInterval().AsDuration().Seconds()),
-		amount("catalog_wait", limits.GetCatalogWait().AsDuration().Seconds()),
-		amount("drain_grace", limits.GetDrainGrace().AsDuration().Seconds()),
-		amount("caller_rate", limits.GetCallerRate().GetPerSecond()),
-		amount("tool_rate", limits.GetToolRate().GetPerSecond()),
-		amount("max_page_entries", float64(limits.GetMaxPageEntries())),
-	}
-	memory := a.memory.Stats()
-	return append(all, used("max_memory_bytes", float64(memory.Limit),
-		func() float64 { return float64(a.memory.Stats().Used) }, func() uint64 { return a.memory.Stats().Refused }))
 }
+
+// just is an amount that stays.
+func just(most float64) func() float64 { return func() float64 { return most } }
+
+// justTime is a time that stays, in seconds.
+func justTime(most *durationpb.Duration) func() float64 { return just(seconds(most.AsDuration())) }
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
 
 // streams is how many streams are open at the tool API.
 func (a *app) streams() float64 {
@@ -67,11 +100,12 @@ func (a *app) streams() float64 {
 	return float64(open)
 }
 
-// streamsRefused is how many more there would be.
+// streamsRefused is how many more there would be, listen streams included.
 func (a *app) streamsRefused() uint64 {
+	refused := a.tally.TimesOver(errmap.LimitStreams)
 	if a.api == nil {
-		return 0
+		return refused
 	}
-	_, refused := a.api.Streams()
-	return refused
+	_, more := a.api.Streams()
+	return refused + more
 }

@@ -76,6 +76,9 @@ func (a *app) shed() *errmap.Error {
 		errmap.Message("Tool service unavailable: the sidecar is short of memory, so new calls wait outside (--memory-limit)"))
 }
 
+// lateBody counts a body that did not come in time.
+func (a *app) lateBody() { a.tally.Over(errmap.LimitBodyTime) }
+
 // sparing reads no more of callers' messages while memory is short: a message that
 // is half there takes memory, and would be refused when it is whole. Streams carry
 // the calls of many, which are refused one by one.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpguard"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
@@ -53,7 +57,7 @@ func (a *app) edges() http.Handler {
 	mux.Handle(rpchttp.Path, a.door.rpc)
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))
-	return a.door.auth.Wrap(httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream))
+	return a.door.auth.Wrap(httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream, a.lateBody))
 }
 
 // isStream reports whether a request's body lasts as long as its stream.
@@ -79,6 +83,10 @@ type servers struct {
 	running []*http.Server
 	group   sync.WaitGroup
 	failed  chan error
+	// refused counts what no handler hears of, counts what is refused before an
+	// edge; nil counts nothing.
+	refused refusedConns
+	counts  *tally.Tally
 	// parted ends the wait for the connections that turnAway has said goodbye to.
 	parted context.Context
 	part   context.CancelFunc
@@ -96,6 +104,7 @@ type socket struct {
 
 func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
 	s := &servers{cfg: cfg, log: log, failed: make(chan error, 4)}
+	s.refused.maxHeader = int64(cfg.GetLimits().GetMaxHeaderBytes())
 	s.parted, s.part = context.WithCancel(context.Background())
 	return s
 }
@@ -112,6 +121,7 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	guard, err := httpguard.New(httpguard.Options{
+		Refused:        func(r *http.Request) { s.counts.HTTPRefused(guardedEdge(name, r), errmap.OriginForbidden) },
 		Loopback:       isLoopback(listener.Addr()),
 		AllowedHosts:   s.cfg.GetListeners().GetAllowedHosts(),
 		AllowedOrigins: s.cfg.GetListeners().GetAllowedOrigins(),
@@ -125,13 +135,35 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 	}
 	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()),
 		zap.Bool("tls", shown == mainListener && s.tls != nil))
-	one := &socket{name: shown, listener: share(listener), handler: guard.Wrap(handler)}
+	one := &socket{name: shown, listener: share(listener, &s.refused), handler: guard.Wrap(handler)}
 	if shown == mainListener && s.tls != nil {
 		one.tls = s.tls.Config()
 	}
 	s.sockets = append(s.sockets, one)
 	s.serve(one, one.handler)
 	return nil
+}
+
+// guardedEdge is the edge that a request was for which the guard of a listener
+// kept out.
+func guardedEdge(listener string, r *http.Request) tally.Edge {
+	if listener != "listen" {
+		return tally.EdgeAdmin
+	}
+	kind := r.Header.Get("Content-Type")
+	switch path := r.URL.Path; {
+	case path == rpchttp.Path:
+		return tally.EdgeRPC
+	case path == mcphttp.Path, slices.Contains(mcphttp.RetiredPaths(), path):
+		return tally.EdgeMCP
+	case strings.HasPrefix(kind, "application/grpc-web"):
+		return tally.EdgeGRPCWeb
+	case strings.HasPrefix(kind, "application/grpc"):
+		return tally.EdgeGRPC
+	case strings.HasPrefix(path, "/"+outriggerv1connect.ToolServiceName+"/"):
+		return tally.EdgeConnect
+	}
+	return tally.EdgeOther
 }
 
 // mainListener is the name of the listener for callers in logs.

@@ -24,7 +24,7 @@ func (a *app) operators() map[string]http.Handler {
 	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"),
 	})
-	return map[string]http.Handler{path: httpbody.Timeout(handler, limits.GetReadBodyTimeout().AsDuration(), isStream)}
+	return map[string]http.Handler{path: httpbody.Timeout(handler, limits.GetReadBodyTimeout().AsDuration(), isStream, a.lateBody)}
 }
 
 // overlay is what the configuration says about single tools.

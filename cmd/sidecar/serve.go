@@ -81,7 +81,7 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	if err != nil {
 		return err
 	}
-	s.tls = a.door.tls
+	s.tls, s.counts, a.conns = a.door.tls, a.tally, &s.refused
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
@@ -111,6 +111,7 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
 		a.announce(old, now, start)
 		a.warnOfRandomKey(now)
+		a.checkGrants(now)
 		a.publishLists(old)
 		versions.offer(now)
 	})

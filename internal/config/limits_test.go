@@ -41,10 +41,16 @@ What meets a limit is answered with the canonical code that its row names ([erro
 RATE_LIMITED come with the time after which another attempt makes sense: as ` + "`Retry-After`" + ` over HTTP, as
 ` + "`google.rpc.RetryInfo`" + ` over Connect and gRPC, as ` + "`retryAfterMs`" + ` in JSON-RPC.
 
-` + "`/metrics`" + ` has ` + "`outrigger_limit_max{limit}`" + ` for each, under the name of its field, and ` + "`outrigger_limit_used{limit}`" + ` and
-` + "`outrigger_limit_refused_total{limit}`" + ` where there is something to count ([metrics.md](metrics.md)). Refused rates are in
-` + "`outrigger_calls_refused_total{code=\"RATE_LIMITED\"}`" + `. Messages that are too large, too deep or malformed never become
-requests; they count by their code (PAYLOAD_TOO_LARGE, PARSE_ERROR, INVALID_ENVELOPE).
+` + "`/metrics`" + ` has ` + "`outrigger_limit_max{limit}`" + ` for each, under the name of its field, ` + "`outrigger_limit_used{limit}`" + ` for those that
+are an amount, and ` + "`outrigger_limit_refused_total{limit}`" + ` for those that refuse something or end it early, from 0 on
+([metrics.md](metrics.md)). It counts on every edge: calls, messages and connections that were refused, results that were
+cut short, sessions and subscribers that had to go, calls that the end of a drain left unfinished. Refused rates are also in
+` + "`outrigger_calls_refused_total{code=\"RATE_LIMITED\"}`" + `, by tool.
+
+Five limits refuse nothing, and count nothing: ` + "`idle_timeout`" + ` closes a connection that nobody uses, ` + "`keep_alive_interval`" + ` sends
+something, ` + "`task_ttl`" + ` forgets a task that has ended, ` + "`max_page_entries`" + ` makes more pages, and a ` + "`burst`" + ` belongs to its rate.
+` + "`max_header_bytes`" + ` is counted on HTTP/1.1 alone: on HTTP/2 the server tells its clients the limit beforehand, and refuses
+a request over it with 431 without a word to anybody else.
 
 ## Which limit first
 

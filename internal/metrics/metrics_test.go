@@ -111,6 +111,7 @@ func everything(t *testing.T) metrics.Sources {
 	traffic.Tool("shop.get").Begin()
 	traffic.Operation(0).Count(tally.EdgeRPC, errmap.ParseError)
 	traffic.Operation(1).Count(tally.EdgeStdio, "")
+	traffic.HTTPRefused(tally.EdgeAdmin, errmap.OriginForbidden)
 	files := reload.Status{Group: "configuration", Files: 1, Last: reload.Refused, Tried: time.Unix(1_800_000_000, 0), Good: time.Unix(1_700_000_000, 0)}
 	files.Counts[reload.Refused] = 1
 	files.Counts[reload.Applied] = 2

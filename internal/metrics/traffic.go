@@ -14,8 +14,8 @@ import (
 // operation, and the sidecar's own time by edge. The tally bounds the number of
 // tools, and so that of the series.
 type traffic struct {
-	from                                      *tally.Tally
-	calls, inFlight, took, requests, overhead *prometheus.Desc
+	from                                            *tally.Tally
+	calls, inFlight, took, requests, overhead, http *prometheus.Desc
 }
 
 func newTraffic(from *tally.Tally) prometheus.Collector {
@@ -31,12 +31,14 @@ func newTraffic(from *tally.Tally) prometheus.Collector {
 		requests: desc("requests_total", "Requests other than tool calls that have ended, by operation, canonical code and edge. The operation is empty "+
 			"for messages that were refused before they became a request.", "operation", "code", "edge"),
 		overhead: desc("call_overhead_seconds", "How much of a tool call was the sidecar's own time: its duration without the time that it waited for the backend.", "edge"),
+		http: desc("http_refused_total", "HTTP requests that were refused for their path, method, headers, type, size or sender, by edge and canonical code. "+
+			"They are no calls.", "edge", "code"),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (t traffic) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{t.calls, t.inFlight, t.took, t.requests, t.overhead} {
+	for _, desc := range []*prometheus.Desc{t.calls, t.inFlight, t.took, t.requests, t.overhead, t.http} {
 		out <- desc
 	}
 }
@@ -55,6 +57,9 @@ func (t traffic) Collect(out chan<- prometheus.Metric) {
 		for _, end := range operation.Ends {
 			out <- labelled(t.requests, prometheus.CounterValue, float64(end.Count), operation.Name, end.Code, end.Edge.String())
 		}
+	}
+	for _, end := range now.HTTP {
+		out <- labelled(t.http, prometheus.CounterValue, float64(end.Count), end.Edge.String(), end.Code)
 	}
 	for edge, h := range now.Overhead {
 		out <- buckets(t.overhead, h, edge.String())

@@ -19,7 +19,7 @@ import (
 func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*connect.Response[outriggerv1.ToolOutcome], error) {
 	call, failed := s.call(ctx, req)
 	if failed != nil {
-		return nil, errmap.ToConnect(failed, errmap.About{ToolCall: true})
+		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
 	}
 	resp := s.bridge.Handle(ctx, call)
 	if resp.Err != nil {
@@ -86,13 +86,13 @@ func (s *Service) arguments(call *outriggerv1.ToolCall) (bridge.Payload, *errmap
 // does not hear. A caller who leaves, or stops reading, cancels the run.
 func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outriggerv1.ToolCall], stream *connect.ServerStream[outriggerv1.ToolEvent]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
-		return errmap.ToConnect(ruleError(err), errmap.About{ToolCall: true})
+		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{ToolCall: true})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	call, failed := s.call(ctx, req)
 	if failed != nil {
-		return errmap.ToConnect(failed, errmap.About{ToolCall: true})
+		return s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
 	}
 	r := readerOf(ctx)
 	defer r.waitFor() // for the end of the stream

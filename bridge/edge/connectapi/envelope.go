@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -37,7 +38,7 @@ func request(r *outriggerv1.Request, l jsonrpc.Limits) jsonrpc.Message {
 	msg := jsonrpc.Message{Kind: jsonrpc.KindRequest, Method: r.GetMethod()}
 	id, ok := idFrom(r.GetId(), l)
 	if !ok {
-		msg.Fault = envelopeFault("/id", "Set the id to a string or an integer of at most 1,024 bytes, and to big_integer only beyond 64 bits.")
+		msg.Fault = idFault(r.GetId(), l, "Set the id to a string or an integer of at most 1,024 bytes, and to big_integer only beyond 64 bits.")
 		return msg
 	}
 	msg.ID = id
@@ -79,6 +80,15 @@ func notification(n *outriggerv1.Notification, l jsonrpc.Limits) jsonrpc.Message
 
 func envelopeFault(path, reason string) *jsonrpc.Fault {
 	return &jsonrpc.Fault{Code: jsonrpc.FaultEnvelope, Path: path, Reason: reason}
+}
+
+// idFault is the fault of an id that cannot be read. A long one meets a limit.
+func idFault(id *outriggerv1.Id, l jsonrpc.Limits, reason string) *jsonrpc.Fault {
+	f := envelopeFault("/id", reason)
+	if most := l.WithDefaults().MaxIDBytes; len(id.GetText()) > most || len(id.GetBigInteger()) > most {
+		f.Over = jsonrpc.OverIDBytes
+	}
+	return f
 }
 
 // idFrom reads an id with its JSON type.
@@ -163,7 +173,7 @@ func (m *malformed) fault(path string) *jsonrpc.Fault {
 }
 
 func (m *malformed) at(path string) *errmap.Error {
-	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+	return errmap.New(errmap.InvalidParams, errmap.Over(bridge.LimitOf(m.cause)), errmap.WithViolations(errmap.Violation{
 		Path: path + m.cause.Path, Keyword: "json", Message: m.cause.Reason,
 	}))
 }

@@ -33,7 +33,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 	}
 	params, failed := s.eventParams(req.Msg)
 	if failed != nil {
-		return nil, errmap.ToConnect(failed, errmap.About{})
+		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
 	}
 	count, err := s.opts.Events.Publish(ctx, event.Event{
 		Method: req.Msg.GetMethod(), Params: params, Publisher: uint64(s.bridge.Flights().NewOrigin()),
@@ -91,7 +91,7 @@ func publishError(err error) *errmap.Error {
 // the caller ends it.
 func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
-		return errmap.ToConnect(ruleError(err), errmap.About{})
+		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
 	}
 	events := req.Msg.GetEvents()
 	if events != nil && s.opts.Events == nil {

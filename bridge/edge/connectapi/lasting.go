@@ -114,6 +114,7 @@ func (l *lasting) ended(why error) error {
 	case errors.Is(why, errEnding), errors.Is(why, event.ErrClosed):
 		shown = shuttingDown()
 	case errors.Is(why, event.ErrFull):
+		l.service.bridge.Tally().Over(errmap.LimitStreams)
 		shown = errmap.Wrap(errmap.Unavailable, why, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many subscribers"))
 	case errors.Is(why, context.DeadlineExceeded):

@@ -127,7 +127,7 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	b := bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
 	mux := http.NewServeMux()
 	connectapi.New(b, connectapi.Options{Events: bus, Patience: limit}).Mount(mux)
-	url := mcptest.Serve(t, httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }))
+	url := mcptest.Serve(t, httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil))
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

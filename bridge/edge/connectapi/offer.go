@@ -105,7 +105,7 @@ func ask[Out any](ctx context.Context, s *Service, op bridge.Op, req connect.Any
 		r.Header = bridge.WithTraceContext(r.Header, r.Meta)
 	}
 	if failed != nil {
-		return nil, errmap.ToConnect(failed, errmap.About{})
+		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
 	}
 	resp := s.bridge.Handle(ctx, r)
 	if resp.Err != nil {

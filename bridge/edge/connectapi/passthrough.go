@@ -13,6 +13,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -34,7 +36,7 @@ func (s *Service) PassThrough(next http.Handler) *PassThrough {
 	p := &PassThrough{service: s, next: next}
 	options := append(s.handlerOptions(),
 		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
-	p.unary = connect.NewUnaryHandler("", p.call, options...)
+	p.unary = s.counted(true, connect.NewUnaryHandler("", p.call, options...))
 	return p
 }
 
@@ -71,6 +73,9 @@ func isStreaming(tool *catalog.Tool) bool {
 // call runs one typed call.
 func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
 	procedure, _ := ctx.Value(procedureKey{}).(string)
+	if failed := p.tooDeep(req.Msg); failed != nil {
+		return nil, p.service.refusedAt(tally.EdgeTyped, failed, errmap.About{ToolCall: true})
+	}
 	resp := p.service.bridge.Handle(ctx, &bridge.Request{
 		Op:        bridge.OpCall,
 		Origin:    p.service.bridge.Flights().NewOrigin(),
@@ -92,6 +97,20 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 	return out, nil
 }
 
+// tooDeep refuses JSON that is nested deeper than the limit of all messages, where
+// that is below the one that arguments have anyway.
+func (p *PassThrough) tooDeep(m *message) *errmap.Error {
+	limits := p.service.opts.Limits
+	if m.Encoding != bridge.EncodingJSON || limits.MaxDepth >= schema.DefaultMaxDepth {
+		return nil
+	}
+	// Whatever else is wrong with it is found, and better told, with the schema.
+	if f := jsonrpc.Check(m.Bytes, limits); f != nil && f.Over == jsonrpc.OverDepth {
+		return bridge.FaultError(f)
+	}
+	return nil
+}
+
 // received is the message that came. The gRPC protocols do not hand an empty one
 // to the codec, so that only the content type says how it was encoded.
 func received(req *connect.Request[message]) bridge.Payload {
@@ -108,9 +127,12 @@ func (s *Service) NotFound() http.Handler {
 	writer := connect.NewErrorWriter(connect.WithRequireConnectProtocolHeader())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if writer.IsSupported(r) {
-			_ = writer.Write(w, r, errmap.ToConnect(s.notFound(), errmap.About{}))
+			failed := s.notFound()
+			s.bridge.Tally().HTTPRefused(edgeOf(r, false), failed.Code)
+			_ = writer.Write(w, r, errmap.ToConnect(failed, errmap.About{}))
 			return
 		}
+		s.bridge.Tally().HTTPRefused(tally.EdgeOther, errmap.MethodNotFound)
 		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
 }
@@ -119,6 +141,7 @@ func (s *Service) NotFound() http.Handler {
 // whoever asks: RPC clients get an RPC error, everybody else the status and the
 // canonical error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	s.bridge.Tally().HTTPRefused(edgeOf(r, false), err.Code)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
 		if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web") {
 			// The writer puts metadata into trailers, where this one may not be (RFC

@@ -63,6 +63,8 @@ func (s *Service) checkCall(call *outriggerv1.ToolCall) *errmap.Error {
 type payloadCheck struct {
 	limits jsonrpc.Limits
 	found  []errmap.Violation
+	// over is the limit that one of them is about, if any is.
+	over errmap.Limit
 }
 
 // jsonSuffix ends the name of every field that holds JSON as bytes.
@@ -124,11 +126,12 @@ func (c *payloadCheck) result() *errmap.Error {
 		return nil
 	}
 	slices.SortFunc(c.found, func(a, b errmap.Violation) int { return cmp.Compare(a.Path, b.Path) })
-	return errmap.New(errmap.InvalidParams, errmap.WithViolations(c.found...))
+	return errmap.New(errmap.InvalidParams, errmap.Over(c.over), errmap.WithViolations(c.found...))
 }
 
 func (c *payloadCheck) fault(path string, failed *malformed) {
-	c.found = append(c.found, failed.at(path).Violations...)
+	err := failed.at(path)
+	c.found, c.over = append(c.found, err.Violations...), cmp.Or(c.over, err.Limit)
 }
 
 // isObjectField reports whether another form of the same payload is a Struct.

@@ -22,14 +22,14 @@ import (
 // check their messages one by one, because a bad one must not end the stream.
 // The validator of the library is shared by the process and compiles the rules
 // of a message when it first sees one, in some milliseconds.
-func newRuleInterceptor() connect.UnaryInterceptorFunc {
+func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			// What is wrong with a registration is REGISTRATION_INVALID, which the catalog says, rules included.
 			_, isRegistration := req.Any().(*outriggerv1.RegisterToolRequest)
 			if msg, ok := req.Any().(proto.Message); ok && !isRegistration {
 				if err := protovalidate.Validate(msg); err != nil {
-					return nil, errmap.ToConnect(ruleError(err), errmap.About{})
+					return nil, s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
 				}
 			}
 			return next(ctx, req)

@@ -79,13 +79,13 @@ func New(b *bridge.Bridge, o Options) *Service {
 // Handler returns the path prefix and the handler of the tool API.
 func (s *Service) Handler() (string, http.Handler) {
 	path, handler := outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions()...)
-	return path, s.watched(handler)
+	return path, s.counted(false, s.watched(handler))
 }
 
 func (s *Service) handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
 		s.bounds(), withJSONMessages(),
-		connect.WithInterceptors(newRuleInterceptor()),
+		connect.WithInterceptors(s.newRuleInterceptor(), streamLimits{s}),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),

@@ -47,7 +47,7 @@ func (s *Service) watchCatalog() (changed <-chan struct{}, stop func()) {
 // with what there is now, so that no step is ever lost.
 func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outriggerv1.WatchToolsRequest], stream *connect.ServerStream[outriggerv1.ToolsChange]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
-		return errmap.ToConnect(ruleError(err), errmap.About{})
+		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
 	}
 	l, failed := s.last(ctx)
 	if failed != nil {

@@ -48,7 +48,7 @@ func BatchError(err error, most int) *errmap.Error {
 	case errors.As(err, &fault):
 		return bridge.FaultError(fault)
 	case errors.Is(err, jsonrpc.ErrBatchTooLarge):
-		return errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
+		return errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitBatchEntries), errmap.WithViolations(errmap.Violation{
 			Keyword: "maxItems", Message: "the batch has more than " + strconv.Itoa(most) + " entries; send it in parts",
 		}))
 	}

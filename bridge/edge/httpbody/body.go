@@ -141,7 +141,9 @@ func checkType(h http.Header) *errmap.Error {
 }
 
 func tooLarge(limit int) *errmap.Error {
-	return refuse(errmap.PayloadTooLarge, "size", "the body is larger than "+strconv.Itoa(limit)+" bytes; --max-message-bytes sets the limit")
+	err := refuse(errmap.PayloadTooLarge, "size", "the body is larger than "+strconv.Itoa(limit)+" bytes; --max-message-bytes sets the limit")
+	err.Limit = errmap.LimitMessageBytes
+	return err
 }
 
 func refuse(code errmap.Code, keyword, message string) *errmap.Error {

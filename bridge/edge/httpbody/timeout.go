@@ -6,15 +6,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
 // Timeout returns a handler that gives every request d to send its body. Then
 // reading fails, and the handler behind answers as it does for a broken body.
 // Requests for which stream holds are left alone: their bodies last as long as
-// they do. It is no server-wide read timeout, because that would also cut the
+// they do. late, which may be nil, is told of each that did not make it. It is no server-wide read timeout, because that would also cut the
 // streams, and would end calls that only take long to answer.
-func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool) http.Handler {
+func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || stream(r) {
 			next.ServeHTTP(w, r)
@@ -23,7 +24,7 @@ func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool
 		control := http.NewResponseController(w)
 		// A transport without deadlines has no slow peers either.
 		if err := control.SetReadDeadline(time.Now().Add(d)); err == nil {
-			r.Body = &deadlineBody{ReadCloser: r.Body, control: control}
+			r.Body = &deadlineBody{ReadCloser: r.Body, control: control, late: late}
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -37,6 +38,7 @@ type deadlineBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	lifted  bool
+	late    func() // nil once it was told
 }
 
 func (b *deadlineBody) Read(p []byte) (int, error) {
@@ -44,6 +46,10 @@ func (b *deadlineBody) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) && !b.lifted {
 		b.lifted = true
 		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	if err != nil && b.late != nil && !b.lifted && errors.Is(err, os.ErrDeadlineExceeded) {
+		b.late()
+		b.late = nil
 	}
 	return n, err
 }

@@ -74,7 +74,7 @@ func closed() <-chan struct{} {
 func TestASlowBodyMeetsTheTimeout(t *testing.T) {
 	t.Parallel()
 	seen := make(chan outcome, 1)
-	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, never))
+	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, never, nil))
 	conn := dial(t, url, 100)
 	if _, err := conn.Write([]byte(`{"a":`)); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 			t.Run(fmt.Sprintf("HTTP/%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
 				seen, release := make(chan outcome, 1), make(chan struct{})
-				url := mcptest.Serve(t, httpbody.Timeout(handler(seen, release), patience, never))
+				url := mcptest.Serve(t, httpbody.Timeout(handler(seen, release), patience, never, nil))
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body())
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +132,7 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 func TestStreamsHaveNoTimeout(t *testing.T) {
 	t.Parallel()
 	seen := make(chan outcome, 1)
-	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, func(r *http.Request) bool { return r.URL.Path == "/" }))
+	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, func(r *http.Request) bool { return r.URL.Path == "/" }, nil))
 	conn := dial(t, url, 2)
 	time.AfterFunc(4*patience, func() { _, _ = conn.Write([]byte(`{}`)) })
 	if got := <-seen; got.err != nil {
@@ -146,7 +146,7 @@ func TestAPeerThatGoesAwayEndsTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := make(chan outcome, 1)
-			url := mcptest.Serve(t, httpbody.Timeout(handler(seen, nil), time.Hour, never))
+			url := mcptest.Serve(t, httpbody.Timeout(handler(seen, nil), time.Hour, never, nil))
 			conn := dial(t, url, 2)
 			if _, err := conn.Write([]byte(sent)); err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func TestATransportWithoutDeadlinesIsServed(t *testing.T) {
 	seen := make(chan outcome, 1)
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{}`))
 	r.Header.Set("Content-Type", "application/json")
-	httpbody.Timeout(handler(seen, closed()), patience, never).ServeHTTP(httptest.NewRecorder(), r)
+	httpbody.Timeout(handler(seen, closed()), patience, never, nil).ServeHTTP(httptest.NewRecorder(), r)
 	if got := <-seen; got.err != nil {
 		t.Errorf("got %+v", got)
 	}

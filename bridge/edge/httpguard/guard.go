@@ -31,6 +31,8 @@ type Options struct {
 	// AllowedOrigins are origins ("https://console.example") that web pages may
 	// call from, or "*" for any.
 	AllowedOrigins []string
+	// Refused is told of each request that is kept out; it may be nil.
+	Refused func(*http.Request)
 }
 
 // Guard checks requests before any handler sees them. Make one with [New].
@@ -39,11 +41,15 @@ type Guard struct {
 	hosts     map[string]bool
 	origins   map[string]bool
 	anyOrigin bool
+	refused   func(*http.Request)
 }
 
 // New checks the options and returns a Guard.
 func New(o Options) (*Guard, error) {
-	g := &Guard{loopback: o.Loopback, hosts: map[string]bool{}, origins: map[string]bool{}}
+	g := &Guard{loopback: o.Loopback, hosts: map[string]bool{}, origins: map[string]bool{}, refused: o.Refused}
+	if g.refused == nil {
+		g.refused = func(*http.Request) {}
+	}
 	for _, h := range o.AllowedHosts {
 		if h == "" || strings.ContainsAny(h, "/ @*,") {
 			return nil, fmt.Errorf("allowed host %q: want a host name with or without a port", h)
@@ -68,6 +74,7 @@ func New(o Options) (*Guard, error) {
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.loopback && !g.hostAllowed(r.Host) {
+			g.refused(r)
 			forbid(w, "Host "+bounded(r.Host)+" is not this listener; --allowed-hosts admits more names")
 			return
 		}
@@ -77,6 +84,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		if len(origins) > 1 || !g.originAllowed(origins[0], r.Host) {
+			g.refused(r)
 			forbid(w, "Origin "+bounded(strings.Join(origins, ", "))+" may not call this listener; --allowed-origins admits more")
 			return
 		}

@@ -121,7 +121,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 func (s *session) take(l line) {
 	in := s.inbound(s.fallback())
 	if l.tooLong {
-		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.WithViolations(errmap.Violation{
+		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
 		}))))
 		return

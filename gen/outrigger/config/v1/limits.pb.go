@@ -34,7 +34,7 @@ type Limits struct {
 	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,proto3,oneof" json:"max_message_bytes,omitempty"`
 	// How deep JSON may be nested. Default: 64. Range: 4 to 1000. Flag: `--max-depth`.
 	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,proto3,oneof" json:"max_json_depth,omitempty"`
-	// The longest request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024.
+	// The longest request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024. Flag: `--max-id-bytes`.
 	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,proto3,oneof" json:"max_id_bytes,omitempty"`
 	// The most entries of a batch; more are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000. Flag: `--max-batch`.
 	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,proto3,oneof" json:"max_batch_entries,omitempty"`
@@ -67,7 +67,7 @@ type Limits struct {
 	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,proto3,oneof" json:"max_tasks,omitempty"`
 	// How long a finished task is remembered. Default: 3600s. Range: 1 s to 7 days. Flag: `--task-ttl`.
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
-	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536.
+	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536. Flag: `--max-backlog`.
 	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
 	// How long a caller may take to send a request's headers. Default: 10s. Range: 0.1 s to 300 s. Flag: `--header-timeout`.
 	ReadHeaderTimeout *durationpb.Duration `protobuf:"bytes,17,opt,name=read_header_timeout,proto3" json:"read_header_timeout,omitempty"`
@@ -75,7 +75,7 @@ type Limits struct {
 	ReadBodyTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=read_body_timeout,proto3" json:"read_body_timeout,omitempty"`
 	// How long a connection may stay unused. Default: 120s. Range: 1 s to 24 h. Flag: `--idle-timeout`.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
-	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576.
+	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576. Flag: `--max-header-bytes`.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
 	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`

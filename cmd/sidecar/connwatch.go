@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+)
+
+// refusedConns counts what net/http refuses by itself, without a word to any
+// handler: headers that take too long, and headers that are too large.
+type refusedConns struct {
+	// maxHeader is how many bytes of a request's headers net/http reads.
+	maxHeader int64
+	// slow and large are how many there were.
+	slow, large atomic.Uint64
+}
+
+// headerSlop is what net/http reads beyond Server.MaxHeaderBytes.
+const headerSlop = 4096
+
+// watchedConn is a connection of which it is known how far the headers of its
+// next request have come. Its counts are a handful of atomic operations for each
+// request, and none of memory.
+//
+// Behind TLS the bytes are those of the records, which are a little more than the
+// text in them: a request that is malformed close under the limit may count as
+// too large there. On HTTP/2 many requests share a connection, and net/http
+// refuses one with large headers alone: those are not seen here.
+type watchedConn struct {
+	net.Conn
+
+	to *refusedConns
+	// state is the http.ConnState that was told last.
+	state atomic.Int32
+	// read is what has come since the connection was new or idle, handled that a
+	// request of it has reached a handler since, and late that a read has met its
+	// deadline.
+	read          atomic.Int64
+	handled, late atomic.Bool
+}
+
+// minRequest is the first bytes of a request that net/http waits for with an idle
+// connection: as long as there are fewer, it is idle.
+const minRequest = 4
+
+// Read implements [net.Conn].
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late.Store(true)
+	}
+	return n, err
+}
+
+// CloseWrite lets net/http half-close, so that a caller can read why it was
+// refused.
+func (c *watchedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// watchedOf is the watched connection under a server's one; nil where it is none.
+func watchedOf(conn net.Conn) *watchedConn {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	w, _ := conn.(*watchedConn)
+	return w
+}
+
+// changed takes what net/http tells of a connection.
+func (c *watchedConn) changed(state http.ConnState) {
+	switch state {
+	case http.StateIdle:
+		c.read.Store(0)
+		c.late.Store(false)
+		c.handled.Store(false)
+	case http.StateClosed:
+		c.closed(http.ConnState(c.state.Load()))
+	case http.StateNew, http.StateActive, http.StateHijacked:
+	}
+	c.state.Store(int32(state))
+}
+
+// closed counts a connection that ended before its next request had come as far
+// as a handler.
+func (c *watchedConn) closed(from http.ConnState) {
+	if c.handled.Load() || from == http.StateHijacked {
+		return
+	}
+	switch read := c.read.Load(); {
+	case from == http.StateIdle && read < minRequest:
+		// It was quiet: nothing is refused.
+	case c.late.Load():
+		c.to.slow.Add(1)
+	case from == http.StateActive && read >= c.to.maxHeader+headerSlop:
+		c.to.large.Add(1)
+	}
+}

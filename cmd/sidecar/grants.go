@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+)
+
+// maxGrantLines bounds the lines that one change of the catalog or of the file of
+// callers may write about globs: a catalog that has lost a service may leave
+// thousands of them without a tool.
+const maxGrantLines = 20
+
+// grants are the globs in the file of callers that match no tool of the catalog.
+type grants struct {
+	mu      sync.Mutex
+	without []access.Unmatched
+}
+
+// checkGrants warns of what the file of callers allows that there is not, once for
+// each glob until there is a tool for it. It is no fault: the tool may come later.
+func (a *app) checkGrants(now *catalog.Catalog) {
+	if a.door == nil || a.door.book == nil {
+		return
+	}
+	var names []string
+	for _, tool := range now.Tools() {
+		names = append(names, tool.Name)
+	}
+	g := &a.door.grants
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.without
+	g.without = a.door.book.Unmatched(names)
+	lines := 0
+	for _, u := range g.without {
+		if slices.Contains(before, u) {
+			continue
+		}
+		if lines++; lines <= maxGrantLines {
+			a.log.Warn("a glob in the file of callers matches no tool; sidecar tools lists their names",
+				zap.String("caller", u.Caller), zap.String("tools", u.Pattern))
+		}
+	}
+	if lines > maxGrantLines {
+		a.log.Warn("more globs in the file of callers match no tool", zap.Int("more", lines-maxGrantLines))
+	}
+}
+
+// grantChecks are the same for /readyz?verbose.
+func (a *app) grantChecks() []admin.Check {
+	if a.door == nil || a.door.book == nil {
+		return nil
+	}
+	g := &a.door.grants
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	check := admin.Check{Name: "callers", OK: len(g.without) == 0, Info: true, Detail: fmt.Sprintf("%d callers", a.door.book.Len())}
+	for i, u := range g.without {
+		if i == maxGrantLines {
+			check.Detail += fmt.Sprintf("; and %d more", len(g.without)-i)
+			break
+		}
+		check.Detail += fmt.Sprintf("; %s: tools %q match none", u.Caller, strings.ToValidUTF8(u.Pattern, "?"))
+	}
+	return []admin.Check{check}
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestGlobsWithoutATool: a misspelt name in the file of callers is told once, and
+// shows at /readyz?verbose until it is mended. The process is ready all the same.
+func TestGlobsWithoutATool(t *testing.T) {
+	t.Parallel()
+	h := buildHouse(t)
+	verbose := func() string {
+		t.Helper()
+		text, _ := get(t, http.DefaultClient, h.admin+"/readyz?verbose")
+		return text
+	}
+	if text := verbose(); !strings.Contains(text, "3 callers") || strings.Contains(text, "match none") {
+		t.Errorf("without a fault:\n%s", text)
+	}
+	rewrite(t, h.callers, strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.ecko, \"flet.*\", \"fleet.get_*\"]", 1))
+	h.await(t, `"caller":"planner","tools":"lab.ecko"`)
+	h.await(t, `"caller":"planner","tools":"flet.*"`)
+	until(t, "it shows", func() bool {
+		return strings.Contains(verbose(), `planner: tools "lab.ecko" match none; planner: tools "flet.*" match none`)
+	})
+	if text := verbose(); !strings.HasPrefix(text, "ready") || strings.Contains(text, "get_*") {
+		t.Errorf("with a fault:\n%s", text)
+	}
+	// One is mended, the other is not told again.
+	rewrite(t, h.callers, strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.echo, \"flet.*\", \"fleet.get_*\"]", 1))
+	until(t, "one is left", func() bool {
+		text := verbose()
+		return strings.Contains(text, "flet") && !strings.Contains(text, "ecko")
+	})
+	if n := strings.Count(h.log.String(), `"tools":"flet.*"`); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	rewrite(t, h.callers, callersYAML())
+	until(t, "none is left", func() bool { return !strings.Contains(verbose(), "match none") })
+}

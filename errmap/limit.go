@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+// Limit names a bound of the configuration, by its field in the message Limits.
+type Limit string
+
+// The limits that an error can be about and that nobody else counts: who keeps
+// one of the others, such as a queue or a rate, counts for itself.
+const (
+	LimitMessageBytes Limit = "max_message_bytes"
+	LimitJSONDepth    Limit = "max_json_depth"
+	LimitIDBytes      Limit = "max_id_bytes"
+	LimitBatchEntries Limit = "max_batch_entries"
+	LimitResultBytes  Limit = "max_result_bytes"
+	LimitResultItems  Limit = "max_result_items"
+	LimitStreams      Limit = "max_streams"
+	LimitSessions     Limit = "max_sessions"
+	LimitTasks        Limit = "max_tasks"
+	LimitBodyTime     Limit = "read_body_timeout"
+	LimitCatalogWait  Limit = "catalog_wait"
+)
+
+// Limits are all of them.
+func Limits() []Limit {
+	return []Limit{
+		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems,
+		LimitStreams, LimitSessions, LimitTasks, LimitBodyTime, LimitCatalogWait,
+	}
+}
+
+// Over says which limit the error is about. It is for counting: no conversion
+// shows it.
+func Over(l Limit) Option { return func(e *Error) { e.Limit = l } }
