@@ -92,7 +92,7 @@ func (b *Bridge) listsOf(cat *catalog.Catalog) *listCache {
 // find finds the tool that a request names, among those that its caller may
 // call. One that exists and is not among them is refused by name: that a tool
 // exists is no secret, what it takes and does is. It comes with the error, for
-// the log and so that a model reads the refusal as the result of its call.
+// the log.
 func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	tool, failed := lookup(cat, req)
 	if failed == nil || access.FromContext(ctx).Scope() == "" {
@@ -107,9 +107,11 @@ func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (
 }
 
 // notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
-// an operator can change, and nothing that an agent could.
+// an operator can change, and nothing that an agent could. With the challenge it is
+// the answer to the request, also where a tool was called: it is about who asks,
+// and no other call of theirs would end otherwise.
 func notPermitted(who *access.Identity, what string) *errmap.Error {
-	return errmap.New(errmap.PermissionDenied, errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
 		"; an operator can allow it in the file of callers (--tokens)"))
 }
 

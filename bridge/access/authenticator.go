@@ -75,6 +75,12 @@ func Refuse(why Reason) *Refusal {
 	return r
 }
 
+// NotPermitted is the value of WWW-Authenticate for a caller who is known, and may
+// not do what it asks for (RFC 6750, section 3.1). It names no scope: what a caller
+// may do stands in the file of callers, and there is no server that a client could
+// ask for more.
+func NotPermitted() string { return realm + `, error="insufficient_scope"` }
+
 // Certificates takes callers for whom their certificate names, and lets them call
 // everything: whose certificates are believed was settled before. A token is no
 // use to it.

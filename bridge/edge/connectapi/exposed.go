@@ -30,25 +30,27 @@ func (s *Service) Mount(mux *http.ServeMux) {
 		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
 	} {
 		path, reflects := handler(reflector, s.bounds())
-		mux.Handle(path, forAllTools(reflects))
+		mux.Handle(path, s.forAllTools(reflects))
 	}
 }
 
 // forAllTools lets callers through who may call every tool. Reflection shows
 // whole files, and a file shows methods that a caller may not call.
-func forAllTools(next http.Handler) http.Handler {
+func (s *Service) forAllTools(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if access.FromContext(r.Context()).Scope() == "" {
 			next.ServeHTTP(w, r)
 			return
 		}
-		denied := errmap.New(errmap.PermissionDenied, errmap.Message(
+		s.bridge.Tally().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
+		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message(
 			"Permission denied: reflection is for callers who may call every tool; ListTools and GetTool show what this one may call"))
 		if writer.IsSupported(r) {
 			_ = writer.Write(w, r, errmap.ToConnect(denied, errmap.About{}))
 			return
 		}
+		denied.JSONRPC(errmap.About{}).SetHeaders(w.Header())
 		http.Error(w, denied.Message, http.StatusForbidden)
 	})
 }
