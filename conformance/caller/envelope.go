@@ -11,12 +11,14 @@ import (
 // Dialect is how a JSON-RPC request is written.
 type Dialect uint8
 
-// The dialects. MessageForm is canonical, with {"tool_name", "arguments"}.
+// The dialects. MessageForm is canonical, with {"tool_name", "arguments"}; Oldest
+// is the revision 2025-03-26, whose results have no structured content.
 const (
 	Modern Dialect = iota
 	Legacy
 	Canonical
 	MessageForm
+	Oldest
 )
 
 // ModernMeta is the _meta that every request of MCP 2026-07-28 must carry.
@@ -27,7 +29,7 @@ const errorMeta = "dev.outrigger/error"
 
 // Name is a tool's name in the dialect: MCP shows "_" for ".".
 func (d Dialect) Name(canonical string) string {
-	if d == Modern || d == Legacy {
+	if d == Modern || d == Legacy || d == Oldest {
 		return strings.ReplaceAll(canonical, ".", "_")
 	}
 	return canonical
@@ -90,9 +92,9 @@ func CodeOf(data json.RawMessage) string {
 	return d.Code
 }
 
-// parse turns one response into an answer and checks its shape. status is the
+// Parse turns one response into an answer and checks its shape. status is the
 // HTTP status, 0 on stdio.
-func (d Dialect) parse(line []byte, status int) Answer {
+func (d Dialect) Parse(line []byte, status int) Answer {
 	var reply Reply
 	if err := json.Unmarshal(line, &reply); err != nil {
 		return failed(fmt.Errorf("HTTP %d, no JSON-RPC message: %w: %.200s", status, err, line))
@@ -134,6 +136,9 @@ func (d Dialect) answer(reply Reply, status int) Answer {
 			return failed(fmt.Errorf("structuredContent beside an error"))
 		}
 		return out
+	}
+	if d == Oldest && r.Structured == nil {
+		r.Structured = json.RawMessage(r.Content[0].Text)
 	}
 	if r.Content[0].Text != string(r.Structured) {
 		return failed(fmt.Errorf("the text %q is not the structured content %s", r.Content[0].Text, r.Structured))

@@ -68,7 +68,7 @@ func (a *httpAgent) CallAll(ctx context.Context, calls []Call) []Answer {
 		if err != nil {
 			return failed(err)
 		}
-		answer := a.dialect.parse(body, status)
+		answer := a.dialect.Parse(body, status)
 		answer.Header = header
 		return answer
 	})
@@ -115,7 +115,9 @@ func (a *httpAgent) post(ctx context.Context, body string, c Call) (int, []byte,
 		req.Header.Set("Mcp-Method", "tools/call")
 		req.Header.Set("Mcp-Name", a.dialect.Name(c.Tool))
 	case Legacy:
-		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		req.Header.Set("Mcp-Protocol-Version", LegacyVersion)
+	case Oldest:
+		req.Header.Set("Mcp-Protocol-Version", OldestVersion)
 	case Canonical, MessageForm:
 	}
 	resp, err := a.client.Do(req)

@@ -16,10 +16,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
-// Protocol revisions that the SDK opens with.
+// Protocol revisions. The SDK opens with the first two; the last is the one that
+// has batches.
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
+	OldestVersion = "2025-03-26"
 )
 
 func sdkEdges() []Edge {
