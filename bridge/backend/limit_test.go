@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"io"
 	"net/http"
 	"strconv"
@@ -103,15 +104,24 @@ func TestBomb(t *testing.T) {
 		}
 	}
 	_ = zw.Close()
-	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/proto")
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(bomb.Bytes())
+	p := servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		contentType, frame := r.Header.Get("Content-Type"), []byte(nil)
+		w.Header().Set("Content-Type", contentType)
+		if contentType == "application/proto" {
+			w.Header().Set("Content-Encoding", "gzip")
+		} else { // a message of gRPC, and of gRPC-Web
+			w.Header().Set("Grpc-Encoding", "gzip")
+			frame = binary.BigEndian.AppendUint32([]byte{1}, uint32(bomb.Len()))
+		}
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		_, _ = w.Write(append(frame, bomb.Bytes()...))
 	}), clearProtocols(true, true))
-	c := newClient(t, p.as("connect+http"), Options{MaxResponseBytes: 1 << 20})
-	_, err := c.Call(t.Context(), echoProcedure, nil, nil)
-	if e := failure(t, err); e.Kind != KindTooLarge {
-		t.Errorf("got %v", err)
+	for _, scheme := range allSchemes() {
+		c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
+		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent {
+			t.Errorf("%s: got %v", scheme, err)
+		}
 	}
 }
 
