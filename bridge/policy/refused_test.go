@@ -108,3 +108,19 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 		}
 	}
 }
+
+// TestExceeded tells the two rates apart.
+func TestExceeded(t *testing.T) {
+	t.Parallel()
+	l := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 3}, Tool: policy.Rate{PerSecond: 1e-9, Burst: 1}})
+	for range 5 {
+		l.Check("a", "shop.get")
+	}
+	if callers, tools := l.Exceeded(); callers != 2 || tools != 2 {
+		t.Errorf("callers %d, tools %d; want 2 of each", callers, tools)
+	}
+	var none *policy.Limiter
+	if callers, tools := none.Exceeded(); callers != 0 || tools != 0 {
+		t.Errorf("nothing has counted %d and %d", callers, tools)
+	}
+}

@@ -182,3 +182,37 @@ func BenchmarkCall(b *testing.B) {
 		})
 	})
 }
+
+// TestLimitsAndRefusedRequests: only limits that there are are counted, and each
+// for itself.
+func TestLimitsAndRefusedRequests(t *testing.T) {
+	t.Parallel()
+	counts := tally.New(0)
+	for _, l := range errmap.Limits() {
+		if n := counts.TimesOver(l); n != 0 {
+			t.Errorf("%s begins at %d", l, n)
+		}
+	}
+	counts.Over(errmap.LimitIDBytes)
+	counts.Over(errmap.LimitIDBytes)
+	counts.Over(errmap.LimitJSONDepth)
+	counts.Over("")
+	counts.Over("no_such_limit")
+	for l, want := range map[errmap.Limit]uint64{errmap.LimitIDBytes: 2, errmap.LimitJSONDepth: 1, errmap.LimitTasks: 0, "": 0, "no_such_limit": 0} {
+		if n := counts.TimesOver(l); n != want {
+			t.Errorf("%q: %d, want %d", l, n, want)
+		}
+	}
+	counts.HTTPRefused(tally.EdgeAdmin, errmap.OriginForbidden)
+	counts.HTTPRefused(tally.EdgeAdmin, errmap.OriginForbidden)
+	want := []tally.Ends{{Code: "ORIGIN_FORBIDDEN", Edge: tally.EdgeAdmin, Count: 2}}
+	if diff := cmp.Diff(want, counts.Snapshot().HTTP); diff != "" {
+		t.Errorf("refused requests (-want +got):\n%s", diff)
+	}
+	var none *tally.Tally
+	none.Over(errmap.LimitIDBytes)
+	none.HTTPRefused(tally.EdgeMCP, errmap.Unauthenticated)
+	if n := none.TimesOver(errmap.LimitIDBytes); n != 0 {
+		t.Errorf("nothing has counted %d", n)
+	}
+}

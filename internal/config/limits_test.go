@@ -49,7 +49,7 @@ cut short, sessions and subscribers that had to go, calls that the end of a drai
 
 Five limits refuse nothing, and count nothing: ` + "`idle_timeout`" + ` closes a connection that nobody uses, ` + "`keep_alive_interval`" + ` sends
 something, ` + "`task_ttl`" + ` forgets a task that has ended, ` + "`max_page_entries`" + ` makes more pages, and a ` + "`burst`" + ` belongs to its rate.
-` + "`max_header_bytes`" + ` is counted on HTTP/1.1 alone: on HTTP/2 the server tells its clients the limit beforehand, and refuses
+` + "`read_header_timeout`" + ` counts connections that say nothing, too. ` + "`max_header_bytes`" + ` is counted on HTTP/1.1 alone: on HTTP/2 the server tells its clients the limit beforehand, and refuses
 a request over it with 431 without a word to anybody else.
 
 ## Which limit first

@@ -73,8 +73,8 @@ func closed() <-chan struct{} {
 
 func TestASlowBodyMeetsTheTimeout(t *testing.T) {
 	t.Parallel()
-	seen := make(chan outcome, 1)
-	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, never, nil))
+	seen, late := make(chan outcome, 1), make(chan struct{}, 2)
+	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, never, func() { late <- struct{}{} }))
 	conn := dial(t, url, 100)
 	if _, err := conn.Write([]byte(`{"a":`)); err != nil {
 		t.Fatal(err)
@@ -82,6 +82,9 @@ func TestASlowBodyMeetsTheTimeout(t *testing.T) {
 	got := <-seen
 	if got.err == nil || got.err.Code != errmap.ParseError || !strings.Contains(got.err.Violations[0].Message, "in time") {
 		t.Errorf("got %+v, want PARSE_ERROR that names the time", got)
+	}
+	if len(late) != 1 {
+		t.Errorf("it was told %d times", len(late))
 	}
 	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
 		t.Errorf("no answer: %v", err)

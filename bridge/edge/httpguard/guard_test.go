@@ -223,3 +223,18 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsAreTold to whoever counts them, each once and nothing else.
+func TestRefusalsAreTold(t *testing.T) {
+	t.Parallel()
+	var told []string
+	o := httpguard.Options{Loopback: true, Refused: func(r *http.Request) { told = append(told, r.URL.Path) }}
+	send(t, o, http.MethodPost, "/host", "evil.example", nil)
+	send(t, o, http.MethodPost, "/origin", "127.0.0.1", http.Header{"Origin": {"https://evil.example"}})
+	send(t, o, http.MethodOptions, "/preflight", "127.0.0.1", http.Header{"Origin": {"null"}, "Access-Control-Request-Method": {"POST"}})
+	send(t, o, http.MethodPost, "/good", "127.0.0.1", nil)
+	send(t, o, http.MethodPost, "/own", "127.0.0.1:80", http.Header{"Origin": {"http://127.0.0.1:80"}})
+	if got := strings.Join(told, " "); got != "/host /origin /preflight" {
+		t.Errorf("told of %s", got)
+	}
+}
