@@ -117,7 +117,7 @@ func (a *app) drain(s *servers, why string) {
 	outcome := "everything was answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
-		a.cut.Add(uint64(cut.Cut)) //nolint:gosec // a count
+		a.cut.Add(uint64(cut.Cut))
 		outcome = fmt.Sprintf("%d calls were cut off at the end of the grace period", cut.Cut)
 		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
 			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_named", cut.Cut-len(cut.Unfinished)))

@@ -106,7 +106,7 @@ func checkQuery(t *testing.T, page, code string, labels map[string][]string) int
 		if m[2] == "" {
 			continue
 		}
-		for _, c := range strings.Split(m[2], ",") {
+		for c := range strings.SplitSeq(m[2], ",") {
 			parts := condition.FindStringSubmatch(strings.TrimSpace(c))
 			if parts == nil {
 				t.Errorf("%s: %q is no condition: %s", page, c, code)
@@ -116,7 +116,7 @@ func checkQuery(t *testing.T, page, code string, labels map[string][]string) int
 			if !slices.Contains(known, parts[1]) {
 				t.Errorf("%s: %s has no label %s: %s", page, m[1], parts[1], code)
 			}
-			for _, value := range strings.Split(parts[3], "|") {
+			for value := range strings.SplitSeq(parts[3], "|") {
 				if parts[2] != "" && !isValue(parts[1], value) {
 					t.Errorf("%s: %s is never %q: %s", page, parts[1], value, code)
 				}
@@ -124,7 +124,7 @@ func checkQuery(t *testing.T, page, code string, labels map[string][]string) int
 		}
 	}
 	for _, g := range grouping.FindAllStringSubmatch(code, -1) {
-		for _, name := range strings.Split(g[1], ",") {
+		for name := range strings.SplitSeq(g[1], ",") {
 			n++
 			if name = strings.TrimSpace(name); !slices.Contains(all, name) {
 				t.Errorf("%s: nothing there has a label %s: %s", page, name, code)

@@ -34,7 +34,7 @@ func (a *app) newTasks() *task.Manager {
 // grace period is lost with the process, and said so.
 func (a *app) drainTasks(ctx context.Context) {
 	if cut := a.tasks.Drain(ctx); cut > 0 {
-		a.cut.Add(uint64(cut)) //nolint:gosec // a count
+		a.cut.Add(uint64(cut))
 		a.log.Warn("the grace period ended with tasks running; they are lost", zap.Int("tasks", cut))
 	}
 }
