@@ -73,9 +73,12 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return because(errmap.InvalidToolOutput, "the tool answered with a task, which the caller's client does not support")
 		}
-		if err := b.sealTask(c.req.Caller, o.Task); err != nil {
+		if err := b.sealTask(c.req.Caller, c.tool, o.Task); err != nil {
 			return err
 		}
+		// It may have ended already.
+		redactTask(o.Task)
+		checkTaskOf(c.tool, o.Task)
 	default:
 		return because(errmap.SerializationError, fmt.Sprintf("the tool answered with no outcome that is known here (%T)", o))
 	}

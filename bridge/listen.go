@@ -137,8 +137,14 @@ type listening struct {
 	bridge *Bridge
 	req    *Request
 	sub    *feed.Subscription
-	// shownTasks are the caller's ids of tasks by the feed's.
-	shownTasks map[string]string
+	// shownTasks are the tasks as the caller knows them, by the feed's ids.
+	shownTasks map[string]shownTask
+}
+
+// shownTask is one task that a caller hears of.
+type shownTask struct {
+	id   string
+	mark []byte
 }
 
 // choose works out what of the wanted changes will be reported, as the feed and
@@ -172,14 +178,14 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 // chooseTasks leaves out ids that are unknown here, as other kinds of changes
 // that nobody reports are left out.
 func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []string) {
-	l.shownTasks = make(map[string]string, len(ids))
+	l.shownTasks = make(map[string]shownTask, len(ids))
 	for _, id := range ids {
 		ref, ok := l.bridge.findTask(ctx, l.req.Caller, id)
 		if !ok {
 			continue
 		}
 		honoured = append(honoured, id)
-		l.shownTasks[ref.key()] = id
+		l.shownTasks[ref.key()] = shownTask{id: id, mark: ref.mark}
 	}
 	return honoured
 }
@@ -200,7 +206,11 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 		}
 	}
 	shown, _ := proto.Clone(c.Task).(*outriggerv1.Task)
-	shown.TaskId = l.shownTasks[c.Task.GetTaskId()]
+	known := l.shownTasks[c.Task.GetTaskId()]
+	shown.TaskId = known.id
+	if cat := l.bridge.Catalogs().Current(); cat != nil {
+		checkTask(cat, known.mark, shown)
+	}
 	return &outriggerv1.Notification{
 		Method:     methodTaskChanged,
 		ParamsForm: &outriggerv1.Notification_Task{Task: shown},

@@ -30,6 +30,8 @@ type taskRef struct {
 	// native: the backend has the task, else the sidecar.
 	native bool
 	id     string
+	// mark is that of a native tool whose results are checked.
+	mark []byte
 }
 
 // key is the task's id on the change feed, where the two kinds meet.
@@ -69,12 +71,12 @@ func NativeTaskID(key string) (string, bool) { return strings.CutPrefix(key, sea
 
 // sealTask replaces the backend's id of a task by a sealed one, which only this
 // caller can use.
-func (b *Bridge) sealTask(caller string, t *outriggerv1.Task) *errmap.Error {
+func (b *Bridge) sealTask(caller string, tool *catalog.Tool, t *outriggerv1.Task) *errmap.Error {
 	ttl := nativeTaskTTL
 	if t.GetTtl() != nil {
 		ttl = min(ttl, time.Until(t.GetCreatedAt().AsTime().Add(t.GetTtl().AsDuration())))
 	}
-	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), []byte(t.GetTaskId()))
+	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), marked(t.GetTaskId(), tool))
 	if err != nil {
 		return errmap.Wrap(errmap.InternalError, err)
 	}
@@ -93,7 +95,8 @@ func (b *Bridge) openTask(caller, id string) (taskRef, bool) {
 		return taskRef{id: id}, b.opts.Tasks != nil
 	}
 	plain, err := b.opts.Sealer.Open(taskBinding(caller, 0), id)
-	return taskRef{native: true, id: string(plain)}, err == nil
+	own, mark := unmarked(plain)
+	return taskRef{native: true, id: own, mark: mark}, err == nil
 }
 
 // findTask is openTask for an id whose task has to exist.
@@ -139,6 +142,9 @@ func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *
 	var resp *Response
 	if ref.native {
 		resp = b.nativeTask(ctx, req, ref.id)
+		if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
+			checkTask(cat, ref.mark, t)
+		}
 	} else {
 		resp = b.ownTask(ctx, req, ref.id)
 	}
