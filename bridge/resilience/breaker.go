@@ -5,7 +5,6 @@ package resilience
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,8 +70,9 @@ type breaker struct {
 	// counting orders what is counted while there are failures. percent of least
 	// calls are the threshold.
 	counting sync.Mutex
-	percent  float64
+	percent  uint
 	least    uint
+	recent   window
 	// late says that the failure that is being counted was a call that ran out of
 	// time, hung that such a one opened the breaker last: the backend takes calls.
 	late bool
@@ -90,9 +90,8 @@ func newBreaker(o Options) *breaker {
 	if o.NoBreaker {
 		return nil
 	}
-	b := &breaker{told: o.OnState, window: o.Window, percent: float64(o.FailurePercent), least: uint(o.MinCalls)}
+	b := &breaker{told: o.OnState, window: o.Window, percent: uint(o.FailurePercent), least: uint(o.MinCalls), recent: newWindow(o.Window)}
 	b.policy = circuitbreaker.NewBuilder[any]().
-		WithFailureRateThreshold(b.percent/100, b.least, o.Window).
 		WithSuccessThreshold(uint(o.Probes)).
 		WithDelay(o.OpenFor).
 		OnStateChanged(b.changed).
@@ -105,6 +104,10 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 	from, to := stateOf(e.OldState), stateOf(e.NewState)
 	b.round.Add(1)
 	b.state.Store(int32(to))
+	if to == Closed { // which happens where outcomes are counted
+		b.recent.forget()
+		b.lastFailure.Store(0)
+	}
 	if to == Open {
 		b.hung.Store(b.late)
 		b.opened.Add(1)
@@ -164,48 +167,39 @@ func (b *breaker) leave(p permit, o outcome) {
 	if b == nil || p.round != b.round.Load() {
 		return
 	}
+	failed := o == failedOnTheWay || o == ranOut || o == unclear && p.probe
 	switch {
-	case o == answered:
-		if p.probe || b.failedLately() {
-			b.succeeded()
-		}
-	case o == failedOnTheWay, o == ranOut, p.probe:
+	case failed:
 		b.lastFailure.Store(time.Now().UnixNano())
-		b.counting.Lock()
-		defer b.counting.Unlock()
-		if o != unclear {
-			b.late = o == ranOut
-		}
-		b.policy.RecordFailure()
+	case o == unclear, !p.probe && !b.failedLately():
+		return
 	}
-}
-
-// succeeded counts a success. The library looks at the share of failures after
-// every outcome, so the success that completes the least number of calls would
-// open the breaker at the moment when the backend is back. Such a success makes
-// it forget the failures instead: there were too few of them to open it before.
-func (b *breaker) succeeded() {
 	b.counting.Lock()
 	defer b.counting.Unlock()
-	if b.wouldOpen() {
-		if p, ok := b.policy.(interface{ Reset() }); ok {
-			b.lastFailure.Store(0)
-			p.Reset()
-			return
-		}
+	if p.round != b.round.Load() {
+		return
 	}
-	b.policy.RecordSuccess()
+	if o != unclear && failed {
+		b.late = o == ranOut
+	}
+	switch {
+	case State(b.state.Load()) == Closed:
+		b.count(failed)
+	case failed:
+		b.policy.RecordFailure()
+	default:
+		b.policy.RecordSuccess()
+	}
 }
 
-// wouldOpen reports whether the library would open the breaker at a success. It
-// rounds shares to whole percents, and so does this.
-func (b *breaker) wouldOpen() bool {
-	if State(b.state.Load()) != Closed {
-		return false
+// count counts an outcome while calls go through, and opens the breaker where too
+// many have failed. Only a failure opens it: a success says that the backend is
+// there, even where it completes the least number of calls.
+func (b *breaker) count(failed bool) {
+	all, failures := b.recent.count(time.Now(), failed)
+	if failed && all >= b.least && failures*100 >= b.percent*all {
+		b.policy.Open()
 	}
-	m := b.policy.Metrics()
-	n := m.Executions() + 1
-	return n >= b.least && math.Round(100*float64(m.Failures())/float64(n)) >= b.percent
 }
 
 // failedLately reports whether there is a failure within the window.

@@ -191,6 +191,35 @@ func TestASuccessNeverOpensTheBreaker(t *testing.T) {
 	}
 }
 
+// TestASuccessDoesNotOpenTheBreakerWhenOldOnesAreForgotten has successes that leave
+// the window before failures do, so that the share of failures grows while all is
+// well. Found by the fault test: calls held back ten seconds after a fault, in the
+// midst of successes. The next failure may open the breaker.
+func TestASuccessDoesNotOpenTheBreakerWhenOldOnesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := once(resilience.Options{FailurePercent: 50, MinCalls: 20, Window: 10 * time.Second})
+		call(g, resilience.Call{}, errmap.Unavailable)
+		for range 29 {
+			call(g, resilience.Call{}, "")
+		}
+		time.Sleep(5 * time.Second)
+		for range 19 { // 20 of 49
+			call(g, resilience.Call{}, errmap.Unavailable)
+		}
+		time.Sleep(5500 * time.Millisecond)
+		for i := range 10 { // 19 of 20, and more
+			if _, _, sent := call(g, resilience.Call{}, ""); !sent {
+				t.Fatalf("success %d is held back: %+v", i, g.Stats())
+			}
+		}
+		call(g, resilience.Call{}, errmap.Unavailable) // 20 of 30
+		if g.Stats().Breaker != resilience.Open {
+			t.Errorf("%+v", g.Stats())
+		}
+	})
+}
+
 // TestAProbeThatBringsNoAnswerGivesItsPlaceBack cancels a probe, gives one no
 // time, and panics in one: each time the breaker tries again later.
 func TestAProbeThatBringsNoAnswerGivesItsPlaceBack(t *testing.T) {

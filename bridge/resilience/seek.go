@@ -83,7 +83,7 @@ func (b *breaker) found(times uint64) {
 
 // jittered is a pause and up to a quarter more or less.
 func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64())) //nolint:gosec // nobody gains by guessing it
 }
 
 // sleep waits and reports whether there was time to.
