@@ -5,10 +5,12 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
+	"time"
 )
 
 // refusedConns counts what net/http refuses by itself, without a word to any
@@ -39,14 +41,31 @@ type watchedConn struct {
 	state atomic.Int32
 	// read is what has come since the connection was new or idle, handled that a
 	// request of it has reached a handler since, and late that a read has met its
-	// deadline.
+	// deadline. deadlines is how often one was set.
 	read          atomic.Int64
 	handled, late atomic.Bool
+	deadlines     atomic.Int32
+	// before is what had come when a request without a body reached its handler: what
+	// comes after that, while it is answered, is of the next one.
+	before atomic.Int64
 }
 
-// minRequest is the first bytes of a request that net/http waits for with an idle
-// connection: as long as there are fewer, it is idle.
-const minRequest = 4
+// begin notes that a request has reached a handler.
+func (c *watchedConn) begin(r *http.Request) {
+	c.before.Store(math.MaxInt64)
+	if r.Body == nil || r.Body == http.NoBody {
+		c.before.Store(c.read.Load())
+	}
+	c.handled.Store(true)
+}
+
+// SetReadDeadline implements [net.Conn]. net/http sets one when a connection gets
+// idle, and others when the first bytes of the next request are there; the bytes
+// themselves may have been read before, by TLS.
+func (c *watchedConn) SetReadDeadline(t time.Time) error {
+	c.deadlines.Add(1)
+	return c.Conn.SetReadDeadline(t)
+}
 
 // Read implements [net.Conn].
 func (c *watchedConn) Read(p []byte) (int, error) {
@@ -80,7 +99,9 @@ func watchedOf(conn net.Conn) *watchedConn {
 func (c *watchedConn) changed(state http.ConnState) {
 	switch state {
 	case http.StateIdle:
-		c.read.Store(0)
+		c.read.Store(max(0, c.read.Load()-c.before.Load()))
+		c.before.Store(math.MaxInt64)
+		c.deadlines.Store(0)
 		c.late.Store(false)
 		c.handled.Store(false)
 	case http.StateClosed:
@@ -96,12 +117,12 @@ func (c *watchedConn) closed(from http.ConnState) {
 	if c.handled.Load() || from == http.StateHijacked {
 		return
 	}
-	switch read := c.read.Load(); {
-	case from == http.StateIdle && read < minRequest:
+	switch {
+	case from == http.StateIdle && c.deadlines.Load() <= 1:
 		// It was quiet: nothing is refused.
 	case c.late.Load():
 		c.to.slow.Add(1)
-	case from == http.StateActive && read >= c.to.maxHeader+headerSlop:
+	case from == http.StateActive && c.read.Load() >= c.to.maxHeader+headerSlop:
 		c.to.large.Add(1)
 	}
 }

@@ -192,7 +192,7 @@ func (v *listenerView) watch(server *http.Server) {
 		if conn, ok := r.Context().Value(connKey{}).(*connOf); ok {
 			conn.begun()
 			if conn.watched != nil {
-				conn.watched.handled.Store(true)
+				conn.watched.begin(r)
 			}
 		}
 		next.ServeHTTP(w, r)
