@@ -42,6 +42,7 @@ func newBinder(types *Types, o BuildOptions) *binder {
 	return &binder{
 		types: types, profile: o.Profile, transcoder: transcode.New(transcode.Options{
 			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,
+			MaxDepth: o.MaxDepth,
 		}),
 		inputs:   map[protoreflect.FullName]bound{},
 		outputs:  map[protoreflect.FullName]bound{},

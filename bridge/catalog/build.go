@@ -26,7 +26,9 @@ type BuildOptions struct {
 	// Thorough checks every message twice, see [transcode.Options]; Disagreed is told where that finds something.
 	Thorough  bool
 	Disagreed func(*transcode.DisagreementError)
-	Limits    Limits
+	// MaxDepth bounds how deep arguments are nested; 0 means the default of package schema.
+	MaxDepth int
+	Limits   Limits
 }
 
 // Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
