@@ -183,7 +183,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// TestLimitsAndRefusedRequests: only limits that there are are counted, and each
+// TestLimitsAndRefusedRequests: only the limits of the contract are counted, and each
 // for itself.
 func TestLimitsAndRefusedRequests(t *testing.T) {
 	t.Parallel()
