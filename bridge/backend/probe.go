@@ -114,7 +114,8 @@ func covers(have, want []string) bool {
 	return true
 }
 
-// join returns the search under way, or begins one.
+// join returns the search under way, or begins one. One that ended since the
+// caller looked is over, so that its result is looked for again.
 func (c *Client) join(hints []string) (*search, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,6 +124,11 @@ func (c *Client) join(hints []string) (*search, error) {
 		return nil, newError(KindUnreachable, "", errClosed)
 	case c.search != nil:
 		return c.search, nil
+	}
+	if l := c.link.Load(); l != nil {
+		found := &search{done: make(chan struct{}), link: l}
+		close(found.done)
+		return found, nil
 	}
 	s := &search{hints: hints, done: make(chan struct{})}
 	c.search = s

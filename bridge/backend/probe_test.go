@@ -253,6 +253,29 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	}
 }
 
+// A caller may look for the link just before a search ends, and for a search just
+// after: it takes what was found.
+func TestASearchThatHasJustEndedIsEnough(t *testing.T) {
+	t.Parallel()
+	p := servePeer(t, healthMux(), clearProtocols(true, true))
+	c := newClient(t, p.url, Options{})
+	if err := c.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.join(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.done:
+	default:
+		t.Fatal("another search was begun")
+	}
+	if s.link != c.link.Load() {
+		t.Error("the result is another one")
+	}
+}
+
 // The search goes on for the others when the caller that began it gives up.
 func TestSearchOutlivesItsFirstCaller(t *testing.T) {
 	t.Parallel()
