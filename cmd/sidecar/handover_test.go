@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // slowService answers at once, or when it is told to.
@@ -121,6 +124,33 @@ func TestTurnAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTurnAwayBehindTLS has two servers at once on one socket: they share nothing
+// that net/http writes to, which the race detector would see.
+func TestTurnAwayBehindTLS(t *testing.T) {
+	t.Parallel()
+	authority := tlstest.NewAuthority(t)
+	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	seen, err := tlsfiles.NewServer(tlsfiles.ServerOptions{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults(config.Serve)
+	cfg.Listeners = &configv1.Listeners{}
+	s := newServers(cfg, zap.NewNop())
+	s.tls = seen
+	if err := s.open(t.Context(), "listen", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })); err != nil {
+		t.Fatal(err)
+	}
+	s.turnAway()
+	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: 20 * time.Second}
+	defer late.CloseIdleConnections()
+	if body, ends := get(t, late, "https://"+s.sockets[0].listener.Addr().String()); body != "ok" || !ends {
+		t.Errorf("after: %q, connection ends %v", body, ends)
+	}
+	late.CloseIdleConnections()
+	s.close()
 }
 
 // TestGoodbyes reads the bytes: an idle connection of HTTP/1.1 is closed, one of

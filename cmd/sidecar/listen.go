@@ -177,7 +177,7 @@ func (s *servers) serve(one *socket, handler http.Handler) {
 	s.running = append(s.running, server)
 	serve := func() error { return server.Serve(view) }
 	if one.tls != nil {
-		server.TLSConfig = one.tls
+		server.TLSConfig = one.tls.Clone() // net/http writes to it, and a drain has two servers
 		server.Protocols.SetUnencryptedHTTP2(false)
 		server.Protocols.SetHTTP2(true)
 		serve = func() error { return server.ServeTLS(view, "", "") }
