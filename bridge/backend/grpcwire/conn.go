@@ -123,8 +123,8 @@ func New(nc net.Conn, o Options) *Conn {
 	c.mu.Lock()
 	c.recount()
 	c.startWriting()
+	c.watch = time.AfterFunc(c.watchInterval(), c.check) // which may look before this returns
 	c.mu.Unlock()
-	c.watch = time.AfterFunc(c.watchInterval(), c.check)
 	go c.writeLoop()
 	go c.readLoop()
 	return c
