@@ -26,11 +26,22 @@ type Entry struct {
 	Asked time.Duration
 	// Sent and Done are when it began and ended.
 	Sent, Done time.Time
-	// Left says that the caller went away in mid-call: it may have no answer.
-	Left bool
+	// Leaves is how long the caller waits before it goes away, 0 for one that stays.
+	Leaves time.Duration
 	// Answers are what came back. An answer with Err is none.
 	Answers []caller.Answer
 }
+
+// tick is by how much a caller's time may be over for the sidecar before it is for
+// the caller: Connect counts it in whole milliseconds, rounded down.
+const tick = time.Millisecond
+
+// Left reports whether the caller was gone when its call ended: it may have no
+// answer. A call that ended before is one like any other. The clock decides, not
+// the caller's context: most protocols tell the sidecar how long the caller waits,
+// and the answer that this time is over may be there before the caller's own timer
+// fires.
+func (e Entry) Left() bool { return e.Leaves > 0 && e.Done.Sub(e.Sent) >= e.Leaves-tick }
 
 // answered returns the answers that are some.
 func (e Entry) answered() []caller.Answer {

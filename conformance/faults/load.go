@@ -153,9 +153,7 @@ func (l *load) make(ctx context.Context, to line, calls []caller.Call, entries [
 	done := time.Now()
 	for i := range entries {
 		e := &entries[i]
-		e.Sent, e.Done, e.Answers = sent, done, answers[i:i+1]
-		// A call that ended before its caller would have left is one like any other.
-		e.Left = leave > 0 && ctx.Err() != nil
+		e.Leaves, e.Sent, e.Done, e.Answers = leave, sent, done, answers[i:i+1]
 	}
 	l.book.Add(entries...)
 	return entries

@@ -126,13 +126,13 @@ func auditOne(e Entry, runs int, known map[string]bool, d Disturbance, b Bounds)
 	if len(given) > 1 {
 		say(AnsweredTwice, "%d answers", len(given))
 	}
-	if len(given) == 0 && !e.Left {
+	if len(given) == 0 && !e.Left() {
 		say(Unanswered, "%v", e.Answers)
 	}
 	for _, a := range given {
 		if a.Fault == nil {
 			auditSuccess(e, a, runs, known, say)
-		} else if !e.Left {
+		} else if !e.Left() {
 			auditFault(e, a.Fault, runs, d, say)
 		}
 	}

@@ -44,7 +44,9 @@ func honest() books {
 		return faults.Entry{Nonce: nonce, Edge: "rpc", Method: "Echo", Idempotent: idempotent, Payload: "cGF5", Sent: at(sent), Done: at(sent + 1), Answers: []caller.Answer{a}}
 	}
 	gone := entry("left", false, 12, caller.Answer{Err: errors.New("cancelled")})
-	gone.Left = true
+	gone.Leaves = time.Second
+	hurried := entry("hurried", true, 25, failure(faults.Timeout, true)) // the sidecar's clock was before the caller's
+	hurried.Leaves = time.Second + 900*time.Microsecond
 	b := books{
 		entries: []faults.Entry{
 			entry("before", false, 1, success("before", "cGF5")),
@@ -53,11 +55,12 @@ func honest() books {
 			entry("away", false, 13, failure(faults.Unavailable, true)),
 			entry("slow", true, 14, failure(faults.Timeout, true)),
 			gone,
+			hurried,
 			entry("after", true, 30, success("after", "cGF5")),
 		},
 		disturbance: faults.Disturbance{From: at(10), To: at(20), Codes: []string{faults.Unavailable, faults.TransportError, faults.Timeout}},
 	}
-	for _, nonce := range []string{"before", "unknown", "again", "again", "slow", "left", "after"} {
+	for _, nonce := range []string{"before", "unknown", "again", "again", "slow", "left", "hurried", "after"} {
 		b.executions = append(b.executions, faults.Execution{Nonce: nonce, Method: "Echo"})
 	}
 	return b
@@ -122,6 +125,7 @@ func TestOracleCatchesLies(t *testing.T) {
 		}, faults.WrongCode, "unknown"},
 		{"told to repeat what does harm", func(b *books) { b.call("unknown").Answers[0] = failure(faults.TransportError, true) }, faults.WrongRetryable, "unknown"},
 		{"told not to repeat what does none", func(b *books) { b.call("slow").Answers[0] = failure(faults.Timeout, false) }, faults.WrongRetryable, "slow"},
+		{"told that its time is over when it is not", func(b *books) { b.call("hurried").Leaves = 2 * time.Second }, faults.WrongCode, "hurried"},
 		{"late", func(b *books) { b.call("slow").Done = b.call("slow").Sent.Add(6 * time.Second) }, faults.Late, "slow"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (s *Result) count(entries []Entry, executions []Execution) {
 	s.Calls, s.Executions = len(entries), len(executions)
 	for _, e := range entries {
 		switch answers := e.answered(); {
-		case e.Left:
+		case e.Left():
 			s.Left++
 		case len(answers) == 0:
 			s.Codes["none"]++
