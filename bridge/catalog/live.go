@@ -33,6 +33,7 @@ type Live struct {
 	registered registrations
 	// loading holds a token while a load is under way: there is one at a time.
 	loading chan struct{}
+	built   origin
 
 	mu      sync.Mutex
 	state   loadState
@@ -121,7 +122,8 @@ func (l *Live) Run(ctx context.Context) error {
 // isOver reports whether the context has ended.
 func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
-// Refresh loads once. On success the new catalog is in use when it returns; on an error the old one stays. Calls queue
+// Refresh loads once. On success the new catalog is in use when it returns, or the old one where the sources bring what
+// they brought before; on an error the old one stays. Calls queue
 // up; the error is the context's where it ends first.
 func (l *Live) Refresh(ctx context.Context) error { return l.load(ctx, nil) }
 
@@ -145,7 +147,11 @@ func (l *Live) load(ctx context.Context, next *plan) error {
 		by = l.plan.Load()
 		l.began()
 	}
-	loads, statuses, err := loadAll(ctx, by.sources)
+	loads, statuses, err := l.loadSources(ctx, by)
+	if err == nil && loads == nil {
+		l.unchanged(statuses)
+		return nil
+	}
 	var fresh *Catalog
 	if err == nil {
 		fresh, err = Build(loads, by.build)
@@ -155,6 +161,9 @@ func (l *Live) load(ctx context.Context, next *plan) error {
 	}
 	if err == nil {
 		err = l.use(fresh, by, statuses)
+	}
+	if err == nil {
+		l.built = origin{by: by, marks: marksOf(loads, statuses)}
 	}
 	if err != nil && next == nil {
 		l.failed(ctx, err, statuses)
@@ -219,8 +228,9 @@ func (l *Live) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// loadAll loads all sources at the same time. It fails if one fails: half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []Source) ([]*Loaded, []SourceStatus, error) {
+// loadAll loads all sources at the same time, and brings nil for those that bring what was marked. It fails if one fails:
+// half a catalog would look like a change.
+func loadAll(ctx context.Context, sources []Source, marks []*mark) ([]*Loaded, []SourceStatus, error) {
 	loads := make([]*Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -228,9 +238,13 @@ func loadAll(ctx context.Context, sources []Source) ([]*Loaded, []SourceStatus, 
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			loads[i], errs[i] = s.Load(ctx)
+			loads[i], errs[i] = loadSource(ctx, s, marks[i])
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
-			if load := loads[i]; load != nil {
+			switch load := loads[i]; {
+			case load == nil && errs[i] == nil && marks[i] != nil:
+				before := marks[i].status
+				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
+			case load != nil:
 				statuses[i].Files, statuses[i].Services = len(load.Files), countServices(load)
 				if load.Native != nil {
 					statuses[i].Tools = len(load.Native.Tools)

@@ -40,6 +40,9 @@ type Loaded struct {
 	Warnings []Warning
 	// Static tells that the next load will bring the same, unless somebody changes a file.
 	Static bool
+
+	// mark is what a later load is recognised by; nil where the source cannot.
+	mark *mark
 }
 
 // Warning is something that an operator should know and that costs less than the catalog.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,10 @@ func NewDescriptorFile(path string, l Limits) Source {
 
 func (d *descriptorFile) Name() string { return "descriptor set " + d.path }
 
-func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) {
+func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) { return d.loadUnless(ctx, nil) }
+
+// loadUnless implements recognising.
+func (d *descriptorFile) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -44,10 +48,15 @@ func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) {
 	if err != nil {
 		return nil, fail("read file", err)
 	}
+	sum := sha256.Sum256(raw)
+	if before.is(sum) {
+		return nil, nil
+	}
 	out, err := parseDescriptorSet(d.Name(), raw, d.limits)
 	if err != nil {
 		return nil, fail("decode", err)
 	}
+	out.mark = &mark{sum: sum}
 	return out, nil
 }
 

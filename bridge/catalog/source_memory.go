@@ -20,10 +20,14 @@ func NewDescriptors(name string, set *descriptorpb.FileDescriptorSet, services .
 
 func (m *inMemory) Name() string { return m.loaded.Source }
 
-func (m *inMemory) Load(ctx context.Context) (*Loaded, error) {
-	if err := ctx.Err(); err != nil {
+func (m *inMemory) Load(ctx context.Context) (*Loaded, error) { return m.loadUnless(ctx, nil) }
+
+// loadUnless implements recognising: one load is like the other.
+func (m *inMemory) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
+	if err := ctx.Err(); err != nil || before != nil {
 		return nil, err
 	}
 	loaded := m.loaded
+	loaded.mark = &mark{}
 	return &loaded, nil
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -34,7 +36,10 @@ func NewNative(name string, load func(ctx context.Context) (*Native, error)) Sou
 
 func (n *nativeSource) Name() string { return n.name }
 
-func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) {
+func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.loadUnless(ctx, nil) }
+
+// loadUnless implements recognising.
+func (n *nativeSource) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
 	limit := Limits{}.withDefaults().LoadTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
@@ -48,6 +53,29 @@ func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) {
 	if err != nil {
 		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
 	}
+	now, err := native.mark()
+	switch {
+	case err != nil:
+		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
+	case before.is(now.sum):
+		return nil, nil
+	}
 	// Services is not nil, so that there are none.
-	return &Loaded{Source: n.name, Native: native, Services: []string{}}, nil
+	return &Loaded{Source: n.name, Native: native, Services: []string{}, mark: now}, nil
+}
+
+// mark is what the same offer is recognised by. Nothing is an offer too.
+func (n *Native) mark() (*mark, error) {
+	if n == nil {
+		return &mark{}, nil
+	}
+	var messages []proto.Message
+	if n.Description != nil {
+		messages = append(messages, n.Description)
+	}
+	for _, t := range n.Tools {
+		messages = append(messages, t)
+	}
+	sum, err := sumOf(messages...)
+	return &mark{sum: sum}, err
 }

@@ -5,6 +5,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -73,7 +74,10 @@ func redactedURL(raw string) string {
 
 func (r *serverReflection) Name() string { return r.name }
 
-func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) {
+func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r.loadUnless(ctx, nil) }
+
+// loadUnless implements recognising: it asks for everything all the same.
+func (r *serverReflection) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
 		fmt.Errorf("no complete answer within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -82,8 +86,8 @@ func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) {
 		return nil, &SourceError{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
 	}
 	w := &reflectionWalk{
-		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection,
-		files: map[string]*descriptorpb.FileDescriptorProto{}, defined: map[string]bool{},
+		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection, before: before,
+		files: map[string]*reflectedFile{}, defined: map[string]bool{},
 	}
 	out, err := w.run()
 	cause := whyEnded(ctx, err)
@@ -123,11 +127,41 @@ type reflectionWalk struct {
 	limits    Limits
 	selection *Selection
 
-	files    map[string]*descriptorpb.FileDescriptorProto
-	defined  map[string]bool                     // full names of the services in files
-	pending  []*descriptorpb.FileDescriptorProto // files whose imports were not looked at yet
+	before *mark // of the load that this one may be like, nil for none
+
+	files    map[string]*reflectedFile
+	defined  map[string]bool  // full names of the services in files
+	pending  []*reflectedFile // files whose imports were not looked at yet
 	bytes    int
 	warnings []Warning
+}
+
+// reflectedFile is a file as the server sent it, or the built-in copy of one.
+type reflectedFile struct {
+	outline
+
+	raw  []byte // nil for a built-in copy
+	sum  digest // of raw
+	file *descriptorpb.FileDescriptorProto
+}
+
+// decode decodes the file where it has not been decoded yet.
+func (f *reflectedFile) decode() (err error) {
+	if f.file == nil {
+		f.file, err = decodeFile(f.raw)
+	}
+	return err
+}
+
+// isLike compares two copies of a file, which may be the same in other bytes.
+func (f *reflectedFile) isLike(other *reflectedFile) (bool, error) {
+	if f.raw != nil && f.sum == other.sum {
+		return true, nil
+	}
+	if err := errors.Join(f.decode(), other.decode()); err != nil {
+		return false, err
+	}
+	return proto.Equal(f.file, other.file), nil
 }
 
 // toolService is the service of a backend that speaks the tool API itself.
@@ -147,11 +181,36 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 	if err := w.imports(); err != nil {
 		return nil, err
 	}
-	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings}
+	now := w.mark(services)
+	if w.before.is(now.sum) {
+		return nil, nil
+	}
+	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, mark: now}
 	for _, name := range sortedKeys(w.files) {
-		out.Files = append(out.Files, w.files[name])
+		f := w.files[name]
+		if err := f.decode(); err != nil {
+			return nil, w.fail("decode "+clip(name), err)
+		}
+		out.Files = append(out.Files, f.file)
 	}
 	return out, nil
+}
+
+// mark is what the same answers are recognised by. The warnings follow from the files.
+func (w *reflectionWalk) mark(services []string) *mark {
+	out := &mark{decoded: make(map[digest]struct{}, len(w.files))}
+	s := newSummer()
+	s.texts(services...)
+	for _, name := range sortedKeys(w.files) {
+		f := w.files[name]
+		s.texts(name)
+		s.add(f.sum[:])
+		if f.raw != nil {
+			out.decoded[f.sum] = struct{}{}
+		}
+	}
+	out.sum = s.sum()
+	return out
 }
 
 // services lists what the server offers and we want, sorted.
@@ -215,11 +274,11 @@ func (w *reflectionWalk) imports() error {
 	for len(w.pending) > 0 {
 		importer := w.pending[0]
 		w.pending = w.pending[1:]
-		for _, path := range importer.GetDependency() {
+		for _, path := range importer.imports {
 			if w.files[path] != nil {
 				continue
 			}
-			if err := w.file(path, importer.GetName()); err != nil {
+			if err := w.file(path, importer.name); err != nil {
 				return err
 			}
 		}
@@ -244,7 +303,7 @@ func (w *reflectionWalk) file(path, importer string) error {
 	}
 	if own := builtinFile(path); own != nil {
 		// These are the same everywhere, and some servers do not reflect them.
-		w.add(own)
+		w.add(&reflectedFile{outline: outlineOf(own), file: own})
 		w.warnings = append(w.warnings, Warning{w.source, "the server does not serve " + path + "; the built-in copy is used"})
 		return nil
 	}
@@ -255,30 +314,44 @@ func (w *reflectionWalk) file(path, importer string) error {
 }
 
 // add takes one new file into the collection.
-func (w *reflectionWalk) add(f *descriptorpb.FileDescriptorProto) {
-	w.files[f.GetName()] = f
+func (w *reflectionWalk) add(f *reflectedFile) {
+	w.files[f.name] = f
 	w.pending = append(w.pending, f)
-	for _, s := range f.GetService() {
-		w.defined[joinName(f.GetPackage(), s.GetName())] = true
+	for _, s := range f.services {
+		w.defined[s] = true
 	}
 }
 
-// keep decodes files and takes them into the collection, within the limits. A file that comes twice must be the same
+// read makes a file of the server's bytes. What could be decoded before is not decoded again.
+func (w *reflectionWalk) read(raw []byte) (*reflectedFile, error) {
+	f := &reflectedFile{raw: raw, sum: sha256.Sum256(raw)}
+	var err error
+	if w.before.hasDecoded(f.sum) {
+		f.outline, err = readOutline(raw)
+		return f, err
+	}
+	if err = f.decode(); err == nil {
+		f.outline = outlineOf(f.file)
+	}
+	return f, err
+}
+
+// keep reads files and takes them into the collection, within the limits. A file that comes twice must be the same
 // both times. It returns the files' names in words.
 func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error) {
 	var names []string
 	for _, raw := range got {
-		f, err := decodeFile(raw)
+		f, err := w.read(raw)
 		if err != nil {
 			return "", w.fail(step, fmt.Errorf("the server sent a file that cannot be decoded: %w", err))
 		}
-		name := f.GetName()
+		name := f.name
 		if name == "" {
 			return "", w.fail(step, errors.New("the server sent a file without a name"))
 		}
 		names = append(names, name)
 		if before := w.files[name]; before != nil {
-			if !proto.Equal(before, f) {
+			if same, err := before.isLike(f); err != nil || !same {
 				return "", w.fail(step, fmt.Errorf("the server sent two different files as %s", clip(name)))
 			}
 			continue

@@ -132,6 +132,15 @@ func (l *Live) succeeded(sources []SourceStatus) {
 	l.settle()
 }
 
+// unchanged notes a load that brought what the catalog in use was built of.
+func (l *Live) unchanged(sources []SourceStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.isLoading = false
+	l.state.failures = 0
+	l.state.err, l.state.sources = nil, sources
+}
+
 // giveUp notes that there will be no catalog.
 func (l *Live) giveUp() {
 	l.mu.Lock()

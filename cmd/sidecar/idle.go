@@ -17,26 +17,42 @@ const idleAfter = 10 * time.Second
 
 // keepSmall gives memory back whenever the sidecar has been quiet for a while,
 // once for each quiet time: a pod's sidecar is idle most of the day, and there
-// are thousands of them. It returns when ctx ends.
+// are thousands of them. It also gives back what another catalog took to build,
+// however busy the sidecar is. It returns when ctx ends.
 func (a *app) keepSmall(ctx context.Context) {
 	ticker := time.NewTicker(idleAfter)
 	defer ticker.Stop()
-	var seen, released uint64
+	var spare spareTime
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		begun := a.bridge.Begun()
-		quiet := begun == seen && a.bridge.Flights().InFlight() == 0
-		seen = begun
-		if !quiet || begun == released {
+		if !spare.wants(a.bridge.Begun(), a.bridge.Flights().InFlight(), a.live.Status().Loaded) {
 			continue
 		}
-		released = begun
 		if _, err := releaseMemory(); err != nil {
 			a.log.Debug("memory was not given back", zap.Error(err))
 		}
 	}
+}
+
+// spareTime knows when memory is to be given back.
+type spareTime struct {
+	seen, released uint64
+	built          time.Time
+}
+
+// wants looks at how many requests have begun and are in flight, and at when the
+// catalog in use was built, zero for none. What the first catalog took has been
+// given back already when it is announced.
+func (s *spareTime) wants(begun uint64, inFlight int, built time.Time) bool {
+	quiet := begun == s.seen && inFlight == 0 && begun != s.released
+	rebuilt := !s.built.IsZero() && !built.Equal(s.built)
+	s.seen, s.built = begun, built
+	if quiet {
+		s.released = begun
+	}
+	return quiet || rebuilt
 }
