@@ -100,6 +100,9 @@ func TestWhatIsUnchangedIsNotBuiltAgain(t *testing.T) {
 				t.Errorf("the third load built another catalog, or %d changes were told", changes)
 			}
 			same := cmpopts.IgnoreFields(SourceStatus{}, "At", "Took")
+			if now := live.Status(); !now.Built.Equal(status.Built) || !now.Loaded.After(status.Loaded) {
+				t.Errorf("loaded at %v and built at %v, want a later time than %v and the same as %v", now.Loaded, now.Built, status.Loaded, status.Built)
+			}
 			if diff := cmp.Diff(status.Sources, live.Status().Sources, same); diff != "" || live.Status().Loads != 3 {
 				t.Errorf("%d loads, status of the sources (-first +third):\n%s", live.Status().Loads, diff)
 			}

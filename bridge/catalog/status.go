@@ -18,8 +18,9 @@ type Status struct {
 	Err error
 	// Loads counts the loads so far, Failures those since the last success.
 	Loads, Failures int
-	// Loaded is when the catalog in use came to be, NextTry when Run loads again; zero where that is not known.
-	Loaded, NextTry time.Time
+	// Loaded is when the last load succeeded, Built when the catalog in use came to be: a load that brings nothing new
+	// leaves it. NextTry is when Run loads again. Each is zero where it is not known.
+	Loaded, Built, NextTry time.Time
 	// Sources tell how each source did in the last load, in the order in which they were named.
 	Sources []SourceStatus
 }
@@ -52,11 +53,11 @@ func (e *NotReadyError) Unwrap() error { return e.Cause }
 
 // loadState is what Status is made of; Live.mu guards it.
 type loadState struct {
-	isLoading, isHopeless bool
-	loads, failures       int
-	err                   error
-	sources               []SourceStatus
-	loaded, nextTry       time.Time
+	isLoading, isHopeless  bool
+	loads, failures        int
+	err                    error
+	sources                []SourceStatus
+	loaded, built, nextTry time.Time
 }
 
 // Status is a snapshot of how the catalog is doing.
@@ -67,7 +68,7 @@ func (l *Live) Status() Status {
 	s := l.state
 	return Status{
 		Ready: isReady, Why: s.why(isReady), Err: s.err, Loads: s.loads, Failures: s.failures,
-		Loaded: s.loaded, NextTry: s.nextTry, Sources: s.sources,
+		Loaded: s.loaded, Built: s.built, NextTry: s.nextTry, Sources: s.sources,
 	}
 }
 
@@ -125,10 +126,9 @@ func (l *Live) failed(ctx context.Context, err error, sources []SourceStatus) {
 func (l *Live) succeeded(sources []SourceStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.isLoading, l.state.isHopeless = false, false
-	l.state.failures = 0
-	l.state.err, l.state.sources = nil, sources
-	l.state.loaded = time.Now()
+	l.state.isHopeless = false
+	l.brought(sources)
+	l.state.built = l.state.loaded
 	l.settle()
 }
 
@@ -136,9 +136,15 @@ func (l *Live) succeeded(sources []SourceStatus) {
 func (l *Live) unchanged(sources []SourceStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.brought(sources)
+}
+
+// brought notes that a load succeeded. The caller holds the lock.
+func (l *Live) brought(sources []SourceStatus) {
 	l.state.isLoading = false
 	l.state.failures = 0
 	l.state.err, l.state.sources = nil, sources
+	l.state.loaded = time.Now()
 }
 
 // giveUp notes that there will be no catalog.

@@ -29,7 +29,7 @@ func (a *app) keepSmall(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if !spare.wants(a.bridge.Begun(), a.bridge.Flights().InFlight(), a.live.Status().Loaded) {
+		if !spare.wants(a.bridge.Begun(), a.bridge.Flights().InFlight(), a.live.Status().Built) {
 			continue
 		}
 		if _, err := releaseMemory(); err != nil {
