@@ -146,9 +146,9 @@ func (l *load) make(ctx context.Context, to line, calls []caller.Call, entries [
 	if leave > 0 {
 		limit = leave
 	}
+	sent := time.Now() // before the caller's time begins, so that it is not over before Entry.Left says so
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	sent := time.Now()
 	answers := to.agent.CallAll(ctx, calls)
 	done := time.Now()
 	for i := range entries {
