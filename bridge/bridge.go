@@ -310,7 +310,7 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	}
 	switch req.Op {
 	case OpCall:
-		return b.dialogue(ctx, req, func() *Response { return b.call(ctx, req) })
+		return b.dialogue(ctx, req, (*Bridge).call)
 	case OpOpen:
 		cat, _ := b.catalog(ctx)
 		return &Response{Catalog: cat}
@@ -325,7 +325,7 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	case OpListen:
 		return b.listen(ctx, req)
 	case OpReadResource, OpGetPrompt:
-		return b.dialogue(ctx, req, func() *Response { return b.offer(ctx, req) })
+		return b.dialogue(ctx, req, (*Bridge).offer)
 	case OpListResources, OpListTemplates, OpListPrompts, OpComplete, OpGetTask, OpUpdateTask, OpCancelTask:
 		return b.offer(ctx, req)
 	}

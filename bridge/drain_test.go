@@ -41,7 +41,7 @@ func TestADrainAnswersWhatIsInFlightAndRefusesTheRest(t *testing.T) {
 		ctx := context.Background()
 		inFlight := b.BeginMessage(ctx, inbound(t, 1, bridge.DialectModern, echoCall))
 		replies := make(chan bridge.Reply, 1)
-		go func() { replies <- inFlight() }()
+		go func() { replies <- *inFlight() }()
 		<-backend.entered
 
 		drained := make(chan error, 1)
@@ -101,7 +101,7 @@ func TestAfterTheGraceTheOutcomeIsUnknown(t *testing.T) {
 				b := inBubble(live, untilDone)
 				run := b.BeginMessage(context.Background(), inbound(t, 1, d, echoCall))
 				replies := make(chan bridge.Reply, 1)
-				go func() { replies <- run() }()
+				go func() { replies <- *run() }()
 				synctest.Wait()
 				grace, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				defer cancel()

@@ -41,6 +41,12 @@ type exchange struct {
 	in   *Inbound
 	req  *Request
 	resp *Response
+	// flight is the request on its way, era and method say how its reply is written,
+	// and reply is that.
+	flight *Flight
+	era    *era
+	method method
+	reply  Reply
 	// messageForm marks a canonical call in the form {"tool_name", ...}, which
 	// is answered in kind.
 	messageForm bool

@@ -63,13 +63,13 @@ func TestOfTwoEqualIDsTheSecondIsRefused(t *testing.T) {
 			first := b.BeginMessage(ctx, inbound(t, origin, d.dialect, echoCall))
 			second := b.BeginMessage(ctx, inbound(t, origin, d.dialect, echoCall))
 			elsewhere := b.BeginMessage(ctx, inbound(t, b.Flights().NewOrigin(), d.dialect, echoCall))
-			got := decode(t, second())
+			got := decode(t, *second())
 			if got.Error == nil || got.code() != errmap.DuplicateRequestID || got.Status != d.status || string(got.ID) != `"same"` {
 				t.Errorf("the second: %+v, want %d DUPLICATE_REQUEST_ID", got, d.status)
 			}
 			close(backend.release)
-			for name, run := range map[string]func() bridge.Reply{"the first": first, "another origin": elsewhere} {
-				if got := decode(t, run()); got.Result == nil || got.Result.IsError {
+			for name, run := range map[string]func() *bridge.Reply{"the first": first, "another origin": elsewhere} {
+				if got := decode(t, *run()); got.Result == nil || got.Result.IsError {
 					t.Errorf("%s is disturbed: %+v", name, got)
 				}
 			}
@@ -89,7 +89,7 @@ func TestACancelledRequestIsNotAnswered(t *testing.T) {
 
 	run := b.BeginMessage(ctx, inbound(t, origin, bridge.DialectModern, echoCall))
 	replies := make(chan bridge.Reply, 1)
-	go func() { replies <- run() }()
+	go func() { replies <- *run() }()
 	<-backend.entered
 	for _, ignored := range []string{
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"other"}}`,

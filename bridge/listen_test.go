@@ -150,7 +150,7 @@ func TestASubscriptionHoldsItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
 		origin := b.Flights().NewOrigin()
-		begin := func(body string) func() bridge.Reply {
+		begin := func(body string) func() *bridge.Reply {
 			msg := jsonrpc.Parse([]byte(body), jsonrpc.ProfileMCP, jsonrpc.Limits{})
 			return b.BeginMessage(t.Context(), &bridge.Inbound{
 				Dialect: bridge.DialectModern, Origin: origin, Message: &msg, Send: func([]byte) error { return nil },
@@ -158,7 +158,7 @@ func TestASubscriptionHoldsItsID(t *testing.T) {
 		}
 		listen := `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{},` + modernMeta + `}}`
 		ended := make(chan bridge.Reply, 1)
-		go func() { ended <- begin(listen)() }()
+		go func() { ended <- *begin(listen)() }()
 		synctest.Wait()
 		for _, again := range []string{listen, strings.Replace(listen, "subscriptions/listen", "tools/list", 1)} {
 			if got := begin(again)(); !strings.Contains(string(got.Body), "DUPLICATE_REQUEST_ID") || got.Then != nil {

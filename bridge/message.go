@@ -103,11 +103,11 @@ func (r *Reply) Release() {
 // by the caller. It is safe for concurrent use and returns when the request has
 // ended.
 func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
-	return b.BeginMessage(ctx, in)()
+	return *b.BeginMessage(ctx, in)()
 }
 
 // begin is BeginMessage without the run record.
-func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() Reply) {
+func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
@@ -125,7 +125,7 @@ func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() Reply) {
 	return ready(b.notification(in))
 }
 
-func ready(r Reply) func() Reply { return func() Reply { return r } }
+func ready(r Reply) func() *Reply { return func() *Reply { return &r } }
 
 // strayResponse refuses a response: nothing here waits for one. Its id is not
 // echoed, because it is an id of our own requests: the sender could take the
@@ -143,7 +143,7 @@ func (b *Bridge) strayResponse(in *Inbound) Reply {
 
 // request finds the method in the era's table and reads its params; what it
 // returns runs the request and writes the reply.
-func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
+func (b *Bridge) request(ctx context.Context, in *Inbound) func() *Reply {
 	era := b.era(in.Dialect)
 	if err := era.admit(in); err != nil {
 		return ready(b.refuse(in, err))
@@ -175,19 +175,20 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() Reply {
 	call.req.Header = WithTraceContext(in.Header, in.meta())
 	flight := b.Begin(ctx, call.req)
 	b.connect(call, flight)
-	return func() Reply {
+	call.flight, call.era, call.method = flight, era, method
+	return func() *Reply {
 		// Nothing of the reply is there while the request runs: it may run for days.
-		call.resp = flight.Run()
-		return b.replyTo(era, method, call)
+		call.resp = call.flight.Run()
+		b.replyTo(call)
+		return &call.reply
 	}
 }
 
 // replyTo writes the reply to a request that has run.
-func (b *Bridge) replyTo(era *era, method method, call *exchange) Reply {
+func (b *Bridge) replyTo(call *exchange) {
 	resp := call.resp
-	reply := b.answer(era, method, call, resp)
-	reply.Header = mergedHeader(resp.Header, resp.Trailer)
-	return reply
+	call.reply = b.answer(call.era, call.method, call, resp)
+	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
 }
 
 // mergedHeader is the backend's metadata for a transport that has no trailers.

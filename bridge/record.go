@@ -16,19 +16,21 @@ import (
 // BeginMessage does what has to happen in reading order: it takes note of the
 // message in the run record, checks it, registers a request, and carries out a
 // cancellation. The function that it returns does the rest and must be called
-// exactly once, on any goroutine.
+// exactly once, on any goroutine. It returns a pointer, because it may wait for
+// days in a stream of changes, and room for a reply on its stack would be kept
+// as long.
 //
 // A panic in reading or writing is answered INTERNAL_ERROR, like one in the
 // pipeline: on a stream it must not end its neighbours.
-func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() Reply {
+func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
 	entry := b.recorded(in)
 	run := b.begin(ctx, in)
 	if entry == nil {
 		return run
 	}
-	return func() Reply {
+	return func() *Reply {
 		reply := run()
-		entry.End(b.recordedOutcome(in, reply))
+		b.recordEnd(entry, in, reply)
 		return reply
 	}
 }
@@ -46,9 +48,15 @@ func (b *Bridge) recorded(in *Inbound) *record.Entry {
 	})
 }
 
+// recordEnd ends the line of one envelope. It stands apart from the wait before it,
+// which should not hold what it needs.
+func (b *Bridge) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
+	entry.End(b.recordedOutcome(in, reply))
+}
+
 // recordedOutcome is what the line says of the end. The numbers are those of
 // the canonical table on every edge, so that lines can be compared across them.
-func (b *Bridge) recordedOutcome(in *Inbound, reply Reply) record.Outcome {
+func (b *Bridge) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
 	out := record.Outcome{OK: reply.err == nil, Result: reply.Body}
 	if reply.err != nil {
 		shown := reply.err.JSONRPC(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})

@@ -179,9 +179,9 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 // dialogue runs a request whose caller can be asked in between: each question
 // goes to the client, and the request is made again with the answers, until
 // there is none left.
-func (b *Bridge) dialogue(ctx context.Context, req *Request, round func() *Response) *Response {
+func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge, context.Context, *Request) *Response) *Response {
 	for range maxRounds {
-		resp := round()
+		resp := round(b, ctx, req)
 		in := resp.inputRequired()
 		if resp.Err != nil || in == nil || req.AskClient == nil {
 			return resp

@@ -176,7 +176,6 @@ func (v *listenerView) Close() error {
 
 // watch makes a server tell which connections are fresh no more.
 func (v *listenerView) watch(server *http.Server) {
-	next := server.Handler
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, &connOf{watched: watchedOf(conn), begun: sync.OnceFunc(func() { v.begun(conn) })})
 	}
@@ -188,15 +187,29 @@ func (v *listenerView) watch(server *http.Server) {
 			v.begun(conn)
 		}
 	}
-	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(connKey{}).(*connOf); ok {
-			conn.begun()
-			if conn.watched != nil {
-				conn.watched.begin(r)
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
+	server.Handler = &arrival{next: server.Handler}
+}
+
+// arrival is a handler that tells of the requests that have come as far. Its frame
+// is small, because a stream waits on top of it for hours.
+type arrival struct{ next http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	arrived(r)
+	h.next.ServeHTTP(w, r)
+}
+
+// arrived tells the connection of a request that it has reached a handler.
+func arrived(r *http.Request) {
+	conn, ok := r.Context().Value(connKey{}).(*connOf)
+	if !ok {
+		return
+	}
+	conn.begun()
+	if conn.watched != nil {
+		conn.watched.begin(r)
+	}
 }
 
 // connOf is the connection that a request came on, and what is to be called for

@@ -86,12 +86,22 @@ func (a *app) sparing(next http.Handler) http.Handler {
 	if a.memory == nil {
 		return next
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != nil && r.Body != http.NoBody && !isStream(r) {
-			r.Body = &sparingBody{ReadCloser: r.Body, app: a}
-		}
-		next.ServeHTTP(w, r)
-	})
+	return &thrifty{app: a, next: next}
+}
+
+// thrifty is a handler whose requests are read only while there is memory. Its
+// frame is small, because a stream waits on top of it for hours.
+type thrifty struct {
+	app  *app
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *thrifty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody && !isStream(r) {
+		r.Body = &sparingBody{ReadCloser: r.Body, app: h.app}
+	}
+	h.next.ServeHTTP(w, r)
 }
 
 // sparingBody is a body that ends with an error while memory is short.

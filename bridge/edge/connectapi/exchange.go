@@ -107,7 +107,7 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 	run := x.service.bridge.BeginMessage(ctx, &in)
 	x.running.Go(func() {
 		defer func() { <-x.slots }()
-		x.send(run())
+		x.send(*run())
 	})
 }
 

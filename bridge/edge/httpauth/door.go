@@ -80,27 +80,41 @@ func (d *Door) Refused(why access.Reason) uint64 {
 }
 
 // Wrap returns a handler that lets through to next what the door lets in.
-func (d *Door) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown, ok := d.take(r)
-		if d.opts.Who == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if !ok {
-			d.refuse(w, r, access.Refuse(access.Malformed))
-			return
-		}
-		who, err := d.opts.Who.Authenticate(r.Context(), shown)
-		if err != nil {
-			d.refuse(w, r, err)
-			return
-		}
-		if d.opts.Subject != "" {
-			r.Header.Set(d.opts.Subject, who.Name())
-		}
-		next.ServeHTTP(w, r.WithContext(access.NewContext(r.Context(), who)))
-	})
+func (d *Door) Wrap(next http.Handler) http.Handler { return &inside{door: d, next: next} }
+
+// inside is a handler behind a door. Its frame is small, because a stream waits on
+// top of it for hours: the door's own work is done by then.
+type inside struct {
+	door *Door
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *inside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r = h.door.letIn(w, r); r != nil {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// letIn returns the request as those inside see it; nil where it has been refused.
+func (d *Door) letIn(w http.ResponseWriter, r *http.Request) *http.Request {
+	shown, ok := d.take(r)
+	if d.opts.Who == nil {
+		return r
+	}
+	if !ok {
+		d.refuse(w, r, access.Refuse(access.Malformed))
+		return nil
+	}
+	who, err := d.opts.Who.Authenticate(r.Context(), shown)
+	if err != nil {
+		d.refuse(w, r, err)
+		return nil
+	}
+	if d.opts.Subject != "" {
+		r.Header.Set(d.opts.Subject, who.Name())
+	}
+	return r.WithContext(access.NewContext(r.Context(), who))
 }
 
 // take takes out of a request what the caller shows, and what it may not say. It

@@ -16,8 +16,8 @@ import (
 // WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
 // writes the replies in their order: 200 and an array, from which what is not
 // answered is left out, or 202 where nothing is.
-func WriteBatch(w http.ResponseWriter, runs []func() bridge.Reply) {
-	replies := make([]bridge.Reply, len(runs))
+func WriteBatch(w http.ResponseWriter, runs []func() *bridge.Reply) {
+	replies := make([]*bridge.Reply, len(runs))
 	var running sync.WaitGroup
 	for i, run := range runs {
 		running.Go(func() { replies[i] = run() })

@@ -16,18 +16,34 @@ import (
 // they do. late, which may be nil, is told of each that did not make it. It is no server-wide read timeout, because that would also cut the
 // streams, and would end calls that only take long to answer.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == nil || r.Body == http.NoBody || stream(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		control := http.NewResponseController(w)
-		// A transport without deadlines has no slow peers either.
-		if err := control.SetReadDeadline(time.Now().Add(d)); err == nil {
-			r.Body = &deadlineBody{ReadCloser: r.Body, control: control, late: late}
-		}
-		next.ServeHTTP(w, r)
-	})
+	return &timely{next: next, patience: d, stream: stream, late: late}
+}
+
+// timely is a handler whose requests have a time for their bodies. Its frame is
+// small, because a stream waits on top of it for hours.
+type timely struct {
+	next     http.Handler
+	patience time.Duration
+	stream   func(*http.Request) bool
+	late     func()
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.limit(w, r)
+	h.next.ServeHTTP(w, r)
+}
+
+// limit sets the time for the body of a request.
+func (h *timely) limit(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody || h.stream(r) {
+		return
+	}
+	control := http.NewResponseController(w)
+	// A transport without deadlines has no slow peers either.
+	if err := control.SetReadDeadline(time.Now().Add(h.patience)); err == nil {
+		r.Body = &deadlineBody{ReadCloser: r.Body, control: control, late: h.late}
+	}
 }
 
 // deadlineBody lifts the deadline once the body has been read to its end. Left

@@ -95,7 +95,7 @@ func (o *eventWriter) write(text []byte) error {
 	o.alive.Reset(o.opts.KeepAlive)
 	// A transport without deadlines blocks nobody.
 	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.Patience))
-	_, err := o.w.Write(text) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
+	_, err := o.w.Write(text)
 	if err == nil {
 		err = o.control.Flush()
 	}

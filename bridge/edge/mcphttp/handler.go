@@ -57,7 +57,14 @@ func New(b *bridge.Bridge, o Options) *Handler {
 // ServeHTTP answers one message. GET and DELETE belong to sessions of the
 // legacy eras.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if in, answer := h.accept(w, r); in != nil {
+	in, answer := h.accept(w, r)
+	switch {
+	case in == nil:
+	case in.Message == nil:
+		h.get(w, r, in)
+	case in.Dialect == bridge.DialectLegacy:
+		h.post(w, r, in, answer)
+	default:
 		h.serve(w, r, in, answer)
 	}
 }
@@ -71,7 +78,8 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 	}, err))
 }
 
-// accept reads one message and tells its era; nil where it has been answered. It
+// accept reads one message and tells its era; nil where it has been answered. What
+// it returns has no message where it is a GET, which only the legacy eras have. It
 // stands apart because a stream of changes may wait behind it for hours, and
 // should not hold what only reading needs.
 func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inbound, form) {
@@ -82,8 +90,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inboun
 	if in.Dialect == bridge.DialectLegacy {
 		switch r.Method {
 		case http.MethodGet:
-			h.get(w, r, in)
-			return nil, form{}
+			return in, form{}
 		case http.MethodDelete:
 			h.delete(w, r, in)
 			return nil, form{}
@@ -108,11 +115,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inboun
 	msg := envelope.As(jsonrpc.ProfileMCP)
 	in.Message = &msg
 	in.Origin = h.bridge.Flights().NewOrigin()
-	switch {
-	case in.Dialect == bridge.DialectLegacy:
-		h.post(w, r, in, answer)
-		return nil, form{}
-	case msg.Kind != jsonrpc.KindRequest || msg.Fault != nil:
+	if in.Dialect != bridge.DialectLegacy && (msg.Kind != jsonrpc.KindRequest || msg.Fault != nil) {
 		answer.write(w, h.bridge.HandleMessage(r.Context(), in))
 		return nil, form{}
 	}
@@ -128,7 +131,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 }
 
 // begin makes the stream of a request and registers it.
-func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) (*stream, func() bridge.Reply) {
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) (*stream, func() *bridge.Reply) {
 	ctx, gone := context.WithCancelCause(r.Context())
 	s := newStream(w, h.opts, gone)
 	if answer.mayStream {

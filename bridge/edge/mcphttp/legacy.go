@@ -96,7 +96,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *bridge.Inboun
 	if answer.mayStream {
 		in.Send = s.send
 	}
-	s.end(h.bridge.HandleMessage(context.WithoutCancel(r.Context()), in), answer.asEvent)
+	s.end(h.bridge.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
 }
 
 // sessionReply is the way of one request's messages to its client. They go to a
@@ -153,7 +153,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *bridge.Inboun
 	h.endWith(s)
 	go func() {
 		defer s.Release()
-		p.end(run())
+		p.end(*run())
 	}()
 	select {
 	case reply := <-p.replied:
@@ -207,7 +207,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 		return
 	}
 	ctx := context.WithoutCancel(r.Context())
-	runs := make([]func() bridge.Reply, len(entries))
+	runs := make([]func() *bridge.Reply, len(entries))
 	for i, entry := range entries {
 		runs[i] = h.entry(ctx, in, s, entry)
 	}
@@ -216,19 +216,22 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 }
 
 // entry begins one entry of a batch.
-func (h *Handler) entry(ctx context.Context, in *bridge.Inbound, s *session.Session, text []byte) func() bridge.Reply {
+func (h *Handler) entry(ctx context.Context, in *bridge.Inbound, s *session.Session, text []byte) func() *bridge.Reply {
 	msg := jsonrpc.Parse(text, jsonrpc.ProfileMCP, h.limits)
 	own := *in
 	own.Message, own.Session, own.Origin = &msg, s, s.Origin()
 	isResponse := msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError
 	switch {
 	case msg.Fault == nil && isResponse && s.Deliver(&msg) == nil:
-		return func() bridge.Reply { return bridge.Reply{} }
+		return func() *bridge.Reply { return &bridge.Reply{} }
 	case msg.Fault == nil && bridge.ClaimsModern(msg.Params):
 		err := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
 		}))
-		return func() bridge.Reply { return h.bridge.Refuse(&own, err) }
+		return func() *bridge.Reply {
+			reply := h.bridge.Refuse(&own, err)
+			return &reply
+		}
 	}
 	return h.bridge.BeginMessage(ctx, &own)
 }

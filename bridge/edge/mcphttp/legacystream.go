@@ -38,25 +38,37 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inb
 // whose connection broke. It needs no notifications/initialized: who opens the
 // stream is ready for what comes on it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
+	s, reader := h.opened(w, r, in)
+	if reader == nil {
+		return
+	}
+	defer s.Release()
+	h.pump(w, r, reader, s)
+}
+
+// opened is the session of a GET, in use, and where it reads; nil where the
+// request has been refused. It stands apart because the stream may last for days,
+// and should not hold what only its start needs.
+func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, *session.Reader) {
 	if !accepts(r.Header, "text/event-stream") {
 		httpbody.Write(w, h.bridge.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
 			Keyword: "accept", Message: "GET opens a stream; Accept has to admit text/event-stream",
 		}))))
-		return
+		return nil, nil
 	}
 	s, ok := h.lasting(w, r, in)
 	if !ok {
-		return
+		return nil, nil
 	}
-	defer s.Release()
 	reader, err := h.reader(r, s)
 	if err != nil {
+		s.Release()
 		httpbody.Write(w, h.bridge.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "last-event-id", Message: "this event is not known, or what followed it is no longer kept; ask again without Last-Event-ID",
 		}))))
-		return
+		return nil, nil
 	}
-	h.pump(w, r, reader, s)
+	return s, reader
 }
 
 // reader is where a GET reads: behind the event that it names, or what nobody
@@ -89,42 +101,79 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *bridge.Inbo
 // to no request, one by one and only while somebody reads it: until then they
 // stay with the session, where each is told once.
 func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session) {
-	defer reader.Close()
-	out := newEventWriter(w, h.opts, resumes(s))
-	defer out.close()
-	if out.begin() != nil {
-		return
+	p := &pumping{
+		handler: h, reader: reader, session: s, out: newEventWriter(w, h.opts, resumes(s)),
+		gone: r.Context().Done(), revoked: access.FromContext(r.Context()).Revoked(),
 	}
-	hears := reader.IsMain()
-	revoked := access.FromContext(r.Context()).Revoked()
-	for {
-		if out.drain(reader) != nil {
-			return
-		}
-		var changed <-chan struct{}
-		if hears {
-			switch told, err := h.tell(s); {
-			case err != nil:
-				return
-			case told:
-				continue
-			}
-			changed = s.Changed()
-		}
+	defer p.end()
+	if p.begin() == nil {
+		p.run()
+	}
+}
+
+// pumping is the way from one stream to one connection. It is no set of local
+// variables, because those would be kept on the stack of a goroutine that waits for
+// days, beside the room for what they hold while something is written.
+type pumping struct {
+	handler *Handler
+	session *session.Session
+	reader  *session.Reader
+	out     *eventWriter
+	// hears: the connection tells of changes, and changed is when to look for one.
+	hears   bool
+	changed <-chan struct{}
+	// gone is the end of the connection, revoked that of the caller's permission.
+	gone, revoked <-chan struct{}
+}
+
+func (p *pumping) begin() error {
+	err := p.out.begin()
+	p.hears = p.reader.IsMain()
+	return err
+}
+
+func (p *pumping) end() {
+	p.out.close()
+	p.reader.Close()
+}
+
+// run waits and writes.
+func (p *pumping) run() {
+	for p.pass() {
 		select {
-		case <-reader.News():
-		case <-changed:
+		case <-p.reader.News():
+		case <-p.changed:
 			// Who takes the token looks, even if another connection reads by now. An
 			// error comes again.
-			_, _ = h.tell(s)
-		case <-out.alive.C:
-			if out.comment() != nil {
+			_, _ = p.handler.tell(p.session)
+		case <-p.out.alive.C:
+			if p.out.comment() != nil {
 				return
 			}
-		case <-r.Context().Done():
+		case <-p.gone:
 			return
-		case <-revoked:
+		case <-p.revoked:
 			return // what was not written waits for the caller to come again
+		}
+	}
+}
+
+// pass writes what there is; false where the stream or the connection has ended.
+func (p *pumping) pass() bool {
+	for {
+		if p.out.drain(p.reader) != nil {
+			return false
+		}
+		if !p.hears {
+			return true
+		}
+		told, err := p.handler.tell(p.session)
+		if err != nil {
+			return false
+		}
+		if !told {
+			p.changed = p.session.Changed()
+			return true
 		}
 	}
 }

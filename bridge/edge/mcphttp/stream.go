@@ -124,14 +124,14 @@ const maxKept = 1 << 10
 
 // end writes the reply and closes the stream. Where nothing was streamed, plain
 // JSON will do, and refusals keep their status.
-func (s *stream) end(reply bridge.Reply, asEvent bool) {
+func (s *stream) end(reply *bridge.Reply, asEvent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil {
 		defer s.timer.Stop()
 	}
 	if !s.begun {
-		form{asEvent: asEvent}.write(s.w, reply)
+		form{asEvent: asEvent}.write(s.w, *reply)
 	} else if s.err == nil && reply.Body != nil {
 		_ = s.event(reply.Body)
 	}

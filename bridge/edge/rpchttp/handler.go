@@ -100,8 +100,8 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate
 
 // beginAll registers the entries in their order, so that of two equal ids the
 // second is refused.
-func (h *Handler) beginAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []func() bridge.Reply {
-	runs := make([]func() bridge.Reply, len(entries))
+func (h *Handler) beginAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []func() *bridge.Reply {
+	runs := make([]func() *bridge.Reply, len(entries))
 	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, h.profile, h.opts.Limits)
 		runs[i] = h.bridge.BeginMessage(r.Context(), h.inbound(origin, &msg, r))

@@ -28,7 +28,7 @@ func (s *session) takeBatch(text []byte) {
 		s.write(s.bridge.Refuse(in, httpbody.BatchError(err, s.opts.MaxBatch)))
 		return
 	}
-	runs := make([]func() bridge.Reply, 0, len(entries))
+	runs := make([]func() *bridge.Reply, 0, len(entries))
 	for _, entry := range entries {
 		msg := jsonrpc.Parse(entry, jsonrpc.ProfileMCP, s.limits)
 		if !s.answered(&msg) {
@@ -39,7 +39,7 @@ func (s *session) takeBatch(text []byte) {
 }
 
 // entry begins one entry of a batch.
-func (s *session) entry(msg *jsonrpc.Message) func() bridge.Reply {
+func (s *session) entry(msg *jsonrpc.Message) func() *bridge.Reply {
 	in := s.inbound(bridge.DialectLegacy)
 	in.Message, in.Session = msg, s.opened
 	isRequest := msg.Kind == jsonrpc.KindRequest && msg.Fault == nil
@@ -55,22 +55,22 @@ func (s *session) entry(msg *jsonrpc.Message) func() bridge.Reply {
 	switch {
 	case err != nil:
 		reply := s.bridge.Refuse(in, err)
-		return func() bridge.Reply { return reply }
+		return func() *bridge.Reply { return &reply }
 	case !isRequest:
 		reply := s.bridge.HandleMessage(s.run, in)
-		return func() bridge.Reply { return reply }
+		return func() *bridge.Reply { return &reply }
 	}
 	in.Send = s.send
 	run := s.bridge.BeginMessage(s.run, in)
-	return func() bridge.Reply {
+	return func() *bridge.Reply {
 		defer func() { <-s.slots }()
 		return run()
 	}
 }
 
 // writeBatch runs what was begun and writes the replies.
-func (s *session) writeBatch(runs []func() bridge.Reply) {
-	replies := make([]bridge.Reply, len(runs))
+func (s *session) writeBatch(runs []func() *bridge.Reply) {
+	replies := make([]*bridge.Reply, len(runs))
 	var running sync.WaitGroup
 	for i, run := range runs {
 		running.Go(func() { replies[i] = run() })

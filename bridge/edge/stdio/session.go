@@ -163,7 +163,7 @@ func (s *session) take(l line) {
 	run := s.bridge.BeginMessage(s.run, in)
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
-		s.write(run())
+		s.write(*run())
 	})
 }
 

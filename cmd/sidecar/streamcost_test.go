@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+// Under the race detector frames and objects are larger, and the bounds below are
+// those of what is shipped.
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestOpenStreamsAreCheap opens streams of changes at a process of its own, where
+// nothing else takes memory, through every wrapper that a request meets there, and
+// looks at what each of them holds of heap and stacks. The stack of a goroutine is
+// a power of two, and is given back by half where less than a quarter of it is
+// used: so a few more bytes in the frames below a stream that waits cost it 8 KiB.
+func TestOpenStreamsAreCheap(t *testing.T) {
+	t.Parallel()
+	const (
+		streams = 400
+		// The bound for a stream of the stateless revision, as it was promised; one of
+		// a session may cost 40 KiB, and has no reason to.
+		most = 30 << 10
+		// What one needs for net/http's buffers alone: a figure below is no figure.
+		least = 8 << 10
+	)
+	for name, open := range map[string]func(t *testing.T, address string){"listen": openListen, "session": openSessionStream} {
+		for setting, flags := range map[string][]string{
+			"plain":    {"--record-dir", "off"},
+			"recorded": {"--record-dir", t.TempDir(), "--memory-limit", "1GiB"},
+		} {
+			t.Run(name+"/"+setting, func(t *testing.T) {
+				t.Parallel()
+				p := startBinary(t, append([]string{"serve", "--demo"}, flags...)...)
+				open(t, p.main) // what all share
+				before := p.held(t)
+				for range streams {
+					open(t, p.main)
+				}
+				each := (p.held(t) - before) / streams
+				t.Logf("%d bytes for each of %d streams", each, streams)
+				if each > most || each < least {
+					t.Errorf("a stream costs %d bytes, want at most %d", each, most)
+				}
+			})
+		}
+	}
+}
+
+func openListen(t *testing.T, address string) {
+	t.Helper()
+	const version = "2026-07-28"
+	readUntil(t, posted(t, dialTCP(t, address), address, "MCP-Protocol-Version: "+version+"\r\nMcp-Method: subscriptions/listen\r\n",
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{`+
+			`"io.modelcontextprotocol/protocolVersion":"`+version+`","io.modelcontextprotocol/clientCapabilities":{}}}}`),
+		"notifications/subscriptions/acknowledged")
+}
+
+func openSessionStream(t *testing.T, address string) {
+	t.Helper()
+	conn := posted(t, dialTCP(t, address), address, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{},"clientInfo":{"name":"client","version":"1"}}}`)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_, err = fmt.Fprintf(conn, "GET /mcp HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n",
+		address, resp.Header.Get("Mcp-Session-Id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readUntil(t, conn, "data: \n\n")
+}
+
+// posted sends one message.
+func posted(t *testing.T, conn net.Conn, address, headers, body string) net.Conn {
+	t.Helper()
+	if _, err := fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"+
+		"Content-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", address, headers, len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// binary is the sidecar as a process of its own.
+type binary struct{ main, admin string }
+
+// startBinary starts the sidecar on free ports and waits until it is ready; it ends
+// with the test.
+func startBinary(t *testing.T, args ...string) *binary {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, exe, append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")...)
+	cmd.Args[0] = "sidecar" // by which the test binary knows what to be
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = cmd.Wait() // it was killed
+	})
+	p := &binary{}
+	var said bytes.Buffer
+	for lines := bufio.NewScanner(io.TeeReader(stderr, &said)); lines.Scan(); {
+		var l logLine
+		switch err := json.Unmarshal(lines.Bytes(), &l); {
+		case err != nil:
+		case l.Message == "listening" && l.Listener == "main":
+			p.main = l.Addr
+		case l.Message == "listening":
+			p.admin = l.Addr
+		case l.Message == "ready":
+			go func() { _, _ = io.Copy(io.Discard, stderr) }()
+			return p
+		}
+	}
+	t.Fatalf("it ended before it was ready: %s", said.String())
+	return nil
+}
+
+// heldBytes finds what is in use in a heap profile as text.
+var heldBytes = regexp.MustCompile(`(?m)^# (?:HeapInuse|Stack) = (\d+)`)
+
+// held is what heap and stacks hold once they have settled. A collection halves a
+// stack at most once, so it takes a few.
+func (p *binary) held(t *testing.T) int {
+	t.Helper()
+	least := 0
+	for range 4 {
+		resp, err := http.Get("http://" + p.admin + "/debug/pprof/heap?debug=1&gc=1") //nolint:noctx // it has a bound of its own
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := 0
+		for _, found := range heldBytes.FindAllStringSubmatch(string(text), -1) {
+			n, err := strconv.Atoi(found[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+		if total == 0 || strings.Count(string(text), "# Stack = ") != 1 {
+			t.Fatalf("no figures in %d bytes of a heap profile", len(text))
+		}
+		if least == 0 || total < least {
+			least = total
+		}
+	}
+	return least
+}
