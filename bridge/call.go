@@ -22,7 +22,9 @@ type toolCall struct {
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
 	state  state
+	// wire is what the backend is sent, lent where it is of the bridge's buffers.
 	wire   []byte
+	lent   bool
 	answer *Answer
 	resp   Response
 	// placed: the call holds one of the places of those that run. queued is how
@@ -157,7 +159,8 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 		if failed := declaredInput(c.tool, arguments); failed != nil {
 			return failed
 		}
-		c.wire, err = c.tool.In.ToWire(nil, arguments)
+		c.wire, err = c.tool.In.ToWireIn(&b.buffers, nil, arguments)
+		c.lent = err == nil
 	}
 	if err == nil {
 		return nil
@@ -219,9 +222,25 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Method.ServerStreaming {
 		return b.invokeStream(ctx, c)
 	}
+	c.forgetArguments()
 	err := b.callRPC(ctx, c)
+	if c.lent {
+		b.buffers.Put(c.wire) // a caller of backends keeps nothing of it
+		c.wire, c.lent = nil, false
+	}
 	b.keepMetadata(c)
 	return err
+}
+
+// forgetArguments lets go of the arguments: the wire bytes say all that the
+// backend is to know, and it may take its time, while many wait. What they were
+// read from is forgotten too, because they are a part of it.
+func (c *toolCall) forgetArguments() {
+	c.req.Arguments.Bytes, c.repaired = nil, nil
+	c.req.InputResponses, c.req.RequestState, c.req.Meta = nil, nil, nil
+	if c.req.message != nil {
+		c.req.message.forget()
+	}
 }
 
 // keepMetadata keeps what of the backend's metadata the caller may see.
@@ -267,6 +286,7 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 	default:
 		c.resp.Result.Bytes, err = b.resultJSON(c)
 		c.resp.Result.lent = true
+		c.answer = nil // all of it is there as JSON
 	}
 	if err == nil {
 		return b.checked(c)
@@ -315,12 +335,10 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 // in an object {"value": ...} where it is no object itself. Only a typed
 // pass-through gets it bare, because its caller knows the message.
 func (b *Bridge) resultJSON(c *toolCall) ([]byte, error) {
-	// Bytes are a third longer in base64, and names stand before values.
-	dst := b.buffers.Get(len(c.answer.Body)*3/2 + 256)
 	if !c.tool.OutputNotObject || c.req.Procedure != "" {
-		return c.tool.Out.ToJSON(dst, c.answer.Body)
+		return c.tool.Out.ToJSONIn(&b.buffers, nil, c.answer.Body)
 	}
-	dst, err := c.tool.Out.ToJSON(append(dst, `{"value":`...), c.answer.Body)
+	dst, err := c.tool.Out.ToJSONIn(&b.buffers, []byte(`{"value":`), c.answer.Body)
 	if err != nil {
 		return nil, err
 	}

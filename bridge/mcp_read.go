@@ -94,6 +94,13 @@ func (call *exchange) readRest(req *Request) *errmap.Error {
 	return call.readContext(req)
 }
 
+// forget implements forgetter. The id and the method are copies.
+func (call *exchange) forget() {
+	call.in.Message.Params, call.in.found, call.in.hasLooked = nil, nil, true
+	call.meta, call.progressToken, call.logLevel, call.inputResponses, call.requestState = nil, nil, nil, nil, nil
+	call.req.rest = nil
+}
+
 // readContext reads for whom a modern request is made. Everything stands in its
 // own _meta; nothing is known from earlier requests.
 func (call *exchange) readContext(req *Request) *errmap.Error {

@@ -157,6 +157,7 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() *Reply {
 		Caller: in.Caller, Transport: in.Transport, Route: in.Route, enveloped: true,
 		PageSize: b.opts.PageSize,
 	}}
+	call.req.message = call
 	call.req.mirrored = era.mirrors && in.Header != nil
 	if b.opts.RepairArguments {
 		call.repair = b.RepairArguments

@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"bytes"
+
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -39,7 +41,7 @@ func (b *Bridge) connect(call *exchange, flight *Flight) {
 	case OpListen:
 		call.req.Changes = b.subscription(call, send)
 	case OpCall:
-		n := &notices{bridge: b, send: send, token: call.progressToken, quiet: call.in.Quiet}
+		n := &notices{bridge: b, send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == DialectModern {
 			n.level, _ = mcpjson.ReadLogLevel(text)
 		}

@@ -165,7 +165,13 @@ type Request struct {
 	// rest reads from the message what most requests do not need; nil where
 	// there is no message.
 	rest lazyReader
+	// message is what the request was read from; nil where there is no message.
+	message forgetter
 }
+
+// forgetter lets go of the bytes of a message that nothing more is to be read
+// from.
+type forgetter interface{ forget() }
 
 // lazyReader reads, on first need, the parts of a message that only few
 // requests need, into the fields Context, Meta, InputResponses and RequestState.

@@ -7,10 +7,10 @@ import "github.com/outrigger-mcp/outrigger/bridge/schema"
 // The two engines apart, so that tests can compare them.
 
 // ReadByPlan is ToWire without the general engine and without rules.
-func (m *Message) ReadByPlan(dst, doc []byte) ([]byte, bool) { return m.read(dst, doc) }
+func (m *Message) ReadByPlan(dst, doc []byte) ([]byte, bool) { return m.read(nil, dst, doc) }
 
 // WriteByPlan is ToJSON without the general engine and without rules.
-func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) { return m.write(dst, wire) }
+func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) { return m.write(nil, dst, wire) }
 
 // GeneralToWire is ToWire without a plan.
 func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) { return m.generalToWire(dst, doc) }

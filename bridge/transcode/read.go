@@ -44,7 +44,7 @@ const maxKept = 1 << 20
 var readers = sync.Pool{New: func() any { return &reader{seen: keySet{seed: maphash.MakeSeed()}} }}
 
 // read appends the wire bytes of a document to dst, or returns false with dst as it came.
-func (m *Message) read(dst, doc []byte) ([]byte, bool) {
+func (m *Message) read(room Room, dst, doc []byte) ([]byte, bool) {
 	if mayHoldMore(doc, m.bounds.MaxValues) {
 		return dst, false
 	}
@@ -68,7 +68,7 @@ func (m *Message) read(dst, doc []byte) ([]byte, bool) {
 	case direct:
 		dst = r.out
 	default:
-		dst = append(dst, r.out...)
+		dst = append(extended(dst, len(r.out), room), r.out...)
 	}
 	r.out, r.doc, r.planner, r.resolver = own[:0], nil, nil, nil
 	if cap(r.out) > maxKept {

@@ -42,9 +42,9 @@ type thorough struct {
 
 func (m *Message) thoroughly() *thorough {
 	return &thorough{
-		planRead:    func(doc []byte) ([]byte, bool) { return m.read(nil, doc) },
+		planRead:    func(doc []byte) ([]byte, bool) { return m.read(nil, nil, doc) },
 		planKeeps:   m.keeps,
-		planWrite:   func(wire []byte) ([]byte, bool) { return m.write(nil, wire) },
+		planWrite:   func(wire []byte) ([]byte, bool) { return m.write(nil, nil, wire) },
 		generalRead: func(doc []byte) ([]byte, error) { return m.generalToWire(nil, doc) },
 		generalWrite: func(wire []byte) ([]byte, error) {
 			msg, err := m.decode(wire)

@@ -22,15 +22,19 @@ import (
 //
 // The plan of the message reads the document. What it refuses, and the few messages that no plan can serve, is left to the
 // general engine, whose judgement counts and who says what is wrong.
-func (m *Message) ToWire(dst, doc []byte) ([]byte, error) {
+func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireIn(nil, dst, doc) }
+
+// ToWireIn is ToWire for a caller that keeps buffers: where dst has no room for the wire bytes, whose number is known
+// only now, what dst holds and they are written to a buffer of room's.
+func (m *Message) ToWireIn(room Room, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
 		return m.checkedToWire(dst, m.plainObjects(doc))
 	}
-	out, ok := m.read(dst, doc)
+	out, ok := m.read(room, dst, doc)
 	if !ok && m.opts.QuotedObjects {
 		if plain := m.plainObjects(doc); len(plain) != len(doc) { // decoding takes away the quotes at least
 			doc = plain
-			out, ok = m.read(dst, doc)
+			out, ok = m.read(room, dst, doc)
 		}
 	}
 	if !ok {

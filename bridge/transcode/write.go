@@ -36,7 +36,7 @@ type span struct {
 var writers = sync.Pool{New: func() any { return &writer{} }}
 
 // write appends the JSON of wire bytes to dst, or returns false with dst as it came.
-func (m *Message) write(dst, wire []byte) ([]byte, bool) {
+func (m *Message) write(room Room, dst, wire []byte) ([]byte, bool) {
 	if len(wire) > math.MaxInt32 {
 		return dst, false
 	}
@@ -46,7 +46,7 @@ func (m *Message) write(dst, wire []byte) ([]byte, bool) {
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
 	ok := w.message(m.plan.prepared(), wire, 1, "")
 	if ok {
-		dst = append(dst, w.out...)
+		dst = append(extended(dst, len(w.out), room), w.out...)
 	}
 	w.planner, w.resolver = nil, nil
 	if cap(w.out) > maxKept {

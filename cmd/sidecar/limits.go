@@ -66,6 +66,15 @@ func (a *app) openMemory() {
 	a.log.Info("memory limit", zap.Int64("bytes", limit), zap.String("from", source))
 }
 
+// pace bounds the garbage of a large heap, unless the operator has said what there
+// may be (GOGC). It returns what ends that.
+func pace() (stop func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	return memory.Pace()
+}
+
 // shed refuses new work while memory is short.
 func (a *app) shed() *errmap.Error {
 	if !a.memory.Short() {

@@ -64,6 +64,7 @@ func serve(ctx context.Context, cfg *configv1.Config, again reread, stderr io.Wr
 	defer func() { logError(log, "close", a.close(ctx)) }()
 	a.reloads(again, level, !isTerminal(stderr))
 
+	defer pace()()
 	drain, stop := context.WithCancel(ctx)
 	defer stop()
 	s := newServers(cfg, log)

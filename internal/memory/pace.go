@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+const (
+	// usualPercent is Go's own: garbage may take as much as what is in use.
+	usualPercent = 100
+	// leastPercent is where it costs about a tenth more CPU per call to make do
+	// with less garbage.
+	leastPercent = 50
+	// roomForGarbage, in bytes, is above what a sidecar with fifty calls in flight
+	// fills at the usual percentage. Up to there collections are as rare as ever.
+	roomForGarbage = 16 << 20
+	// step is how far the percentage has to be off before it is set, which stops
+	// all goroutines for some microseconds.
+	step = 5
+)
+
+// Pace bounds the garbage in a heap that has become large, as with hundreds of
+// calls at the same time: where the usual percentage would let more than 16 MiB
+// of garbage gather, it is lowered so that it is about as much, but not below 50 %.
+// It looks after each collection, which costs microseconds, and not at all while
+// there is none. The stop function ends that and restores the percentage.
+//
+// Whoever has set GOGC should not call it.
+func Pace() (stop func()) {
+	p := &pacer{samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
+	p.percent = usualPercent
+	debug.SetGCPercent(usualPercent)
+	p.afterNext()
+	return func() {
+		if p.stopped.CompareAndSwap(false, true) {
+			debug.SetGCPercent(usualPercent)
+		}
+	}
+}
+
+// pacer is the state of Pace. Only the goroutine that runs finalizers has it.
+type pacer struct {
+	samples []metrics.Sample
+	percent int
+	stopped atomic.Bool
+}
+
+// tracer is what a collection finds unused. It is large enough to be an allocation
+// of its own.
+type tracer struct{ _ [32]byte }
+
+// afterNext has the pacer look after the next collection.
+func (p *pacer) afterNext() {
+	runtime.SetFinalizer(&tracer{}, func(*tracer) {
+		if p.stopped.Load() {
+			return
+		}
+		p.look()
+		p.afterNext()
+	})
+}
+
+// look sets the percentage by what the collection left.
+func (p *pacer) look() {
+	metrics.Read(p.samples)
+	base := uint64(0)
+	for i := range p.samples {
+		base += p.samples[i].Value.Uint64()
+	}
+	if percent := percentFor(base); percent != p.percent && (percent-p.percent >= step || p.percent-percent >= step || percent == usualPercent) {
+		p.percent = percent
+		debug.SetGCPercent(percent)
+	}
+}
+
+// percentFor is the percentage for a number of bytes in use: of the heap, of
+// stacks and of global data, all of which Go adds up.
+func percentFor(base uint64) int {
+	if base <= roomForGarbage*100/usualPercent {
+		return usualPercent
+	}
+	return max(int(roomForGarbage*100/base), leastPercent)
+}

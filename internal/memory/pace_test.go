@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestPercentFor(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, tc := range []struct {
+		base uint64
+		want int
+	}{{0, 100}, {4 * mib, 100}, {16 * mib, 100}, {20 * mib, 80}, {24 * mib, 66}, {32 * mib, 50}, {33 * mib, 50}, {1 << 40, 50}} {
+		if got := percentFor(tc.base); got != tc.want {
+			t.Errorf("%d MiB: got %d, want %d", tc.base/mib, got, tc.want)
+		}
+	}
+	for base := range uint64(100 * mib / 4096) {
+		base *= 4096
+		percent := percentFor(base)
+		if garbage := base * uint64(percent) / 100; percent < 50 || percent > 100 || percent > 50 && garbage > 16*mib {
+			t.Fatalf("%d bytes: %d percent, %d bytes of garbage", base, percent, garbage)
+		}
+	}
+}
+
+// gogc is the percentage that counts.
+func gogc() int {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return int(sample[0].Value.Uint64())
+}
+
+// eventually collects until the percentage is as wanted.
+func eventually(t *testing.T, what string, ok func(percent int) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		runtime.GC()
+		if ok(gogc()) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %d percent", what, gogc())
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestPace holds on to more than there is room for garbage, and lets go. The
+// percentage is the process' own, so it does not run beside others.
+//
+//nolint:paralleltest // see above
+func TestPace(t *testing.T) {
+	stop := Pace()
+	defer stop()
+	eventually(t, "a small heap", func(p int) bool { return p == usualPercent })
+	held := make([][]byte, 0, 64)
+	for range cap(held) {
+		held = append(held, make([]byte, 1<<20))
+	}
+	eventually(t, "a large heap", func(p int) bool { return p == leastPercent })
+	runtime.KeepAlive(held)
+	held = nil
+	eventually(t, "a heap that was large", func(p int) bool { return p == usualPercent && len(held) == 0 })
+
+	held = append(held, make([]byte, 64<<20))
+	stop()
+	stop()
+	for range 3 {
+		runtime.GC()
+	}
+	if p := gogc(); p != usualPercent {
+		t.Errorf("it goes on after its end: %d percent", p)
+	}
+	runtime.KeepAlive(held)
+}
