@@ -144,7 +144,7 @@ func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 		case f.bodyErr != nil:
 			return newError(KindTransport, "the connection broke within the answer", nil)
 		case f.httpStatus != http.StatusOK:
-			return fromHTTPStatus(f.httpStatus)
+			return fromHTTPStatus(f.httpStatus, f.hangsUp)
 		default:
 			return newError(KindGarbage, "the answer is not one of the protocol", nil)
 		}
@@ -154,9 +154,17 @@ func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 }
 
 // fromHTTPStatus sorts answers of an HTTP server that did not get as far as the
-// protocol, along gRPC's table for such answers.
-func fromHTTPStatus(status int) *Error {
+// protocol, along gRPC's table for such answers. hangsUp says that the server
+// closes the connection: with a 400, that it could not read the request, as net/http
+// does when the time for the headers has run out in between.
+func fromHTTPStatus(status int, hangsUp bool) *Error {
 	switch status {
+	case http.StatusBadRequest:
+		if hangsUp {
+			return newError(KindTransport, "the backend's HTTP server could not read the request and closes the connection: HTTP Bad Request", nil)
+		}
+	case http.StatusRequestTimeout:
+		return newError(KindTransport, "the backend's HTTP server did not get the request in time: HTTP Request Timeout", nil)
 	case http.StatusUnauthorized:
 		return statusError(connect.CodeUnauthenticated, "HTTP status 401 Unauthorized")
 	case http.StatusForbidden:
@@ -165,7 +173,6 @@ func fromHTTPStatus(status int) *Error {
 		return statusError(connect.CodeUnimplemented, "HTTP status 404 Not Found")
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return newError(KindTransport, "an intermediary could not pass on the request: HTTP "+http.StatusText(status), nil)
-	default:
-		return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of an answer of the protocol", nil)
 	}
+	return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of an answer of the protocol", nil)
 }

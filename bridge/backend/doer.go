@@ -47,7 +47,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.httpStatus = resp.StatusCode
+	f.httpStatus, f.hangsUp = resp.StatusCode, resp.Close
 	if f.stream {
 		resp.Body = newFramedBody(resp.Body, d.frames, f)
 	} else {

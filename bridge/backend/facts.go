@@ -24,6 +24,7 @@ type facts struct {
 	onHTTP2    bool  // the pool that was used
 	sendErr    error // what the transport returned instead of a response
 	httpStatus int   // 0 while no response came
+	hangsUp    bool  // the response says that the connection is closed (HTTP/1.1)
 	bodyErr    error // a failed read of the response body, end of body aside
 	overLimit  bool  // the response body, or a frame of it, ran past its limit
 }

@@ -157,6 +157,15 @@ func TestFaults(t *testing.T) {
 		},
 		{name: "502 of a proxy", scheme: "grpc", want: KindTransport, peer: status(502, "text/html", "<html>")},
 		{name: "503 of a proxy", scheme: "connect+http", want: KindTransport, peer: status(503, "text/html", "<html>")},
+		{name: "408, Connect", scheme: "connect+http", want: KindTransport, text: "in time", peer: status(408, "text/plain", "")},
+		{
+			name: "400 of a server that hangs up, Connect", scheme: "connect+http", want: KindTransport, text: "could not read",
+			peer: raw(text("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")),
+		},
+		{
+			name: "400 of a server that hangs up, gRPC-Web", scheme: "grpcweb+http", want: KindTransport, text: "could not read",
+			peer: raw(text("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")),
+		},
 
 		// Garbage.
 		{name: "web page, gRPC", scheme: "grpc", want: KindGarbage, text: "text/html", peer: status(200, "text/html", "<html>")},
@@ -167,6 +176,7 @@ func TestFaults(t *testing.T) {
 		{name: "415 of another protocol", scheme: "grpc", want: KindGarbage, peer: func(tb testing.TB) *peer {
 			return servePeer(tb, only(ProtocolConnect, echoMux()), clearProtocols(true, true))
 		}},
+		{name: "400 that is no answer", scheme: "connect+http", want: KindGarbage, peer: status(400, "text/plain", "what?")},
 		{name: "500 without an answer", scheme: "connect+http", want: KindGarbage, peer: status(500, "text/plain", "oops")},
 		{name: "a redirect is not followed", scheme: "connect+http", want: KindGarbage, peer: handler(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)

@@ -128,7 +128,7 @@ func wireFailure(ctx context.Context, err error, f *facts) *Error {
 func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error) {
 	switch {
 	case a.HTTPStatus != http.StatusOK:
-		e := fromHTTPStatus(a.HTTPStatus)
+		e := fromHTTPStatus(a.HTTPStatus, false)
 		e.Sent, e.cause = true, fmt.Errorf("HTTP status %d", a.HTTPStatus)
 		return nil, e
 	case a.ContentType != "application/grpc" && a.ContentType != "application/grpc+proto":
