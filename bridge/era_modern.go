@@ -161,7 +161,10 @@ func matchModernName(in *Inbound, op Op) *errmap.Error {
 		return err
 	}
 	raw, _ := in.Message.Param(member)
-	if want, ok := jsonrpc.Text(raw); ok && name != want {
+	if jsonrpc.IsText(raw, name) {
+		return nil
+	}
+	if want, ok := jsonrpc.Text(raw); ok {
 		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(want))
 	}
 	return nil

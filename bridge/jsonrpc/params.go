@@ -68,14 +68,17 @@ func (m *Message) Param(name string) (json.RawMessage, bool) {
 
 // ParamFields yields the members of Params as Fields does, at the price of Param.
 func (m *Message) ParamFields() iter.Seq2[[]byte, json.RawMessage] {
+	return func(yield func([]byte, json.RawMessage) bool) { m.eachParam(yield) }
+}
+
+func (m *Message) eachParam(yield func([]byte, json.RawMessage) bool) {
 	if !m.index.isWhole(m.Params) {
-		return Fields(m.Params)
+		eachField(m.Params, yield)
+		return
 	}
-	return func(yield func([]byte, json.RawMessage) bool) {
-		for _, f := range m.index.fields[:m.index.count] {
-			if !yield(m.Params[f.name.start:f.name.end], m.Params[f.value.start:f.value.end:f.value.end]) {
-				return
-			}
+	for _, f := range m.index.fields[:m.index.count] {
+		if !yield(m.Params[f.name.start:f.name.end], m.Params[f.value.start:f.value.end:f.value.end]) {
+			return
 		}
 	}
 }

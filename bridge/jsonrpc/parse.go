@@ -22,7 +22,7 @@ func (e *Envelope) As(p Profile) Message {
 	}
 	id, idReason := e.readID(p)
 	m.ID = id
-	m.Method, _ = Text(e.value(memberMethod))
+	m.Method = methodText(e.value(memberMethod))
 	if m.Fault = e.checkNames(); m.Fault != nil {
 		return m
 	}
@@ -109,6 +109,15 @@ func (e *Envelope) checkVersion() *Fault {
 		return envelopeFault("/jsonrpc", `Set "jsonrpc" to the string "2.0".`)
 	}
 	return nil
+}
+
+// methodText is the method's name, which nearly always is this one.
+func methodText(raw []byte) string {
+	if string(raw) == `"tools/call"` {
+		return "tools/call"
+	}
+	method, _ := Text(raw)
+	return method
 }
 
 // readID returns the id if there is a readable one, and a reason if there is an

@@ -30,48 +30,48 @@ func Lookup(object []byte, name string) (json.RawMessage, bool) {
 
 // Members yields the decoded names and raw values of an object in their order,
 // and nothing where object is no object. Each name is a copy.
+//
+// Like the others it does nothing but return a function that calls another one:
+// so it is inlined, and the loop's body, with what it changes, stays on the stack.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
-	return func(yield func(string, json.RawMessage) bool) {
-		for pos := firstElement(object, '{'); pos < len(object); {
-			body, escaped, value, next := memberAt(object, pos)
-			if escaped {
-				body = appendDecoded(nil, body)
-			}
-			if !yield(string(body), value) {
-				return
-			}
-			pos = next
-		}
-	}
+	return func(yield func(string, json.RawMessage) bool) { eachMember(object, yield) }
+}
+
+func eachMember(object []byte, yield func(string, json.RawMessage) bool) {
+	eachField(object, func(name []byte, value json.RawMessage) bool { return yield(string(name), value) })
 }
 
 // Fields is Members without the copies: a name is valid until the next one.
 func Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] {
-	return func(yield func([]byte, json.RawMessage) bool) {
-		for pos := firstElement(object, '{'); pos < len(object); {
-			body, escaped, value, next := memberAt(object, pos)
-			if escaped {
-				body = appendDecoded(nil, body)
-			}
-			if !yield(body, value) {
-				return
-			}
-			pos = next
+	return func(yield func([]byte, json.RawMessage) bool) { eachField(object, yield) }
+}
+
+func eachField(object []byte, yield func([]byte, json.RawMessage) bool) {
+	for pos := firstElement(object, '{'); pos < len(object); {
+		body, escaped, value, next := memberAt(object, pos)
+		if escaped {
+			body = appendDecoded(nil, body)
 		}
+		if !yield(body, value) {
+			return
+		}
+		pos = next
 	}
 }
 
 // Elements yields the raw elements of an array in their order, and nothing
 // where array is no array.
 func Elements(array []byte) iter.Seq[json.RawMessage] {
-	return func(yield func(json.RawMessage) bool) {
-		for pos := firstElement(array, '['); pos < len(array); {
-			end := skipValue(array, pos)
-			if !yield(array[pos:end:end]) {
-				return
-			}
-			pos = nextElement(array, end)
+	return func(yield func(json.RawMessage) bool) { eachElement(array, yield) }
+}
+
+func eachElement(array []byte, yield func(json.RawMessage) bool) {
+	for pos := firstElement(array, '['); pos < len(array); {
+		end := skipValue(array, pos)
+		if !yield(array[pos:end:end]) {
+			return
 		}
+		pos = nextElement(array, end)
 	}
 }
 
@@ -85,6 +85,15 @@ func Text(raw []byte) (string, bool) {
 		return string(body), true
 	}
 	return string(appendDecoded(make([]byte, 0, len(body)), body)), true
+}
+
+// IsText reports whether raw is a JSON string of this decoded value.
+func IsText(raw []byte, want string) bool {
+	if len(raw) < 2 || raw[0] != '"' {
+		return false
+	}
+	body := raw[1 : len(raw)-1]
+	return sameText(body, bytes.IndexByte(body, '\\') >= 0, want)
 }
 
 // Int64 returns the value of a JSON number without fraction or exponent that

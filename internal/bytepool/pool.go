@@ -60,6 +60,6 @@ func (p *Pool) Put(b []byte) {
 		return
 	}
 	_, class := below(cap(b))
-	b = b[:0]
-	p.classes[class].Put(&b)
+	kept := b[:0] // not b itself: it would be moved to the heap for those that are no use, too
+	p.classes[class].Put(&kept)
 }
