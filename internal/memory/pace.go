@@ -15,19 +15,24 @@ const (
 	// leastPercent is where it costs about a tenth more CPU per call to make do
 	// with less garbage.
 	leastPercent = 50
-	// roomForGarbage, in bytes, is above what a sidecar with fifty calls in flight
-	// fills at the usual percentage. Up to there collections are as rare as ever.
+	// mostPercent keeps the garbage of a sidecar with next to nothing to do, which
+	// has about 5 MiB in use, to some 12 MiB.
+	mostPercent = 250
+	// roomForGarbage, in bytes, is twice what a sidecar with fifty calls in flight
+	// fills at the usual percentage: it has 8 MiB in use, most of it descriptors and
+	// schemas, and a collection goes through them all. With half as many collections
+	// a call costs about a tenth less.
 	roomForGarbage = 16 << 20
 	// step is how far the percentage has to be off before it is set, which stops
 	// all goroutines for some microseconds.
 	step = 5
 )
 
-// Pace bounds the garbage in a heap that has become large, as with hundreds of
-// calls at the same time: where the usual percentage would let more than 16 MiB
-// of garbage gather, it is lowered so that it is about as much, but not below 50 %.
-// It looks after each collection, which costs microseconds, and not at all while
-// there is none. The stop function ends that and restores the percentage.
+// Pace has about the same amount of garbage gather in a small heap and in one that
+// has become large, as with hundreds of calls at the same time: 16 MiB, where that
+// is between 50 % and 250 % of what is in use. It looks after each collection, which
+// costs microseconds, and not at all while there is none. The stop function ends that
+// and restores the percentage.
 //
 // Whoever has set GOGC should not call it.
 func Pace() (stop func()) {
@@ -71,7 +76,7 @@ func (p *pacer) look() {
 	for i := range p.samples {
 		base += p.samples[i].Value.Uint64()
 	}
-	if percent := percentFor(base); percent != p.percent && (percent-p.percent >= step || p.percent-percent >= step || percent == usualPercent) {
+	if percent := percentFor(base); percent != p.percent && (percent-p.percent >= step || p.percent-percent >= step || percent == mostPercent || percent == leastPercent) {
 		p.percent = percent
 		debug.SetGCPercent(percent)
 	}
@@ -80,8 +85,8 @@ func (p *pacer) look() {
 // percentFor is the percentage for a number of bytes in use: of the heap, of
 // stacks and of global data, all of which Go adds up.
 func percentFor(base uint64) int {
-	if base <= roomForGarbage*100/usualPercent {
-		return usualPercent
+	if base <= roomForGarbage*100/mostPercent {
+		return mostPercent
 	}
 	return max(int(roomForGarbage*100/base), leastPercent)
 }

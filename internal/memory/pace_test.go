@@ -15,7 +15,7 @@ func TestPercentFor(t *testing.T) {
 	for _, tc := range []struct {
 		base uint64
 		want int
-	}{{0, 100}, {4 * mib, 100}, {16 * mib, 100}, {20 * mib, 80}, {24 * mib, 66}, {32 * mib, 50}, {33 * mib, 50}, {1 << 40, 50}} {
+	}{{0, 250}, {4 * mib, 250}, {8 * mib, 200}, {16 * mib, 100}, {20 * mib, 80}, {24 * mib, 66}, {32 * mib, 50}, {33 * mib, 50}, {1 << 40, 50}} {
 		if got := percentFor(tc.base); got != tc.want {
 			t.Errorf("%d MiB: got %d, want %d", tc.base/mib, got, tc.want)
 		}
@@ -23,7 +23,7 @@ func TestPercentFor(t *testing.T) {
 	for base := range uint64(100 * mib / 4096) {
 		base *= 4096
 		percent := percentFor(base)
-		if garbage := base * uint64(percent) / 100; percent < 50 || percent > 100 || percent > 50 && garbage > 16*mib {
+		if garbage := base * uint64(percent) / 100; percent < 50 || percent > 250 || percent > 50 && garbage > 16*mib {
 			t.Fatalf("%d bytes: %d percent, %d bytes of garbage", base, percent, garbage)
 		}
 	}
@@ -58,7 +58,7 @@ func eventually(t *testing.T, what string, ok func(percent int) bool) {
 func TestPace(t *testing.T) {
 	stop := Pace()
 	defer stop()
-	eventually(t, "a small heap", func(p int) bool { return p == usualPercent })
+	eventually(t, "a small heap", func(p int) bool { return p == mostPercent })
 	held := make([][]byte, 0, 64)
 	for range cap(held) {
 		held = append(held, make([]byte, 1<<20))
@@ -66,7 +66,7 @@ func TestPace(t *testing.T) {
 	eventually(t, "a large heap", func(p int) bool { return p == leastPercent })
 	runtime.KeepAlive(held)
 	held = nil
-	eventually(t, "a heap that was large", func(p int) bool { return p == usualPercent && len(held) == 0 })
+	eventually(t, "a heap that was large", func(p int) bool { return p == mostPercent && len(held) == 0 })
 
 	held = append(held, make([]byte, 64<<20))
 	stop()
