@@ -77,8 +77,8 @@ func TestAResultThatIsNoObject(t *testing.T) {
 				} `json:"tools"`
 			} `json:"result"`
 		}
-		if err := json.Unmarshal(list.Body, &listing); err != nil || len(listing.Result.Tools) != 1 {
-			t.Fatalf("%v: %v: %s", d, err, list.Body)
+		if err := json.Unmarshal(list.Bytes(), &listing); err != nil || len(listing.Result.Tools) != 1 {
+			t.Fatalf("%v: %v: %s", d, err, list.Bytes())
 		}
 		schema := listing.Result.Tools[0].OutputSchema
 		if _, ok := schema.Properties["value"]; schema.Type != "object" || !ok || cmp.Diff([]string{"value"}, schema.Required) != "" {

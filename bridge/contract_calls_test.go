@@ -31,8 +31,8 @@ func said(t *testing.T, b *bridge.Bridge, method, params string) map[string]json
 	reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), bridge.DialectCanonical,
 		`{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":`+params+`}`))
 	var m struct{ Result map[string]json.RawMessage }
-	if err := json.Unmarshal(reply.Body, &m); err != nil || m.Result == nil {
-		t.Fatalf("%s %s: no result: %v, %s", method, params, err, reply.Body)
+	if err := json.Unmarshal(reply.Bytes(), &m); err != nil || m.Result == nil {
+		t.Fatalf("%s %s: no result: %v, %s", method, params, err, reply.Bytes())
 	}
 	return m.Result
 }
@@ -185,8 +185,8 @@ func TestContractOfSerialisation(t *testing.T) {
 			} {
 				reply := demo.HandleMessage(t.Context(), inbound(t, demo.Flights().NewOrigin(), d, `{"jsonrpc":"2.0","id":"1",`+params+`}`))
 				var compact bytes.Buffer
-				if err := json.Compact(&compact, reply.Body); err != nil || !utf8.Valid(reply.Body) || !bytes.Equal(compact.Bytes(), reply.Body) {
-					t.Errorf("%v, %s: %v, %d bytes, %d where compact", d, params, err, len(reply.Body), compact.Len())
+				if err := json.Compact(&compact, reply.Bytes()); err != nil || !utf8.Valid(reply.Bytes()) || !bytes.Equal(compact.Bytes(), reply.Bytes()) {
+					t.Errorf("%v, %s: %v, %d bytes, %d where compact", d, params, err, len(reply.Bytes()), compact.Len())
 				}
 			}
 		}

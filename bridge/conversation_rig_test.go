@@ -179,7 +179,7 @@ func (c *conversation) cancel(in *bridge.Inbound) {
 	body := bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), in.Message.ID.Raw(), []byte(`}}`)}, nil)
 	msg := jsonrpc.Parse(body, c.profile, jsonrpc.Limits{})
 	reply := c.rig.Bridge.HandleMessage(c.t.Context(), &bridge.Inbound{Dialect: c.dialect, Origin: in.Origin, Message: &msg})
-	if reply.Body != nil {
-		c.t.Errorf("a notification was answered: %s", reply.Body)
+	if reply.Bytes() != nil {
+		c.t.Errorf("a notification was answered: %s", reply.Bytes())
 	}
 }

@@ -164,13 +164,13 @@ func (c *conversation) exchange(name string, send, script []byte) []byte {
 	for message := range told {
 		heard = append(heard, message)
 	}
-	c.replies[name] = reply.Body
+	c.replies[name] = reply.Bytes()
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%d\n", reply.Status)
 	for _, message := range heard {
 		c.render(&out, message)
 	}
-	c.render(&out, reply.Body)
+	c.render(&out, reply.Bytes())
 	if c.isStdio {
 		c.render(&out, reply.Then)
 	}

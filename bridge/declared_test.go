@@ -134,7 +134,7 @@ func BenchmarkListOf1000AfterAChange(b *testing.B) {
 					origin = sidecar.Flights().NewOrigin()
 				}
 				reply := sidecar.HandleMessage(context.Background(), inbound(b, origin, bridge.DialectCanonical, list))
-				if reply.Status != http.StatusOK || len(reply.Body) < 100_000 {
+				if reply.Status != http.StatusOK || len(reply.Bytes()) < 100_000 {
 					b.Fatal(reply.Status)
 				}
 			}

@@ -55,9 +55,9 @@ type exchange struct {
 	repair func(raw []byte) Payload
 	// What readMCPCall found and did not read yet; nil where there is none.
 	meta, progressToken, logLevel, inputResponses, requestState []byte
-	// pieces are a large result that the writer leaves here in place of returning
-	// it, so that it is copied only once.
-	pieces [][]byte
+	// page is a page of a listing that the writer leaves here in place of returning
+	// a result, so that it is not copied.
+	page listPage
 	// whole is the reply, where the writer made all of it, in a buffer of the
 	// bridge's.
 	whole []byte

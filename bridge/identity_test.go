@@ -93,7 +93,7 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 							Scope string `json:"cacheScope"`
 						} `json:"result"`
 					}
-					if err := json.Unmarshal(reply.Body, &got); err != nil {
+					if err := json.Unmarshal(reply.Bytes(), &got); err != nil {
 						t.Error(err)
 					}
 					who, shown := access.FromContext(ctx), 0
@@ -122,15 +122,15 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 	}
 	group.Wait()
 	// Where nobody has to say who they are, nothing has changed.
-	if reply := say(t.Context(), t, b, bridge.DialectModern, forms[bridge.DialectModern]); !strings.Contains(string(reply.Body), `"cacheScope":"public"`) {
+	if reply := say(t.Context(), t, b, bridge.DialectModern, forms[bridge.DialectModern]); !strings.Contains(string(reply.Bytes()), `"cacheScope":"public"`) {
 		t.Error("a list for everybody is private")
 	}
 	if n := b.Offer(b.CatalogFor(callers["some"])).Tools; n == 0 || n >= len(b.Catalogs().Current().Tools()) {
 		t.Errorf("a description counts %d tools", n)
 	}
 	if reply := say(callers["some"], t, b, bridge.DialectModern,
-		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`); !strings.Contains(string(reply.Body), `"cacheScope":"private"`) {
-		t.Errorf("server/discover: %s", reply.Body)
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`); !strings.Contains(string(reply.Bytes()), `"cacheScope":"private"`) {
+		t.Errorf("server/discover: %s", reply.Bytes())
 	}
 }
 

@@ -93,8 +93,8 @@ func TestEveryReplyIsOneLine(t *testing.T) {
 	for d, raws := range lines {
 		for _, raw := range raws {
 			reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), d, raw))
-			if reply.Body == nil || bytes.ContainsAny(reply.Body, "\r\n") {
-				t.Errorf("%v %s: %q", d, strings.TrimSpace(raw), reply.Body)
+			if reply.Bytes() == nil || bytes.ContainsAny(reply.Bytes(), "\r\n") {
+				t.Errorf("%v %s: %q", d, strings.TrimSpace(raw), reply.Bytes())
 			}
 		}
 	}

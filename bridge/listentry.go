@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"bytes"
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -14,13 +15,25 @@ import (
 type listing struct {
 	catalog *catalog.Catalog
 	tools   []*catalog.Tool
-	// entries are the tools, compact, each with a comma before it.
-	entries [][]byte
+	// text holds the tools, compact, each with a comma before it, and ends where
+	// each of them ends there.
+	text []byte
+	ends []int
+}
+
+// entry is one tool, with its comma.
+func (l *listing) entry(i int) []byte { return l.text[l.start(i):l.ends[i]] }
+
+func (l *listing) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return l.ends[i-1]
 }
 
 // listed returns the listing of a snapshot, rendering it on first use; one is
 // how a tool looks. Tools that look as they did in the newest listing before are
-// taken from it, so that a change costs what has changed. Two callers that come
+// copied from it, so that a change costs what has changed. Two callers that come
 // at once may both render; either result is right.
 func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte, *catalog.Tool) []byte) *listing {
 	before := slot.Load()
@@ -31,7 +44,10 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte
 		before = &listing{}
 	}
 	tools := cat.Tools()
-	l := &listing{catalog: cat, tools: tools, entries: make([][]byte, 0, len(tools))}
+	l := &listing{
+		catalog: cat, tools: tools, ends: make([]int, 0, len(tools)),
+		text: make([]byte, 0, len(before.text)+len(before.text)/grownBy),
+	}
 	var raw []byte
 	at := 0 // both lists are sorted by name
 	for _, t := range tools {
@@ -39,46 +55,42 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte
 			at++
 		}
 		if at < len(before.tools) && before.tools[at].IsSame(t) {
-			l.entries = append(l.entries, before.entries[at])
-			continue
+			l.text = append(l.text, before.entry(at)...)
+		} else {
+			raw = one(append(raw[:0], ','), t)
+			l.text = jsonrpc.Compact(l.text, raw)
 		}
-		raw = one(append(raw[:0], ','), t)
-		l.entries = append(l.entries, jsonrpc.Compact(make([]byte, 0, len(raw)), raw))
+		l.ends = append(l.ends, len(l.text))
+	}
+	if cap(l.text)-len(l.text) > 2*len(l.text)/grownBy {
+		l.text = bytes.Clone(l.text) // it is kept
 	}
 	slot.Store(l)
 	return l
 }
 
-// page is a result that lists the tools from first to before next, in pieces;
-// tail is what stands behind the last one, from its bracket on.
-func (l *listing) page(first, next int, tail []byte) [][]byte {
-	out := make([][]byte, 0, next-first+2)
-	out = append(out, []byte(`{"tools":[`))
-	out = append(out, l.entries[first:next]...)
+// grownBy is the part of a listing that is left free for what may have come since
+// the one before: most changes are of one tool among many.
+const grownBy = 16
+
+// listPage is one page of a listing: what stands between the head and the tail of a
+// result, and the tail, from its bracket on; nil where there is no page.
+type listPage struct{ entries, tail []byte }
+
+// pageHead is how a result that lists tools begins.
+const pageHead = `{"tools":[`
+
+// page is the tools from first to before next. Its entries are the listing's own.
+func (l *listing) page(first, next int, tail []byte) listPage {
+	p := listPage{tail: jsonrpc.Compact(nil, tail)}
 	if first < next {
-		out[1] = out[1][1:] // no comma before the first
+		p.entries = l.text[l.start(first)+1 : l.ends[next-1]] // no comma before the first
 	}
-	return append(out, jsonrpc.Compact(nil, tail))
+	return p
 }
 
 // list leaves the page of a listing to be put into the reply.
 func (c *exchange) list(l *listing, tail []byte) ([]byte, *errmap.Error) {
-	c.pieces = l.page(c.resp.First, c.resp.Next, tail)
+	c.page = l.page(c.resp.First, c.resp.Next, tail)
 	return nil, nil
-}
-
-// success is the reply's envelope around the result, or around its pieces.
-func (c *exchange) success(result []byte) []byte {
-	if c.whole != nil {
-		return c.whole
-	}
-	pieces := c.pieces
-	if pieces == nil {
-		pieces = [][]byte{result}
-	}
-	size := len(c.in.Message.ID.Raw()) + envelopeBytes
-	for _, piece := range pieces {
-		size += len(piece)
-	}
-	return jsonrpc.AppendCompactResult(make([]byte, 0, size), c.in.Message.ID, pieces...)
 }

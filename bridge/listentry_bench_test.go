@@ -36,7 +36,7 @@ func BenchmarkListAfterOneMore(b *testing.B) {
 			list := func() {
 				reply := sidecar.HandleMessage(context.Background(), inbound(b, sidecar.Flights().NewOrigin(), d,
 					`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`+modernMeta+`}}`))
-				if reply.Status != http.StatusOK || len(reply.Body) < 100_000 {
+				if reply.Status != http.StatusOK || reply.Len() < 100_000 {
 					b.Fatal(reply.Status)
 				}
 			}

@@ -94,11 +94,11 @@ type data struct {
 func decode(t testing.TB, reply bridge.Reply) replyMessage {
 	t.Helper()
 	m := replyMessage{Status: reply.Status}
-	if reply.Body == nil {
+	if reply.Bytes() == nil {
 		return m
 	}
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		t.Fatalf("the reply is not JSON: %v\n%s", err, reply.Body)
+	if err := json.Unmarshal(reply.Bytes(), &m); err != nil {
+		t.Fatalf("the reply is not JSON: %v\n%s", err, reply.Bytes())
 	}
 	return m
 }

@@ -64,7 +64,8 @@ func (in *Inbound) meta() []byte {
 // Reply is the answer to one JSON-RPC message.
 type Reply struct {
 	// Body is one JSON-RPC message, compact and on one line; nil where nothing
-	// may be sent (a notification, a cancelled request).
+	// may be sent (a notification, a cancelled request). Of a large listing it is
+	// what the reply has of its own: Bytes, AppendTo and WriteTo have all of it.
 	Body []byte
 	// Status is the HTTP status that goes with it.
 	Status int
@@ -86,6 +87,8 @@ type Reply struct {
 	tool *catalog.Tool
 	// lender takes Body back; nil where it came from nowhere.
 	lender *bytepool.Pool
+	// shared is what stands in Body and is not copied there.
+	shared shared
 }
 
 // Release gives up Body, which must not be looked at any more. Whoever writes
@@ -230,7 +233,8 @@ func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response)
 	if err != nil {
 		return era.failed(b, call, err)
 	}
-	reply = Reply{Status: http.StatusOK, Body: call.success(result), tool: resp.Tool}
+	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
+	call.success(&reply, result)
 	if call.whole != nil {
 		reply.lender = &b.buffers
 	}

@@ -113,10 +113,10 @@ func (a *anything) exchange(t *testing.T, body []byte, isHTTP bool) {
 	}
 	isNotification := msg.Kind == jsonrpc.KindNotification && msg.Fault == nil
 	switch {
-	case (reply.Body == nil) != isNotification:
-		t.Fatalf("a %v is answered with %q", msg.Kind, reply.Body)
+	case (reply.Bytes() == nil) != isNotification:
+		t.Fatalf("a %v is answered with %q", msg.Kind, reply.Bytes())
 	case !isNotification:
-		a.check(t, body, append(back, reply.Body), reply.Then)
+		a.check(t, body, append(back, reply.Bytes()), reply.Then)
 	case reply.Status != http.StatusAccepted || len(back) > 0:
 		t.Errorf("a notification: %d %q", reply.Status, back)
 	}

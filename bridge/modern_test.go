@@ -91,9 +91,9 @@ func (c modernClient) sendRaw(body string) modernAnswer {
 		}
 	}
 	reply := c.bridge.HandleMessage(context.Background(), in)
-	got := modernAnswer{raw: string(reply.Body), status: reply.Status}
-	if err := json.Unmarshal(reply.Body, &got); err != nil {
-		c.t.Fatalf("%v: %s", err, reply.Body)
+	got := modernAnswer{raw: string(reply.Bytes()), status: reply.Status}
+	if err := json.Unmarshal(reply.Bytes(), &got); err != nil {
+		c.t.Fatalf("%v: %s", err, reply.Bytes())
 	}
 	return got
 }

@@ -57,13 +57,16 @@ func (b *Bridge) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
 // recordedOutcome is what the line says of the end. The numbers are those of
 // the canonical table on every edge, so that lines can be compared across them.
 func (b *Bridge) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
-	out := record.Outcome{OK: reply.err == nil, Result: reply.Body}
+	out := record.Outcome{OK: reply.err == nil}
 	if reply.err != nil {
 		shown := reply.err.JSONRPC(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
 		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
 	}
-	if b.opts.RecordPayloads && reply.tool != nil {
-		out.Redact = redactedNames(reply.tool)
+	if b.opts.RecordPayloads {
+		out.Result = reply.Bytes()
+		if reply.tool != nil {
+			out.Redact = redactedNames(reply.tool)
+		}
 	}
 	return out
 }

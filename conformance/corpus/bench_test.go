@@ -74,10 +74,10 @@ func list(b *testing.B, c *catalog.Catalog, d bridge.Dialect) {
 	for b.Loop() {
 		msg := jsonrpc.Parse(request, profile, jsonrpc.Limits{})
 		reply := sidecar.HandleMessage(context.Background(), &bridge.Inbound{Dialect: d, Origin: origin, Message: &msg, Transport: "bench", Route: "bench"})
-		if reply.Status != http.StatusOK || len(reply.Body) < 100_000 {
-			b.Fatalf("%d %.300s", reply.Status, reply.Body)
+		if reply.Status != http.StatusOK || reply.Len() < 100_000 {
+			b.Fatalf("%d %.300s", reply.Status, reply.Bytes())
 		}
-		size = len(reply.Body)
+		size = reply.Len()
 	}
 	b.ReportMetric(float64(size)/float64(len(c.Tools())), "list-B/tool")
 }

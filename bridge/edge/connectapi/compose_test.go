@@ -84,7 +84,7 @@ func TestMCPInFrontOfTwoSidecars(t *testing.T) {
 			Dialect: bridge.DialectModern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test",
 			Send: func(n []byte) error { said = append(said, string(n)); return nil },
 		})
-		return append(said, string(reply.Body))
+		return append(said, string(reply.Bytes()))
 	}
 	const form = `{"elicitation":{"form":{}}}`
 	for _, tc := range []struct {

@@ -113,10 +113,10 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 
 // send writes one reply. A stream that cannot be written to is over.
 func (x *exchange) send(reply bridge.Reply) {
-	if reply.Body == nil {
+	if reply.IsEmpty() {
 		return
 	}
-	envelope := envelopeFrom(reply.Body)
+	envelope := envelopeFrom(reply.Bytes())
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	if x.lasting.ctx.Err() != nil {

@@ -25,13 +25,13 @@ func WriteBatch(w http.ResponseWriter, runs []func() *bridge.Reply) {
 	running.Wait()
 	out := []byte{'['}
 	for _, reply := range replies {
-		if reply.Body == nil {
+		if reply.IsEmpty() {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, reply.Body...)
+		out = reply.AppendTo(out)
 	}
 	if len(out) == 1 {
 		Write(w, bridge.Reply{Status: http.StatusAccepted})

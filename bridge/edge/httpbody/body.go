@@ -162,15 +162,15 @@ func Write(w http.ResponseWriter, reply bridge.Reply) {
 	if reply.Challenge != "" {
 		h.Set("WWW-Authenticate", reply.Challenge)
 	}
-	if reply.Body == nil {
+	if reply.IsEmpty() {
 		w.WriteHeader(reply.Status)
 		return
 	}
-	values := [...]string{"application/json", strconv.Itoa(len(reply.Body)), "nosniff"}
+	values := [...]string{"application/json", strconv.Itoa(reply.Len()), "nosniff"}
 	h["Content-Type"] = values[0:1:1]
 	h["Content-Length"] = values[1:2:2]
 	h["X-Content-Type-Options"] = values[2:3:3]
 	w.WriteHeader(reply.Status)
 	// A caller that has gone away is not an error here: its request has ended.
-	_, _ = w.Write(reply.Body)
+	_, _ = reply.WriteTo(w)
 }

@@ -41,7 +41,7 @@ func accepts(header http.Header, kind string) bool {
 // writeEvent sends a reply as the only event of a stream. Errors with a status
 // of their own stay JSON: a stream can only begin with 200.
 func writeEvent(w http.ResponseWriter, reply bridge.Reply) {
-	if reply.Body == nil || reply.Status != http.StatusOK {
+	if reply.IsEmpty() || reply.Status != http.StatusOK {
 		httpbody.Write(w, reply)
 		return
 	}
@@ -51,9 +51,9 @@ func writeEvent(w http.ResponseWriter, reply bridge.Reply) {
 	}
 	setEventHeaders(h)
 	w.WriteHeader(http.StatusOK)
-	event := make([]byte, 0, len(reply.Body)+32)
+	event := make([]byte, 0, reply.Len()+32)
 	event = append(event, "event: message\ndata: "...)
-	event = append(event, reply.Body...)
+	event = reply.AppendTo(event)
 	event = append(event, "\n\n"...)
-	_, _ = w.Write(event)
+	_, _ = w.Write(event) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
 }

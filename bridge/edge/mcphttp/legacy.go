@@ -131,8 +131,8 @@ func (p *sessionReply) end(reply bridge.Reply) {
 		p.replied <- reply
 		return
 	}
-	if reply.Body != nil {
-		_ = stream.Send(reply.Body) // where it has ended, so has the session
+	if !reply.IsEmpty() {
+		_ = stream.Send(reply.Bytes()) // where it has ended, so has the session
 	}
 	stream.End()
 }

@@ -132,8 +132,8 @@ func (s *stream) end(reply *bridge.Reply, asEvent bool) {
 	}
 	if !s.begun {
 		form{asEvent: asEvent}.write(s.w, *reply)
-	} else if s.err == nil && reply.Body != nil {
-		_ = s.event(reply.Body)
+	} else if s.err == nil && !reply.IsEmpty() {
+		_ = s.event(reply.Bytes())
 	}
 	if s.err == nil {
 		s.err = errEnded

@@ -78,14 +78,14 @@ func (s *session) writeBatch(runs []func() *bridge.Reply) {
 	running.Wait()
 	var out []byte
 	for _, reply := range replies {
-		if reply.Body == nil {
+		if reply.IsEmpty() {
 			continue
 		}
 		separator := byte(',')
 		if out == nil {
 			separator = '['
 		}
-		out = append(append(out, separator), reply.Body...)
+		out = reply.AppendTo(append(out, separator))
 	}
 	if out != nil {
 		s.write(bridge.Reply{Body: append(out, ']')})

@@ -45,10 +45,9 @@ type session struct {
 	// touches it.
 	opened *mcpsession.Session
 
-	mu       sync.Mutex
-	out      io.Writer
-	broken   error
-	brokenCh chan struct{}
+	out *output
+	// broken is closed when the output has failed.
+	broken chan struct{}
 }
 
 func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
@@ -62,11 +61,15 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 		o.MaxBatch = DefaultMaxBatch
 	}
 	s := &session{
-		bridge: b, opts: o, limits: o.Limits.WithDefaults(), out: out,
+		bridge: b, opts: o, limits: o.Limits.WithDefaults(),
 		origin: b.Flights().NewOrigin(), slots: make(chan struct{}, o.MaxConcurrent),
-		stop: make(chan struct{}), ending: make(chan struct{}), brokenCh: make(chan struct{}),
+		stop: make(chan struct{}), ending: make(chan struct{}), broken: make(chan struct{}),
 	}
 	s.run, s.cancel = context.WithCancelCause(context.Background())
+	s.out = newOutput(out, func(err error) {
+		close(s.broken)
+		s.cancel(err)
+	})
 	return s
 }
 
@@ -101,7 +104,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 		select {
 		case <-done:
 			return nil
-		case <-s.brokenCh:
+		case <-s.broken:
 			return nil
 		case l := <-lines:
 			if l.err != nil {
@@ -191,8 +194,9 @@ func busy(reason string) *errmap.Error {
 
 // write sends one reply as one line.
 func (s *session) write(reply bridge.Reply) {
-	if reply.Body != nil {
-		_ = s.send(reply.Body) // a peer that is gone has ended the session
+	if !reply.IsEmpty() {
+		head, shared, tail := reply.Parts()
+		_ = s.out.line(head, shared, append(tail, '\n')) // a peer that is gone has ended the session
 	}
 	if reply.Then != nil {
 		_ = s.send(reply.Then)
@@ -201,29 +205,16 @@ func (s *session) write(reply bridge.Reply) {
 
 // send writes one message as one line. After the first failure nothing more is
 // written: the peer is gone.
-func (s *session) send(message []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.broken != nil {
-		return s.broken
-	}
-	if _, err := s.out.Write(append(message, '\n')); err != nil {
-		s.broken = fmt.Errorf("write standard output: %w", err)
-		close(s.brokenCh)
-		s.cancel(s.broken)
-	}
-	return s.broken
-}
+func (s *session) send(message []byte) error { return s.out.line(append(message, '\n')) }
 
-// writeError is what ended the output. A peer that closes its end has ended the
-// conversation, which is no error.
+// writeError is what ended the output, once it has ended. A peer that closes its
+// end has ended the conversation, which is no error.
 func (s *session) writeError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if peerGone(s.broken) {
+	err := s.out.settle()
+	if peerGone(err) {
 		return nil
 	}
-	return s.broken
+	return err
 }
 
 func peerGone(err error) bool {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"io"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+)
+
+// leastShared is the size from which a part of a reply is not copied into it: up
+// to here one write of a copy costs less than three writes.
+const leastShared = 32 << 10
+
+// shared is a part of a message that many replies have, and where it stands in
+// what each has of its own.
+type shared struct {
+	part []byte
+	at   int
+}
+
+// IsEmpty reports whether nothing may be sent.
+func (r *Reply) IsEmpty() bool { return r.Body == nil }
+
+// Len is the size of the message in bytes.
+func (r *Reply) Len() int { return len(r.Body) + len(r.shared.part) }
+
+// Parts are the message in its order: what the reply has of its own, around what
+// is shared, which may not be changed. Where nothing is, all is in tail.
+func (r *Reply) Parts() (head, shared, tail []byte) {
+	at := r.shared.at
+	return r.Body[:at:at], r.shared.part, r.Body[at:]
+}
+
+// AppendTo appends the message.
+func (r *Reply) AppendTo(dst []byte) []byte {
+	head, shared, tail := r.Parts()
+	return append(append(append(dst, head...), shared...), tail...)
+}
+
+// Bytes is the message in one piece: Body itself, unless a part of it is shared.
+func (r *Reply) Bytes() []byte {
+	if r.shared.part == nil {
+		return r.Body
+	}
+	return r.AppendTo(make([]byte, 0, r.Len()))
+}
+
+// WriteTo implements [io.WriterTo]. What is shared is not copied, but written by
+// itself.
+func (r *Reply) WriteTo(w io.Writer) (int64, error) {
+	var written int64
+	head, shared, tail := r.Parts()
+	for _, part := range [...][]byte{head, shared, tail} {
+		if len(part) == 0 {
+			continue
+		}
+		n, err := w.Write(part)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// success puts the reply's envelope around the result, or around the page of a
+// listing that the writer left in place of one.
+func (c *exchange) success(r *Reply, result []byte) {
+	id := c.in.Message.ID
+	room := func(n int) []byte { return make([]byte, 0, len(id.Raw())+envelopeBytes+n) }
+	p := &c.page
+	switch {
+	case c.whole != nil:
+		r.Body = c.whole
+	case p.tail == nil:
+		r.Body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
+	case len(p.entries) < leastShared:
+		r.Body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
+	default:
+		r.Body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
+		r.shared = shared{part: p.entries, at: len(r.Body) - len(p.tail) - len(`}`)}
+	}
+}
