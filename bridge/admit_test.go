@@ -3,6 +3,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -73,7 +74,7 @@ func TestKeysInMessages(t *testing.T) {
 		var got []string
 		b := bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 			got = append(got, h.Get(bridge.IdempotencyHeader))
-			return &bridge.Answer{Body: in}, nil
+			return &bridge.Answer{Body: bytes.Clone(in)}, nil
 		}), correlate.New(correlate.Options{}), bridge.Options{})
 		reply := answer(t, b, bridge.DialectCanonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{},"_meta":{"dev.outrigger/idempotency-key":`+value+`}}}`)

@@ -54,7 +54,8 @@ type Catalogs interface {
 // already canonical, because only the caller knows whether the backend said it
 // or never heard of the call; it is made for this call, and the bridge adds to
 // it. The answer to a call that failed may be nil, and holds metadata at most.
-// Nothing of in may be kept when a call has returned: its bytes are used again.
+// Nothing of in may be kept when a call has returned, nor be a part of the answer:
+// its bytes are used again.
 type Caller interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
 	// Stream calls a method that answers with a stream, and gives each answer to

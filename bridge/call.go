@@ -21,7 +21,7 @@ type toolCall struct {
 	// blocked is what the gate said where the user may still be asked.
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
-	state  state
+	state state
 	// wire is what the backend is sent, lent where it is of the bridge's buffers.
 	wire   []byte
 	lent   bool

@@ -3,6 +3,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -68,7 +69,7 @@ type recorder struct {
 
 func (r *recorder) call(_ context.Context, _ *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
 	r.seen = header
-	return &bridge.Answer{Body: in, Header: r.header, Trailer: r.trailer}, nil
+	return &bridge.Answer{Body: bytes.Clone(in), Header: r.header, Trailer: r.trailer}, nil
 }
 
 // hostile holds what must never cross, beside a few that may.

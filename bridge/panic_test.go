@@ -3,6 +3,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -23,7 +24,7 @@ func panicking(_ context.Context, m *catalog.Method, in []byte, _ http.Header) (
 	if strings.HasSuffix(m.Procedure, "/Sleep") {
 		panic("the handler has a fault: hunter2")
 	}
-	return &bridge.Answer{Body: in}, nil
+	return &bridge.Answer{Body: bytes.Clone(in)}, nil
 }
 
 func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {

@@ -77,7 +77,9 @@ func TestWhatIsUnchangedIsNotBuiltAgain(t *testing.T) {
 		{"a tool", func(_ *testing.T, b *bearer) {
 			b.native = &Native{Description: b.native.Description, Tools: append(slices.Clone(b.native.Tools), nativeTool("sell"))}
 		}, "shop.sell"},
-		{"the set", func(t *testing.T, b *bearer) { b.write(t, rpcFile("f.proto", "f", "F/M"), rpcFile("g.proto", "g", "U/M")) }, "u.m"},
+		{"the set", func(t *testing.T, b *bearer) {
+			b.write(t, rpcFile("f.proto", "f", "F/M"), rpcFile("g.proto", "g", "U/M"))
+		}, "u.m"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

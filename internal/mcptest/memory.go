@@ -3,6 +3,7 @@
 package mcptest
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"sync"
@@ -41,7 +42,7 @@ func (c Caller) Stream(ctx context.Context, m *catalog.Method, in []byte, header
 // Echo is a Caller that answers with the bytes it was sent, which the response
 // of lab.echo reads like its request.
 func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
-	return &bridge.Answer{Body: in}, nil
+	return &bridge.Answer{Body: bytes.Clone(in)}, nil
 }
 
 // Source brings the demo service's descriptors without a demo service.

@@ -3,6 +3,7 @@
 package connectapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (g *gated) call(ctx context.Context, _ *catalog.Method, in []byte, _ http.H
 			return nil, errmap.Wrap(errmap.Cancelled, ctx.Err())
 		}
 	}
-	return &bridge.Answer{Body: in}, nil
+	return &bridge.Answer{Body: bytes.Clone(in)}, nil
 }
 
 type calls = connect.BidiStreamForClient[outriggerv1.Envelope, outriggerv1.Envelope]

@@ -3,6 +3,7 @@
 package mcphttp_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -29,7 +30,7 @@ func (w *watched) Call(ctx context.Context, _ *catalog.Method, in []byte, _ http
 	select {
 	case <-w.release:
 		w.ended <- ctx.Err()
-		return &bridge.Answer{Body: in}, nil
+		return &bridge.Answer{Body: bytes.Clone(in)}, nil
 	case <-ctx.Done():
 		w.ended <- ctx.Err()
 		return nil, errmap.Wrap(errmap.Cancelled, ctx.Err())

@@ -3,6 +3,7 @@
 package rpchttp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -262,7 +263,7 @@ func (h *held) Call(ctx context.Context, _ *catalog.Method, in []byte, _ http.He
 	h.entered <- struct{}{}
 	select {
 	case <-h.release:
-		return &bridge.Answer{Body: in}, nil
+		return &bridge.Answer{Body: bytes.Clone(in)}, nil
 	case <-ctx.Done():
 		h.left <- struct{}{}
 		return nil, errmap.Wrap(errmap.Cancelled, ctx.Err())

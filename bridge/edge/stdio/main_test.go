@@ -4,6 +4,7 @@ package stdio_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ func (h *held) call(ctx context.Context, _ *catalog.Method, in []byte, _ http.He
 	h.entered <- struct{}{}
 	select {
 	case <-h.release:
-		return &bridge.Answer{Body: in}, nil
+		return &bridge.Answer{Body: bytes.Clone(in)}, nil
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errmap.Wrap(errmap.Timeout, ctx.Err())

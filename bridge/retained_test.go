@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// inUse is the size of what is reachable.
+func inUse() uint64 {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools kept
+	runtime.ReadMemStats(&now)
+	return now.HeapAlloc
+}
+
+// wordyCall is a call with size bytes on the wire and eight times as many in JSON,
+// with the members that point into the message.
+func wordyCall(id, size int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":"lab.echo","arguments":{"payload":"%s"},%s}}`,
+		id, strings.Repeat(`\u0051\u0055\u0046\u0042`, size/3), strings.Replace(modernMeta, `"_meta":{`, `"_meta":{"progressToken":"p","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",`, 1))
+}
+
+// TestACallThatWaitsKeepsNoMoreThanItSends counts what is held by calls that a
+// backend takes its time over: their wire bytes, and little beside.
+//
+//nolint:paralleltest // it counts what the whole process holds
+func TestACallThatWaitsKeepsNoMoreThanItSends(t *testing.T) {
+	const calls, size = 24, 64 << 10
+	for _, d := range []bridge.Dialect{bridge.DialectModern, bridge.DialectLegacy, bridge.DialectCanonical} {
+		t.Run(d.String(), func(t *testing.T) {
+			backend := &held{entered: make(chan struct{}, calls), release: make(chan struct{})}
+			b := fake(t, backend.call, bridge.Options{RepairArguments: true})
+			var running sync.WaitGroup
+			before := inUse()
+			for i := range calls {
+				in := inbound(t, b.Flights().NewOrigin(), d, wordyCall(i, size))
+				in.Send = func([]byte) error { return nil }
+				running.Go(func() {
+					reply := b.HandleMessage(t.Context(), in)
+					if n := bytes.Count(reply.Body, []byte("QUFB")); n != 2*(size/3) {
+						t.Errorf("call %d: %d of the payload came back: %.200s", i, n, reply.Body)
+					}
+				})
+			}
+			for range calls {
+				select {
+				case <-backend.entered:
+				case <-time.After(time.Minute):
+					t.Fatal("not every call reached the backend")
+				}
+			}
+			// The buffer of wire bytes is at most a quarter larger than they are.
+			const most = size*5/4 + 16<<10
+			if each := (int64(inUse()) - int64(before)) / calls; each > most {
+				t.Errorf("a call that sends %d bytes holds %d while it waits, want at most %d", size, each, most)
+			}
+			close(backend.release)
+			running.Wait()
+		})
+	}
+}
+
+// TestBuffersThatAreUsedAgain has calls with large arguments over every protocol
+// end in every way at the same time: whoever is answered gets their own text.
+func TestBuffersThatAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{})
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for n := range 12 {
+				own := base64.StdEncoding.EncodeToString(bytes.Repeat(fmt.Appendf(nil, "%d-%d.", i, n), 1200+300*n))
+				ctx, cancel := context.WithCancel(context.Background())
+				run := rig.Bridge.BeginMessage(ctx, inbound(t, rig.Bridge.Flights().NewOrigin(), bridge.DialectCanonical,
+					`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"payload":"`+own+`"}}}`))
+				if n%3 == 2 {
+					go cancel()
+				}
+				reply := run()
+				cancel()
+				if reply.Body != nil && reply.Status == http.StatusOK {
+					result, _ := jsonrpc.Lookup(reply.Body, "result")
+					data, _ := jsonrpc.Lookup(result, "structuredContent")
+					if payload, _ := jsonrpc.Lookup(data, "payload"); string(payload) != `"`+own+`"` {
+						t.Errorf("%d-%d: got %.80s", i, n, reply.Body)
+					}
+				} else if n%3 != 2 {
+					t.Errorf("%d-%d: %d %.200s", i, n, reply.Status, reply.Body)
+				}
+				reply.Release()
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// A call that is repeated is sent with the same bytes.
+func TestARepeatedCallIsSentWhole(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 20_000)
+	var seen [][]byte
+	b := fake(t, func(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
+		seen = append(seen, bytes.Clone(in))
+		if len(seen) < 3 {
+			return nil, errmap.New(errmap.Unavailable)
+		}
+		return mcptest.Echo(ctx, m, in, header)
+	}, bridge.Options{Guard: resilience.New(resilience.Options{Backoff: time.Millisecond})})
+	req := toolCall(b, "lab.echo", `{"payload":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)
+	req.Header = http.Header{bridge.IdempotencyHeader: {"k"}}
+	resp := b.Handle(context.Background(), req)
+	if resp.Err != nil || len(seen) != 3 {
+		t.Fatalf("%d attempts: %v", len(seen), resp.Err)
+	}
+	for i, wire := range seen {
+		if !bytes.Equal(wire, seen[0]) || !bytes.Contains(wire, []byte(text)) {
+			t.Errorf("attempt %d sent %.60q", i, wire)
+		}
+	}
+}
