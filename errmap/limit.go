@@ -19,13 +19,14 @@ const (
 	LimitTasks        Limit = "max_tasks"
 	LimitBodyTime     Limit = "read_body_timeout"
 	LimitCatalogWait  Limit = "catalog_wait"
+	LimitPipelined    Limit = "max_pipelined_requests"
 )
 
 // Limits are all of them.
 func Limits() []Limit {
 	return []Limit{
 		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems,
-		LimitStreams, LimitSessions, LimitTasks, LimitBodyTime, LimitCatalogWait,
+		LimitStreams, LimitSessions, LimitTasks, LimitBodyTime, LimitCatalogWait, LimitPipelined,
 	}
 }
 

@@ -75,6 +75,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 			Name: "tool_rate", Most: just(limits.GetToolRate().GetPerSecond()),
 			Refused: func() uint64 { _, tools := a.limiter.Exceeded(); return tools },
 		},
+		over(errmap.LimitPipelined, float64(limits.GetMaxPipelinedRequests())),
 		{Name: "max_page_entries", Most: just(float64(limits.GetMaxPageEntries()))},
 		{
 			Name: "max_memory_bytes", Most: func() float64 { return float64(a.memory.Stats().Limit) },

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 )
 
 // limitRow is one field of Limits: a value that is easily met, and what meeting it
@@ -83,15 +86,16 @@ func limitRows() map[string]limitRow {
 		"read_header_timeout":    {value: "100ms", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: x", "")},
 		"read_body_timeout": {value: "100ms", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: ADDRESS\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
 			"did not arrive in time")},
-		"idle_timeout":        {value: "1s", meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\n\r\n", "405 Method Not Allowed")},
-		"max_header_bytes":    {value: "4096", refused: true, meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\nX: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "431 Request Header Fields Too Large")},
-		"keep_alive_interval": {elsewhere: "bridge/edge/mcphttp TestAQuietLegacyStreamIsKeptAlive"},
-		"catalog_wait":        {value: "50ms", refused: true, backend: "grpc://127.0.0.1:1", meet: refuses(list, 503, "UNAVAILABLE")},
-		"drain_grace":         {value: "50ms", refused: true, meet: meetGrace},
-		"caller_rate":         {value: "{per_second: 0.001}", refused: true, meet: secondTime(list, 429, "RATE_LIMITED")},
-		"tool_rate":           {value: "{per_second: 0.001}", refused: true, meet: secondTime(fmt.Sprintf(sleeper, 9, "0s"), 429, "RATE_LIMITED")},
-		"max_page_entries":    {value: "1", meet: meetPages},
-		"max_memory_bytes":    {value: "33554432", refused: true, meet: meetMemory},
+		"idle_timeout":           {value: "1s", meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\n\r\n", "405 Method Not Allowed")},
+		"max_header_bytes":       {value: "4096", refused: true, meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\nX: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "431 Request Header Fields Too Large")},
+		"keep_alive_interval":    {elsewhere: "bridge/edge/mcphttp TestAQuietLegacyStreamIsKeptAlive"},
+		"catalog_wait":           {value: "50ms", refused: true, backend: "grpc://127.0.0.1:1", meet: refuses(list, 503, "UNAVAILABLE")},
+		"drain_grace":            {value: "50ms", refused: true, meet: meetGrace},
+		"caller_rate":            {value: "{per_second: 0.001}", refused: true, meet: secondTime(list, 429, "RATE_LIMITED")},
+		"tool_rate":              {value: "{per_second: 0.001}", refused: true, meet: secondTime(fmt.Sprintf(sleeper, 9, "0s"), 429, "RATE_LIMITED")},
+		"max_page_entries":       {value: "1", meet: meetPages},
+		"max_pipelined_requests": {value: "1", refused: true, meet: meetPipelined},
+		"max_memory_bytes":       {value: "33554432", refused: true, meet: meetMemory},
 	}
 }
 
@@ -436,6 +440,40 @@ func meetBacklog(t *testing.T, s *limited) {
 		}
 		return limitRefused(s.metrics(t), "max_subscriber_backlog") != "0"
 	})
+}
+
+// meetPipelined sends two requests on one stream, of which the first one takes a
+// while.
+func meetPipelined(t *testing.T, s *limited) {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	stream := outriggerv1connect.NewToolServiceClient(&http.Client{Transport: transport}, "http://"+s.address).Exchange(t.Context())
+	for _, id := range []string{"first", "second"} {
+		if err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
+			Id:     &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: id}},
+			Method: "tools/call", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(`{"name":"lab.sleep","arguments":{"duration":"0.3s"}}`)},
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused, err := stream.Receive()
+	if err != nil || refused.GetErrorResponse().GetId().GetText() != "second" || !strings.Contains(refused.GetErrorResponse().GetError().GetMessage(), "--max-pipelined") {
+		t.Errorf("got %v, %v; want the second to be refused", refused, err)
+	}
+	done, err := stream.Receive()
+	if err != nil || done.GetSuccessResponse().GetId().GetText() != "first" {
+		t.Errorf("got %v, %v; want the first to be answered", done, err)
+	}
+	if err := stream.CloseRequest(); err != nil {
+		t.Error(err)
+	}
+	if _, err := stream.Receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last answer: %v", err)
+	}
+	_ = stream.CloseResponse()
 }
 
 // meetMemory holds on to more than there is, and lets go. The limit is that of the

@@ -38,6 +38,7 @@ func (a *app) edges() http.Handler {
 	limits := a.cfg.GetLimits()
 	api := connectapi.New(a.bridge, connectapi.Options{
 		Limits: a.limits, Events: a.events, MaxStreams: int(limits.GetMaxStreams()),
+		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
 	})
 	a.api, a.door.api = api, api
 	mux := http.NewServeMux()

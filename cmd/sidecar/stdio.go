@@ -76,6 +76,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 		answered <- stdio.Serve(ctx, a.bridge, env.stdin, env.stdout, stdio.Options{
 			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any", UUIDs: cfg.GetDeterministic(),
 			Grace: cfg.GetLimits().GetDrainGrace().AsDuration(), MaxBatch: int(cfg.GetLimits().GetMaxBatchEntries()),
+			MaxConcurrent: int(cfg.GetLimits().GetMaxPipelinedRequests()),
 		})
 		stop()
 	}()

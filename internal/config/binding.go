@@ -130,6 +130,8 @@ func bindings() []binding {
 			help: "longest request id; a longer one is INVALID_ENVELOPE"},
 		{flag: "max-in-flight", path: "limits.max_in_flight", kinds: longLived, group: groupLimits, value: "N",
 			help: "most requests in flight, on all edges together; more are UNAVAILABLE"},
+		{flag: "max-pipelined", path: "limits.max_pipelined_requests", kinds: longLived, group: groupLimits, value: "N",
+			help: "most requests in flight of one Exchange stream, or of standard input; more are UNAVAILABLE"},
 		{flag: "max-calls", path: "limits.max_concurrent_calls", kinds: longLived, group: groupLimits, value: "N",
 			help: "most tool calls that run at once; more wait for their turn"},
 		{flag: "max-queued", path: "limits.max_queued_calls", kinds: longLived, group: groupLimits, value: "N",

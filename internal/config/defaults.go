@@ -91,6 +91,7 @@ func defaultLimits() *configv1.Limits {
 		MaxTasks:             new(int32(10000)),
 		TaskTtl:              durationpb.New(3600 * time.Second),
 		MaxSubscriberBacklog: new(int32(256)),
+		MaxPipelinedRequests: new(int32(1024)),
 		ReadHeaderTimeout:    durationpb.New(10 * time.Second),
 		ReadBodyTimeout:      durationpb.New(30 * time.Second),
 		IdleTimeout:          durationpb.New(120 * time.Second),

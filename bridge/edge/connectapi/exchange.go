@@ -101,7 +101,7 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 	select {
 	case x.slots <- struct{}{}:
 	default:
-		x.send(x.service.bridge.Refuse(&in, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second))))
+		x.send(x.service.bridge.Refuse(&in, crowded()))
 		return
 	}
 	run := x.service.bridge.BeginMessage(ctx, &in)
@@ -109,6 +109,12 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 		defer func() { <-x.slots }()
 		x.send(*run())
 	})
+}
+
+// crowded is what a request gets while too many of its stream are in flight.
+func crowded() *errmap.Error {
+	return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second), errmap.Over(errmap.LimitPipelined),
+		errmap.Message("Tool service unavailable: too many requests of this stream are in flight (--max-pipelined)"))
 }
 
 // send writes one reply. A stream that cannot be written to is over.

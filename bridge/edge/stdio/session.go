@@ -184,12 +184,12 @@ func (s *session) admit() *errmap.Error {
 	case s.slots <- struct{}{}:
 		return nil
 	default:
-		return busy("too many requests are in flight")
+		return busy("too many requests are in flight (--max-pipelined)", errmap.Over(errmap.LimitPipelined))
 	}
 }
 
-func busy(reason string) *errmap.Error {
-	return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second), errmap.Message("Tool service unavailable: "+reason))
+func busy(reason string, more ...errmap.Option) *errmap.Error {
+	return errmap.New(errmap.Unavailable, append(more, errmap.RetryAfter(time.Second), errmap.Message("Tool service unavailable: "+reason))...)
 }
 
 // write sends one reply as one line.

@@ -98,8 +98,11 @@ type Limits struct {
 	// what is in use comes near it. Default: what GOMEMLIMIT says, else nine tenths of the container's limit, where it has
 	// one, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
 	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The most requests of one conversation (an Exchange stream, standard input) that are in flight; more are UNAVAILABLE.
+	// Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
+	MaxPipelinedRequests *int32 `protobuf:"varint,28,opt,name=max_pipelined_requests,proto3,oneof" json:"max_pipelined_requests,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -321,6 +324,13 @@ func (x *Limits) GetMaxMemoryBytes() int64 {
 	return 0
 }
 
+func (x *Limits) GetMaxPipelinedRequests() int32 {
+	if x != nil && x.MaxPipelinedRequests != nil {
+		return *x.MaxPipelinedRequests
+	}
+	return 0
+}
+
 // Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with the time to wait.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -380,7 +390,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x94\x11\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x11\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -422,7 +432,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x0eR\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x0fR\x10max_memory_bytes\x88\x01\x01B\x14\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x0fR\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\x16max_pipelined_requests\x88\x01\x01B\x14\n" +
 	"\x12_max_message_bytesB\x11\n" +
 	"\x0f_max_json_depthB\x0f\n" +
 	"\r_max_id_bytesB\x14\n" +
@@ -439,7 +450,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x17_max_subscriber_backlogB\x13\n" +
 	"\x11_max_header_bytesB\x13\n" +
 	"\x11_max_page_entriesB\x13\n" +
-	"\x11_max_memory_bytes\"q\n" +
+	"\x11_max_memory_bytesB\x19\n" +
+	"\x17_max_pipelined_requests\"q\n" +
 	"\x04Rate\x127\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
