@@ -23,6 +23,7 @@
 // Where this is stricter than ProtoJSON as protojson reads it:
 //   - one level of nesting counts for each object or array, at most Options.MaxDepth of them;
 //   - a number that no double can hold, or of more than Options.MaxNumberLength bytes, is refused wherever it stands;
+//   - a number is one of JSON (RFC 8259, section 6): an exponent without a digit, as in 1e, is refused;
 //   - an unknown number of a closed enum is refused: the backend would not see it;
 //   - google.api.field_behavior holds: REQUIRED fields must be there, OUTPUT_ONLY fields must not;
 //   - extensions are only known where Options.Resolver lists them.
