@@ -21,6 +21,8 @@ type binder struct {
 	outputs    map[protoreflect.FullName]bound
 	streams    map[protoreflect.FullName]*schema.Schema
 	messages   map[protoreflect.FullName]compiled
+	// fingerprints are those that were made ahead.
+	fingerprints map[schemaPair]string
 }
 
 // httpBody is the message that carries any document with its media type.
@@ -48,6 +50,8 @@ func newBinder(types *Types, o BuildOptions) *binder {
 		outputs:  map[protoreflect.FullName]bound{},
 		streams:  map[protoreflect.FullName]*schema.Schema{},
 		messages: map[protoreflect.FullName]compiled{},
+
+		fingerprints: map[schemaPair]string{},
 	}
 }
 
@@ -58,10 +62,10 @@ func (b *binder) bind(t *Tool) error {
 		return errors.New("its request or response message is not in the descriptors")
 	}
 	var err error
-	if t.Input, err = b.schema(b.inputs, in, schema.Input); err != nil {
+	if t.Input, err = b.schema(in, schema.Input); err != nil {
 		return fmt.Errorf("input schema of %s: %w", in.FullName(), err)
 	}
-	if t.Output, err = b.schema(b.outputs, out, schema.Output); err != nil {
+	if t.Output, err = b.schema(out, schema.Output); err != nil {
 		return fmt.Errorf("output schema of %s: %w", out.FullName(), err)
 	}
 	if t.In, err = b.message(in); err != nil {
@@ -78,19 +82,36 @@ func (b *binder) bind(t *Tool) error {
 	default:
 		t.OutputNotObject = t.Output.Wrapped
 	}
+	if made, ok := b.fingerprints[schemaPair{t.Input, t.Output}]; ok {
+		t.Fingerprint = made
+		return nil
+	}
 	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
 	return err
 }
 
-func (b *binder) schema(
-	cache map[protoreflect.FullName]bound, md protoreflect.MessageDescriptor, dir schema.Direction,
-) (*schema.Schema, error) {
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) (*schema.Schema, error) {
+	cache := b.cache(dir)
 	got, ok := cache[md.FullName()]
 	if !ok {
-		got.schema, got.err = schema.Derive(md, dir, schema.Options{Profile: b.profile, Extensions: b.types})
+		got = b.derive(md, dir)
 		cache[md.FullName()] = got
 	}
 	return got.schema, got.err
+}
+
+// cache holds the schemas of one direction by their messages.
+func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]bound {
+	if dir == schema.Input {
+		return b.inputs
+	}
+	return b.outputs
+}
+
+// derive may be called concurrently.
+func (b *binder) derive(md protoreflect.MessageDescriptor, dir schema.Direction) (out bound) {
+	out.schema, out.err = schema.Derive(md, dir, schema.Options{Profile: b.profile, Extensions: b.types})
+	return out
 }
 
 // gathered is the schema of a stream of messages.

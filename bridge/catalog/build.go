@@ -51,7 +51,9 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 	for _, load := range loads {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
-	for _, s := range b.offered(loads) {
+	offers := b.offered(loads)
+	b.bind.ahead(b.likely(offers))
+	for _, s := range offers {
 		if s.isTyped {
 			b.typedService(s)
 		} else {

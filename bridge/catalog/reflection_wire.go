@@ -112,12 +112,16 @@ func (s *reflectionStream) end() {
 
 // services are the names that the server lists.
 func (s *reflectionStream) services() ([]string, error) {
-	reply, err := s.ask(askListServices, "*", replyServices)
+	reply, err := s.ask(question(askListServices, "*"))
+	if err != nil {
+		return nil, err
+	}
+	listed, err := answerOf(reply, replyServices)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	err = eachBytes(reply, servicesEntry, func(entry []byte) error {
+	err = eachBytes(listed, servicesEntry, func(entry []byte) error {
 		name := ""
 		err := eachBytes(entry, serviceName, func(b []byte) error { name = string(b); return nil })
 		names = append(names, name)
@@ -126,40 +130,102 @@ func (s *reflectionStream) services() ([]string, error) {
 	return names, err
 }
 
-// symbol returns the file that defines the symbol, with as many of its imports as the server likes to send.
-func (s *reflectionStream) symbol(name string) ([][]byte, error) { return s.files(askSymbol, name) }
+// Questions that are asked before the first of them is answered. Together they are far smaller than what HTTP/2 lets a
+// client send to a server that reads nothing (65,535 bytes, RFC 9113, section 6.9.2), so that asking never waits.
+const (
+	askedAhead      = 32
+	askedAheadBytes = 16 << 10
+)
+
+// symbols gives take, in the order of the names, the file that defines each of them, with as many of its imports as the
+// server likes to send, or why there is none. A round trip does not have to be waited for before the next begins. It ends
+// with the first error of take.
+func (s *reflectionStream) symbols(names []string, take func(name string, files [][]byte, err error) error) error {
+	sent, ahead := 0, 0
+	var unsent error
+	for i := 0; i < len(names); {
+		for unsent == nil && sent < len(names) && (sent == i || sent-i < askedAhead && ahead+len(names[sent]) <= askedAheadBytes) {
+			if unsent = s.send(question(askSymbol, names[sent])); unsent == nil {
+				ahead += len(names[sent])
+				sent++
+			}
+		}
+		if sent == i {
+			return take(names[i], nil, unsent) // what was asked before has been answered
+		}
+		reply, err := s.receive()
+		if s.isUnknown(err) {
+			s.fallBack()
+			sent, ahead, unsent = i, 0, nil
+			continue
+		}
+		ahead -= len(names[i])
+		var files [][]byte
+		if err == nil {
+			files, err = sentFiles(reply)
+		}
+		if err := take(names[i], files, err); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
 
 // file returns the file with this path, with as many of its imports as the server likes to send.
-func (s *reflectionStream) file(path string) ([][]byte, error) { return s.files(askFileByName, path) }
+func (s *reflectionStream) file(path string) ([][]byte, error) {
+	reply, err := s.ask(question(askFileByName, path))
+	if err != nil {
+		return nil, err
+	}
+	return sentFiles(reply)
+}
 
-func (s *reflectionStream) files(field protowire.Number, value string) ([][]byte, error) {
-	reply, err := s.ask(field, value, replyFiles)
+// sentFiles are the files of a reply.
+func sentFiles(reply []byte) ([][]byte, error) {
+	answer, err := answerOf(reply, replyFiles)
 	if err != nil {
 		return nil, err
 	}
 	var out [][]byte
-	err = eachBytes(reply, filesFile, func(b []byte) error { out = append(out, b); return nil })
+	err = eachBytes(answer, filesFile, func(b []byte) error { out = append(out, b); return nil })
 	return out, err
 }
 
-// ask sends one request and returns the member of the reply that answers it, or a *refusalError.
-func (s *reflectionStream) ask(field protowire.Number, value string, want protowire.Number) ([]byte, error) {
-	request := protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), value)
+// question is a request with one member.
+func question(field protowire.Number, value string) []byte {
+	return protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), value)
+}
+
+// ask sends one request and returns its reply.
+func (s *reflectionStream) ask(request []byte) ([]byte, error) {
 	reply, err := s.roundTrip(request)
-	if connect.CodeOf(err) == connect.CodeUnimplemented && !s.isAlpha {
-		_ = s.stream.CloseRequest()
-		_ = s.stream.CloseResponse()
-		s.isAlpha = true
-		s.open(reflectionV1Alpha)
-		reply, err = s.roundTrip(request)
+	if s.isUnknown(err) {
+		s.fallBack()
+		return s.roundTrip(request)
 	}
-	if err != nil {
-		return nil, err
-	}
+	return reply, err
+}
+
+// isUnknown reports whether the server does not know the service, and may know the older one.
+func (s *reflectionStream) isUnknown(err error) bool {
+	return !s.isAlpha && connect.CodeOf(err) == connect.CodeUnimplemented
+}
+
+// fallBack goes on with the older service. What was asked and not answered has to be asked again.
+func (s *reflectionStream) fallBack() {
+	_ = s.stream.CloseRequest()
+	_ = s.stream.CloseResponse()
+	s.isAlpha = true
+	s.open(reflectionV1Alpha)
+}
+
+// answerOf returns the member of a reply that answers the request, or a *refusalError.
+func answerOf(reply []byte, want protowire.Number) ([]byte, error) {
 	var answer []byte
 	var refusal *refusalError
 	found := false
-	err = eachField(reply, func(num protowire.Number, body []byte) error {
+	err := eachField(reply, func(num protowire.Number, body []byte) error {
 		switch num {
 		case want:
 			answer, found = body, true
@@ -184,10 +250,21 @@ func (s *reflectionStream) ask(field protowire.Number, value string, want protow
 }
 
 func (s *reflectionStream) roundTrip(request []byte) ([]byte, error) {
-	// A send that meets a closed stream says io.EOF; what closed it comes from Receive.
-	if err := s.stream.Send(&frame{request}); err != nil && !errors.Is(err, io.EOF) {
+	if err := s.send(request); err != nil {
 		return nil, err
 	}
+	return s.receive()
+}
+
+func (s *reflectionStream) send(request []byte) error {
+	// A send that meets a closed stream says io.EOF; what closed it comes from receive.
+	if err := s.stream.Send(&frame{request}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func (s *reflectionStream) receive() ([]byte, error) {
 	reply, err := s.stream.Receive()
 	switch {
 	case errors.Is(err, io.EOF):

@@ -173,10 +173,8 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range services {
-		if err := w.service(s); err != nil {
-			return nil, err
-		}
+	if err := w.stream.symbols(services, w.service); err != nil {
+		return nil, err
 	}
 	if err := w.imports(); err != nil {
 		return nil, err
@@ -250,10 +248,9 @@ func (w *reflectionWalk) services() ([]string, error) {
 		clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
 }
 
-// service asks for the file that defines the service, and checks that it does.
-func (w *reflectionWalk) service(name string) error {
+// service takes the file that defines the service, or why there is none, and checks that it does.
+func (w *reflectionWalk) service(name string, got [][]byte, err error) error {
 	step := "find " + name
-	got, err := w.stream.symbol(name)
 	if err != nil {
 		return w.fail(step, fmt.Errorf("the server lists this service but does not describe it (--exclude %s leaves it out): %w",
 			name, err))

@@ -58,11 +58,10 @@ func (b Behavior) Hides(dir Direction) bool {
 
 // eachOption visits the occurrences of one option. Varints arrive as their raw bytes, the rest without its length.
 func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(protowire.Type, []byte)) {
-	options := d.Options()
-	if options == nil || !options.ProtoReflect().IsValid() {
+	if !hasOptions(d) {
 		return
 	}
-	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(options)
+	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
 	if err != nil {
 		return
 	}
@@ -87,6 +86,12 @@ func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(p
 	}
 }
 
+// hasOptions reports whether a descriptor has options at all. Most have none.
+func hasOptions(d protoreflect.Descriptor) bool {
+	options := d.Options()
+	return options != nil && options.ProtoReflect().IsValid()
+}
+
 // readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
 func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
 	found := false
@@ -102,6 +107,9 @@ func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
 }
 
 func fieldRules(fd protoreflect.FieldDescriptor) *validate.FieldRules {
+	if !hasOptions(fd) {
+		return nil
+	}
 	rules := &validate.FieldRules{}
 	if !readRules(fd, rules) || rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
 		return nil

@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/url"
@@ -26,6 +27,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 	}
 	opts = opts.withDefaults()
 	canonical := newDeriver(md, dir, opts, dir == Input)
+	canonical.scratch = make([]byte, 0, usualBytes)
 	advertised := newDeriver(md, dir, opts, false)
 	out := &Schema{Wrapped: isWrapped(md, dir)}
 	doc, err := canonical.bounded(md, []plan{{share: true}})
@@ -36,6 +38,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 		doc = eitherForm(doc)
 	}
 	out.Canonical = canonical.encode(doc)
+	advertised.scratch = canonical.scratch
 	if dir == Input && opts.Profile == ProfileStrict {
 		doc = advertised.strict(md)
 	} else {
@@ -50,6 +53,9 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 	out.Warnings = append(canonical.warnings("canonical"), advertised.warnings("advertised")...)
 	return out, nil
 }
+
+// usualBytes is the room that most schemas fit into.
+const usualBytes = 4 << 10
 
 // deriver writes one schema. all is set where every ProtoJSON form is admitted, else one form is shown.
 type deriver struct {
@@ -69,6 +75,7 @@ type deriver struct {
 
 	written *object // what write made last, and its JSON
 	encoded []byte
+	scratch []byte // where JSON is written first, so that what is kept is no larger than it has to be
 }
 
 // plan is one way to write a schema; the first whose result fits is taken.
@@ -131,8 +138,11 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	if countSchemas(doc) > d.opts.MaxSchemas {
 		return nil, false
 	}
-	d.written, d.encoded = doc, appendJSON(nil, doc)
-	return doc, len(d.encoded) <= limit
+	if d.scratch = appendJSON(d.scratch[:0], doc); len(d.scratch) > limit {
+		return doc, false
+	}
+	d.written, d.encoded = doc, bytes.Clone(d.scratch)
+	return doc, true
 }
 
 // encode is the JSON of a schema, which write most often has made already.
@@ -140,7 +150,8 @@ func (d *deriver) encode(doc *object) []byte {
 	if doc == d.written {
 		return d.encoded
 	}
-	return appendJSON(nil, doc)
+	d.scratch = appendJSON(d.scratch[:0], doc)
+	return bytes.Clone(d.scratch)
 }
 
 func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {

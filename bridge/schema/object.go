@@ -14,6 +14,9 @@ import (
 // fields were declared and the same descriptor always gives the same bytes.
 type object struct {
 	members []member
+	// few is where they stand while there are few, so that most objects are one piece
+	// of memory. An object is not copied.
+	few [2]member
 }
 
 type member struct {
@@ -23,6 +26,9 @@ type member struct {
 
 func newObject(pairs ...any) *object {
 	o := &object{}
+	if n := len(pairs) / 2; n > len(o.few) {
+		o.members = make([]member, 0, n)
+	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		o.set(pairs[i].(string), pairs[i+1])
 	}
@@ -36,6 +42,9 @@ func (o *object) set(name string, value any) *object {
 			o.members[i].value = value
 			return o
 		}
+	}
+	if o.members == nil {
+		o.members = o.few[:0]
 	}
 	o.members = append(o.members, member{name, value})
 	return o
