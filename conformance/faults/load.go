@@ -55,6 +55,39 @@ type load struct {
 	serial  *atomic.Uint64
 	stopped chan struct{}
 	running sync.WaitGroup
+
+	mu sync.Mutex
+	// flying are the calls that have no answer yet, by their first nonce, and when
+	// they were sent.
+	flying map[string]time.Time
+}
+
+// flyingSince reports whether a call is in flight that was sent before at.
+func (l *load) flyingSince(at time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sent := range l.flying {
+		if sent.Before(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// fly notes that calls are in flight, land that they are no longer.
+func (l *load) fly(nonce string, sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flying == nil {
+		l.flying = map[string]time.Time{}
+	}
+	l.flying[nonce] = sent
+}
+
+func (l *load) land(nonce string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.flying, nonce)
 }
 
 // startLoad sets as many callers to work on each line. Which calls they make follows
@@ -149,7 +182,9 @@ func (l *load) make(ctx context.Context, to line, calls []caller.Call, entries [
 	sent := time.Now() // before the caller's time begins, so that it is not over before Entry.Left says so
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	l.fly(entries[0].Nonce, sent)
 	answers := to.agent.CallAll(ctx, calls)
+	l.land(entries[0].Nonce)
 	done := time.Now()
 	for i := range entries {
 		e := &entries[i]

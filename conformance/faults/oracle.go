@@ -60,8 +60,9 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Rule, f.No
 
 // Disturbance is the time in which calls may fail, and how.
 type Disturbance struct {
-	// From is when the fault began, To when calls of every edge succeeded again.
-	// Two zero values are no disturbance.
+	// From is when the fault began, To when calls of every edge succeeded again and
+	// none was left that had been sent while it lasted: such a call still fails, and may
+	// be the one that opens the breaker. Two zero values are no disturbance.
 	From, To time.Time
 	// Codes are the canonical codes with which calls may fail in between.
 	Codes []string

@@ -54,14 +54,17 @@ func (r *Rig) Round(f Fault) Result {
 	d := Disturbance{From: time.Now(), Codes: f.Codes}
 	f.Break(r)
 	time.Sleep(f.Hold)
-	mended := d.From
+	mended, works := d.From, time.Time{}
 	if f.Heals {
-		d.To = r.recover(lines, book, healing)
+		works = r.recover(lines, book, healing)
 		f.Mend(r)
+		d.To = works
 		r.recover(lines, book, recovery)
 	} else {
 		f.Mend(r)
 		mended = time.Now()
+		works = r.recover(lines, book, recovery)
+		r.Await("every call of the fault's time has ended", func() bool { return !work.flyingSince(mended) })
 		d.To = r.recover(lines, book, recovery)
 	}
 	time.Sleep(calm)
@@ -69,7 +72,7 @@ func (r *Rig) Round(f Fault) Result {
 	late := r.strays(lines)[len(strays):]
 	r.hangUp(lines)
 
-	result := Result{Scheme: r.opts.Scheme, Fault: f.Name, Seed: r.opts.Seed, Recovered: d.To.Sub(mended), Before: r.watched[0].base, Codes: map[string]int{}}
+	result := Result{Scheme: r.opts.Scheme, Fault: f.Name, Seed: r.opts.Seed, Recovered: works.Sub(mended), Before: r.watched[0].base, Codes: map[string]int{}}
 	for i, w := range r.watched {
 		n := w.settled(r.tb, r.most(w))
 		if i == 0 {
