@@ -54,7 +54,8 @@ func (r *Rig) Round(f Fault) Result {
 	d := Disturbance{From: time.Now(), Codes: f.Codes}
 	f.Break(r)
 	time.Sleep(f.Hold)
-	mended, works := d.From, time.Time{}
+	mended := d.From
+	var works time.Time
 	if f.Heals {
 		works = r.recover(lines, book, healing)
 		f.Mend(r)
