@@ -19,7 +19,11 @@ func Comment(d protoreflect.Descriptor) string {
 	if file == nil {
 		return ""
 	}
-	loc := file.SourceLocations().ByDescriptor(d)
+	locations := file.SourceLocations()
+	if locations.Len() == 0 { // as reflection has it: then there is no need to work out the path to d
+		return ""
+	}
+	loc := locations.ByDescriptor(d)
 	text := loc.LeadingComments
 	if strings.TrimSpace(text) == "" {
 		text = loc.TrailingComments

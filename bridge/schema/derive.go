@@ -337,7 +337,7 @@ func refuseSecondNames(together *object, names []string) {
 	for i, first := range names[:len(names)-1] {
 		refused := &object{}
 		for _, second := range names[i+1:] {
-			text := fmt.Sprintf("wanted one name of the field, found %s beside %s", quote(second), quote(first))
+			text := "wanted one name of the field, found " + quote(second) + " beside " + quote(first)
 			refused.set(second, newObject("description", text, "not", &object{}))
 		}
 		together.set(first, newObject("properties", refused))

@@ -71,6 +71,9 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 			doc.set("format", t.format)
 		}
 	}
+	if v.isFree() {
+		return doc
+	}
 	limits, note := &object{}, ""
 	lo, hi := r.integerRange(t)
 	switch {

@@ -50,6 +50,9 @@ type value struct {
 	meant bool
 }
 
+// isFree reports whether the type says all there is to say, as it does of most fields.
+func (v value) isFree() bool { return v.rules == nil && !v.nonZero }
+
 func elementRules(rules *validate.FieldRules) *validate.FieldRules {
 	if rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
 		return nil
@@ -194,6 +197,9 @@ func (d *deriver) scalar(kind protoreflect.Kind, v value) *object {
 
 func (d *deriver) boolean(v value) *object {
 	doc := newObject("type", typeOrNull("boolean", v.nullable))
+	if v.isFree() {
+		return doc
+	}
 	rules := v.rules.GetBool()
 	limits := &object{}
 	switch {

@@ -180,6 +180,9 @@ func (d *deriver) bytes(v value) *object {
 	if d.dir == Input {
 		doc.set("format", formatByte)
 	}
+	if v.isFree() {
+		return doc
+	}
 	rules := v.rules.GetBytes()
 	limits := &object{}
 	least, most, bounded := max(rules.GetMinLen(), rules.GetLen()), rules.GetMaxLen(), rules.HasMaxLen()
