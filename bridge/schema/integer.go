@@ -45,8 +45,21 @@ const (
 // only counts its digits: spelled out it would take 300 characters.
 func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 	t := integerTypeOf(kind)
-	r := numberRulesOf(kind, v.rules)
-	asNumber, asString := d.all || !t.wide, d.all || t.wide
+	doc := d.anyInteger(t, v.nullable)
+	if !v.isFree() {
+		d.narrow(doc, kind, t, v)
+	}
+	return doc
+}
+
+// integerMayBe reports in which forms an integer may come.
+func (d *deriver) integerMayBe(t integerType) (number, text bool) {
+	return d.all || !t.wide, d.all || t.wide
+}
+
+// anyInteger is the schema of any integer of a type.
+func (d *deriver) anyInteger(t integerType, nullable bool) *object {
+	asNumber, asString := d.integerMayBe(t)
 	var types []string
 	if asNumber {
 		types = append(types, "integer")
@@ -54,7 +67,7 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 	if asString {
 		types = append(types, "string")
 	}
-	if v.nullable {
+	if nullable {
 		types = append(types, "null")
 	}
 	doc := newObject("type", oneOrMany(types))
@@ -71,9 +84,13 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 			doc.set("format", t.format)
 		}
 	}
-	if v.isFree() {
-		return doc
-	}
+	return doc
+}
+
+// narrow adds to the schema of an integer what the rules say.
+func (d *deriver) narrow(doc *object, kind protoreflect.Kind, t integerType, v value) {
+	asNumber, asString := d.integerMayBe(t)
+	r := numberRulesOf(kind, v.rules)
 	limits, note := &object{}, ""
 	lo, hi := r.integerRange(t)
 	switch {
@@ -113,7 +130,6 @@ func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 	}
 	d.finish(doc, limits, newObject("enum", []any{json.Number("0"), "0", nil}), v.rules)
 	d.describe(doc, note)
-	return doc
 }
 
 // integerPattern anchors a pattern; the canonical schema also takes the other ways to write a JSON number.
