@@ -45,6 +45,8 @@ type watchedConn struct {
 	read          atomic.Int64
 	handled, late atomic.Bool
 	deadlines     atomic.Int32
+	// rested is when it last got idle, in nanoseconds of Unix time.
+	rested atomic.Int64
 	// before is what had come when a request without a body reached its handler: what
 	// comes after that, while it is answered, is of the next one.
 	before atomic.Int64
@@ -104,11 +106,20 @@ func (c *watchedConn) changed(state http.ConnState) {
 		c.deadlines.Store(0)
 		c.late.Store(false)
 		c.handled.Store(false)
+		c.rested.Store(time.Now().UnixNano())
 	case http.StateClosed:
 		c.closed(http.ConnState(c.state.Load()))
 	case http.StateNew, http.StateActive, http.StateHijacked:
 	}
 	c.state.Store(int32(state))
+}
+
+// idleFor is how long there has been no request; a long time where there is one.
+func (c *watchedConn) idleFor(now time.Time) time.Duration {
+	if http.ConnState(c.state.Load()) != http.StateIdle {
+		return math.MaxInt64
+	}
+	return now.Sub(time.Unix(0, c.rested.Load()))
 }
 
 // closed counts a connection that ended before its next request had come as far

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -84,7 +85,7 @@ func (s *sharedListener) pass(a acceptance) {
 
 // view is the listener as one server has it: its end is that server's alone.
 func (s *sharedListener) view() *listenerView {
-	return &listenerView{shared: s, closed: make(chan struct{}), fresh: map[net.Conn]struct{}{}, changed: make(chan struct{}, 1)}
+	return &listenerView{shared: s, closed: make(chan struct{}), fresh: map[net.Conn]struct{}{}, open: map[net.Conn]struct{}{}, changed: make(chan struct{}, 1)}
 }
 
 type listenerView struct {
@@ -94,8 +95,13 @@ type listenerView struct {
 
 	mu    sync.Mutex
 	ended bool
-	// fresh are connections of which no request has reached a handler.
-	fresh map[net.Conn]struct{}
+	// fresh are connections of which no request has reached a handler, open all that
+	// there are.
+	fresh, open map[net.Conn]struct{}
+
+	// leaving is set when the server is about to shut down: its connections end with
+	// the answer to their next request, so that callers who go on leave by themselves.
+	leaving atomic.Bool
 }
 
 // Accept implements net.Listener. After Close nothing is taken, also by an Accept
@@ -121,7 +127,7 @@ func (v *listenerView) keep(conn net.Conn) bool {
 		return false
 	}
 	if conn != nil {
-		v.fresh[conn] = struct{}{}
+		v.fresh[conn], v.open[conn] = struct{}{}, struct{}{}
 	}
 	return true
 }
@@ -163,12 +169,53 @@ func (v *listenerView) settle(patience time.Duration) {
 	}
 }
 
+// gone tells that a connection is no longer the server's.
+func (v *listenerView) gone(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, conn)
+}
+
+// Times of a pause between two requests of a connection: a caller that has a next
+// one sends it long before restAfter is over, and restEvery is how often it is looked
+// whether it has.
+const (
+	restAfter = 50 * time.Millisecond
+	restEvery = time.Millisecond
+)
+
+// rest waits for a moment in which no connection has just been answered. net/http
+// closes those that are idle when it shuts down, and a caller that goes on at once
+// would have its next request on the way, and no answer to it. It waits no longer
+// than patience.
+func (v *listenerView) rest(patience time.Duration) {
+	for end := time.Now().Add(patience); !v.resting(time.Now()) && time.Now().Before(end); {
+		time.Sleep(restEvery)
+	}
+}
+
+// resting reports whether every connection is at work, or has been idle for a while.
+func (v *listenerView) resting(now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for conn := range v.open {
+		if w := watchedOf(conn); w != nil && w.idleFor(now) < restAfter {
+			return false
+		}
+	}
+	return true
+}
+
 // Close implements net.Listener.
 func (v *listenerView) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.ended {
 		v.ended = true
+		v.leaving.Store(true)
 		close(v.closed)
 	}
 	return nil
@@ -185,18 +232,25 @@ func (v *listenerView) watch(server *http.Server) {
 		}
 		if state == http.StateClosed || state == http.StateHijacked {
 			v.begun(conn)
+			v.gone(conn)
 		}
 	}
-	server.Handler = &arrival{next: server.Handler}
+	server.Handler = &arrival{view: v, next: server.Handler}
 }
 
 // arrival is a handler that tells of the requests that have come as far. Its frame
 // is small, because a stream waits on top of it for hours.
-type arrival struct{ next http.Handler }
+type arrival struct {
+	view *listenerView
+	next http.Handler
+}
 
 // ServeHTTP implements [http.Handler].
 func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	arrived(r)
+	if h.view.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	h.next.ServeHTTP(w, r)
 }
 

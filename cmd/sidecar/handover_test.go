@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -226,6 +228,45 @@ func readFrame(t *testing.T, conn net.Conn, kind byte) {
 		if head[3] == kind {
 			return
 		}
+	}
+}
+
+// TestCallersWhoGoOnLoseNothing has callers ask again as soon as they are answered,
+// each on a connection that it keeps, while the servers change. Closing a connection
+// that has just got idle would cost one of them its next request.
+func TestCallersWhoGoOnLoseNothing(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		s, url := opened(t, slowService{})
+		var callers sync.WaitGroup
+		var asked atomic.Int64
+		for range 8 {
+			callers.Go(func() {
+				c := client(1)
+				defer c.CloseIdleConnections()
+				for told := false; !told; asked.Add(1) {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					res, err := c.Do(req)
+					if err != nil {
+						t.Errorf("after %d requests: %v", asked.Load(), err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+					told = res.Close
+				}
+			})
+		}
+		for asked.Load() < 200 {
+			runtime.Gosched()
+		}
+		s.turnAway()
+		callers.Wait()
+		s.close()
 	}
 }
 

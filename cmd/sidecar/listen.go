@@ -91,6 +91,8 @@ type servers struct {
 	// parted ends the wait for the connections that turnAway has said goodbye to.
 	parted context.Context
 	part   context.CancelFunc
+	// left are the listeners as the servers had them that turnAway took them from.
+	left []*listenerView
 }
 
 // socket is a listener and what is served there.
@@ -199,14 +201,20 @@ func (s *servers) turnAway() {
 			continue
 		}
 		old, view := one.server, one.view
+		s.left = append(s.left, view)
 		_ = view.Close() // from here on nobody new comes to the old server
 		s.serve(one, parting(one.handler))
 		s.group.Go(func() {
 			view.settle(firstRequestPatience)
+			view.rest(firstRequestPatience)
 			_ = old.Shutdown(s.parted)
 		})
 	}
 }
+
+// restAtTheEnd is how long the end waits for a moment without somebody who has just
+// been answered and is about to ask again.
+const restAtTheEnd = 200 * time.Millisecond
 
 // firstRequestPatience is how long a connection that was made before turnAway may
 // take to send its first request. It is far above the time between the two of a
@@ -238,6 +246,9 @@ const shutdownTimeout = 3 * time.Second
 func (s *servers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
+	for _, view := range s.left {
+		view.rest(restAtTheEnd) // the drain may be over before the goodbyes
+	}
 	var closing sync.WaitGroup
 	for _, server := range s.running {
 		closing.Go(func() {
