@@ -66,6 +66,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer pace()()
 	s := newServers(cfg, log)
 	defer s.close()
 	if err := a.listen(ctx, s, stop); err != nil {
