@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// refuses sends a body to /rpc and wants a status and a canonical code, with a
+// hint where another attempt makes sense.
+func refuses(body string, status int, code string) func(*testing.T, *limited) {
+	return func(t *testing.T, s *limited) {
+		t.Helper()
+		got, text, header, err := s.post("/rpc", body)
+		if err != nil || got != status || !strings.Contains(text, `"code":"`+code+`"`) {
+			t.Errorf("%d %s, %v; want %d %s", got, text, err, status, code)
+		}
+		if hint := header.Get("Retry-After"); (hint != "") != (status == 503 || status == 429) {
+			t.Errorf("Retry-After %q", hint)
+		}
+	}
+}
+
+// secondTime is refuses for the second time that something is sent.
+func secondTime(body string, status int, code string) func(*testing.T, *limited) {
+	return func(t *testing.T, s *limited) {
+		t.Helper()
+		if got, text, _, err := s.post("/rpc", body); err != nil || got != 200 {
+			t.Fatalf("the first time: %d %s, %v", got, text, err)
+		}
+		refuses(body, status, code)(t, s)
+	}
+}
+
+// beside does something while n calls are in flight.
+func beside(n int, then func(*testing.T, *limited)) func(*testing.T, *limited) {
+	return func(t *testing.T, s *limited) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range n {
+			go func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/rpc", strings.NewReader(fmt.Sprintf(sleeper, i, "20s")))
+				if err != nil {
+					return
+				}
+				req.Header.Set("Content-Type", "application/json")
+				if res, err := http.DefaultClient.Do(req); err == nil {
+					_ = res.Body.Close()
+				}
+			}()
+			want := fmt.Sprintf(`outrigger_requests_in_flight %d`, i+1)
+			until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
+		}
+		if n > 1 {
+			until(t, "one waits", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_queued_calls"} 1`) })
+		}
+		then(t, s)
+	}
+}
+
+// until waits for something, for a bounded time.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(time.Minute); !ok(); <-ticker.C {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+// ends writes to a connection and wants a part of what comes before its end.
+func ends(send, want string) func(*testing.T, *limited) {
+	return func(t *testing.T, s *limited) {
+		t.Helper()
+		conn := dialTCP(t, s.address)
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, strings.ReplaceAll(send, "ADDRESS", s.address))
+		got, err := io.ReadAll(conn)
+		if ne, ok := err.(net.Error); ok && ne.Timeout() { //nolint:errorlint // what a connection returns
+			t.Fatalf("it is still open: %s", got)
+		}
+		if !strings.Contains(string(got), want) || want == "" && strings.Contains(string(got), "200 OK") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func meetItems(t *testing.T, s *limited) {
+	t.Helper()
+	_, text, _, err := s.post("/rpc", `{"jsonrpc":"2.0","id":"i","method":"tools/call","params":{"name":"fleet.watch_vehicles","arguments":{"vehicleIds":["101"],"rounds":3,"interval":"0s"}}}`)
+	if err != nil || !strings.Contains(text, `"truncated":true`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// session opens a legacy session and returns its id.
+func (s *limited) session(t *testing.T) string {
+	t.Helper()
+	status, text, header, err := s.post("/mcp", open)
+	id := header.Get("Mcp-Session-Id")
+	if err != nil || status != 200 || id == "" {
+		t.Fatalf("%d %s, %v, id %q", status, text, err, id)
+	}
+	return id
+}
+
+// pings returns the status of a ping within a session.
+func (s *limited) pings(t *testing.T, id string) int {
+	t.Helper()
+	status, _, _, err := s.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+func meetSessions(t *testing.T, s *limited) {
+	t.Helper()
+	first, last := s.session(t), s.session(t)
+	if a, b := s.pings(t, first), s.pings(t, last); a != 404 || b != 200 {
+		t.Errorf("the first session answers %d, the last %d", a, b)
+	}
+}
+
+func meetIdleSession(t *testing.T, s *limited) {
+	t.Helper()
+	id := s.session(t)
+	timer := time.NewTimer(1500 * time.Millisecond)
+	defer timer.Stop()
+	<-timer.C // each use would make it younger
+	if status := s.pings(t, id); status != 404 {
+		t.Errorf("an unused session answers %d", status)
+	}
+}
+
+func meetPages(t *testing.T, s *limited) {
+	t.Helper()
+	id := s.session(t)
+	_, text, _, err := s.post("/mcp", `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25")
+	if err != nil || !strings.Contains(text, `"nextCursor"`) || strings.Count(text, `"inputSchema"`) != 1 {
+		t.Errorf("%.500s, %v", text, err)
+	}
+}
+
+func meetGrace(t *testing.T, s *limited) {
+	t.Helper()
+	beside(1, func(t *testing.T, s *limited) {
+		t.Helper()
+		answer := make(chan string, 1)
+		go func() {
+			_, text, _, _ := s.post("/rpc", fmt.Sprintf(sleeper, 7, "20s"))
+			answer <- text
+		}()
+		until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
+		// Whoever waits for the drain hears of its end, and may look once more before
+		// the process ends.
+		res, err := http.Post("http://"+s.admin+"/drain?wait=30s", "", nil) //nolint:noctx // the test's own time bounds it
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		s.page = s.metrics(t)
+		if text := <-answer; !strings.Contains(text, `"code":"UNAVAILABLE"`) || !strings.Contains(text, "outcome is unknown") {
+			t.Errorf("%s", text)
+		}
+	})(t, s)
+}
+
+// meetBacklog subscribes, reads nothing, and has events published until the
+// queue and every buffer on the way are full.
+func meetBacklog(t *testing.T, s *limited) {
+	t.Helper()
+	conn := dialTCP(t, s.address)
+	const subscribe = "\x00\x00\x00\x00\x0d{\"events\":{}}"
+	_, err := fmt.Fprintf(conn, "POST /outrigger.v1.ToolService/Subscribe HTTP/1.1\r\nHost: %s\r\nContent-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s",
+		s.address, len(subscribe), subscribe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has subscribed", func() bool { return strings.Contains(s.metrics(t), "outrigger_event_subscribers 1") })
+	event := `{"jsonrpc":"2.0","method":"orders/new","params":{"text":"` + strings.Repeat("x", 512<<10) + `"}}`
+	until(t, "it is dropped", func() bool {
+		if status, text, _, err := s.post("/rpc", event); err != nil || status != http.StatusAccepted {
+			t.Fatalf("%d %s, %v", status, text, err)
+		}
+		return limitRefused(s.metrics(t), "max_subscriber_backlog") != "0"
+	})
+}
+
+// meetPipelined sends two requests on one stream, of which the first one takes a
+// while.
+func meetPipelined(t *testing.T, s *limited) {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	stream := outriggerv1connect.NewToolServiceClient(&http.Client{Transport: transport}, "http://"+s.address).Exchange(t.Context())
+	for _, id := range []string{"first", "second"} {
+		if err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
+			Id:     &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: id}},
+			Method: "tools/call", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(`{"name":"lab.sleep","arguments":{"duration":"0.3s"}}`)},
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused, err := stream.Receive()
+	if err != nil || refused.GetErrorResponse().GetId().GetText() != "second" || !strings.Contains(refused.GetErrorResponse().GetError().GetMessage(), "--max-pipelined") {
+		t.Errorf("got %v, %v; want the second to be refused", refused, err)
+	}
+	done, err := stream.Receive()
+	if err != nil || done.GetSuccessResponse().GetId().GetText() != "first" {
+		t.Errorf("got %v, %v; want the first to be answered", done, err)
+	}
+	if err := stream.CloseRequest(); err != nil {
+		t.Error(err)
+	}
+	if _, err := stream.Receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last answer: %v", err)
+	}
+	_ = stream.CloseResponse()
+}
+
+// meetMemory holds on to more than there is, and lets go. The limit is that of the
+// whole process, which is this test's.
+func meetMemory(t *testing.T, s *limited) {
+	t.Helper()
+	t.Cleanup(func() { debug.SetMemoryLimit(-1); debug.SetMemoryLimit(1 << 62) })
+	held := make([]byte, 64<<20)
+	for i := range held {
+		held[i] = 1
+	}
+	call := fmt.Sprintf(sleeper, 1, "0s")
+	runtime.GC()
+	until(t, "calls are refused", func() bool {
+		status, text, _, err := s.post("/rpc", call)
+		return err == nil && status == 503 && strings.Contains(text, "short of memory")
+	})
+	// gRPC clients are told in their own words.
+	if status, text, _, err := s.post("/outrigger.v1.ToolService/CallTool", `{"tool_name":"lab.echo"}`); err != nil || status != 503 || !strings.Contains(text, `"unavailable"`) {
+		t.Errorf("Connect: %d %s, %v", status, text, err)
+	}
+	runtime.KeepAlive(held)
+}
+
+// meetStreams opens one subscription and then another.
+func meetStreams(t *testing.T, s *limited) {
+	t.Helper()
+	const subscribe = "\x00\x00\x00\x00\x0d{\"events\":{}}" // one enveloped message of Connect's streams
+	opened := func() *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address+"/outrigger.v1.ToolService/Subscribe", strings.NewReader(subscribe))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/connect+json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	first := opened()
+	until(t, "the first is open", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_streams"} 1`) })
+	if text, err := io.ReadAll(opened().Body); err != nil || !strings.Contains(string(text), `"code":"unavailable"`) || !strings.Contains(string(text), "RetryInfo") {
+		t.Errorf("%q, %v", text, err)
+	}
+	_ = first.Body.Close()
+}
+
+// task calls a tool that becomes a task at once, and returns its id.
+func (s *limited) task(duration string) (id, text string) {
+	_, text, _, err := s.post("/outrigger.v1.ToolService/CallTool",
+		`{"tool_name":"lab.sleep","arguments":{"duration":"`+duration+`"},"context":{"capabilities":{"tasks":true}}}`)
+	if found := regexp.MustCompile(`"task_id":"([^"]+)"`).FindStringSubmatch(text); err == nil && found != nil {
+		return found[1], text
+	}
+	return "", text
+}
+
+func meetTasks(t *testing.T, s *limited) {
+	t.Helper()
+	if id, text := s.task("20s"); id == "" {
+		t.Fatalf("no task: %s", text)
+	}
+	if id, text := s.task("20s"); id != "" || !strings.Contains(text, `"code":"unavailable"`) || !strings.Contains(text, "--max-tasks") {
+		t.Errorf("the second: %s", text)
+	}
+}
+
+func meetTaskTTL(t *testing.T, s *limited) {
+	t.Helper()
+	id, text := s.task("2s")
+	if id == "" {
+		t.Fatalf("no task: %s", text)
+	}
+	look := func() (int, string) {
+		status, text, _, err := s.post("/outrigger.v1.ToolService/GetTask", `{"task_id":"`+id+`"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, text
+	}
+	if status, text := look(); status != 200 {
+		t.Errorf("at once: %d %s", status, text)
+	}
+	until(t, "the task is forgotten", func() bool {
+		status, text := look()
+		return status == 404 && strings.Contains(text, `"code":"not_found"`)
+	})
+}
