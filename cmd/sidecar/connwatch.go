@@ -90,11 +90,16 @@ func (c *watchedConn) CloseWrite() error {
 
 // watchedOf is the watched connection under a server's one; nil where it is none.
 func watchedOf(conn net.Conn) *watchedConn {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	w, _ := conn.(*watchedConn)
+	w, _ := underTLS(conn).(*watchedConn)
 	return w
+}
+
+// underTLS is a server's connection as the listener accepted it.
+func underTLS(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
 }
 
 // changed takes what net/http tells of a connection.

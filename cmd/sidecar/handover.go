@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -135,12 +134,9 @@ func (v *listenerView) keep(conn net.Conn) bool {
 // begun tells that a request of a connection has reached a handler, or none ever
 // will.
 func (v *listenerView) begun(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.fresh, conn)
+	delete(v.fresh, underTLS(conn))
 	if v.ended && len(v.fresh) == 0 {
 		wake(v.changed)
 	}
@@ -171,12 +167,9 @@ func (v *listenerView) settle(patience time.Duration) {
 
 // gone tells that a connection is no longer the server's.
 func (v *listenerView) gone(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.open, conn)
+	delete(v.open, underTLS(conn))
 }
 
 // Times of a pause between two requests of a connection: a caller that has a next

@@ -91,8 +91,8 @@ type servers struct {
 	// parted ends the wait for the connections that turnAway has said goodbye to.
 	parted context.Context
 	part   context.CancelFunc
-	// left are the listeners as the servers had them that turnAway took them from.
-	left []*listenerView
+	// former are the listeners as those servers have them that turnAway replaced.
+	former []*listenerView
 }
 
 // socket is a listener and what is served there.
@@ -201,7 +201,7 @@ func (s *servers) turnAway() {
 			continue
 		}
 		old, view := one.server, one.view
-		s.left = append(s.left, view)
+		s.former = append(s.former, view)
 		_ = view.Close() // from here on nobody new comes to the old server
 		s.serve(one, parting(one.handler))
 		s.group.Go(func() {
@@ -246,7 +246,7 @@ const shutdownTimeout = 3 * time.Second
 func (s *servers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	for _, view := range s.left {
+	for _, view := range s.former {
 		view.rest(restAtTheEnd) // the drain may be over before the goodbyes
 	}
 	var closing sync.WaitGroup
