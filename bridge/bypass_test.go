@@ -137,7 +137,7 @@ func codeOfReply(t *testing.T, raw []byte) errmap.Code {
 	if _, event, ok := bytes.Cut(raw, []byte("data: ")); ok {
 		raw = event
 	}
-	m := decode(t, bridge.Reply{Body: bytes.TrimSpace(raw)})
+	m := decode(t, bridge.NewReply(bytes.TrimSpace(raw)))
 	if m.Error == nil && m.Result == nil {
 		t.Errorf("this is no reply: %s", raw)
 	}

@@ -159,7 +159,7 @@ func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
 		if failed := declaredInput(c.tool, arguments); failed != nil {
 			return failed
 		}
-		c.wire, err = c.tool.In.ToWireIn(&b.buffers, nil, arguments)
+		c.wire, err = c.tool.In.ToWireWith(&b.buffers, nil, arguments)
 		c.lent = err == nil
 	}
 	if err == nil {
@@ -336,9 +336,9 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 // pass-through gets it bare, because its caller knows the message.
 func (b *Bridge) resultJSON(c *toolCall) ([]byte, error) {
 	if !c.tool.OutputNotObject || c.req.Procedure != "" {
-		return c.tool.Out.ToJSONIn(&b.buffers, nil, c.answer.Body)
+		return c.tool.Out.ToJSONWith(&b.buffers, nil, c.answer.Body)
 	}
-	dst, err := c.tool.Out.ToJSONIn(&b.buffers, []byte(`{"value":`), c.answer.Body)
+	dst, err := c.tool.Out.ToJSONWith(&b.buffers, []byte(`{"value":`), c.answer.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -111,8 +111,8 @@ func TestAfterTheGraceTheOutcomeIsUnknown(t *testing.T) {
 				}
 				reply := <-replies
 				got := decode(t, reply)
-				if got.code() != errmap.Unavailable || !strings.Contains(string(reply.Body), "outcome is unknown") {
-					t.Errorf("got %s, want UNAVAILABLE with an unknown outcome", reply.Body)
+				if got.code() != errmap.Unavailable || !strings.Contains(string(reply.Bytes()), "outcome is unknown") {
+					t.Errorf("got %s, want UNAVAILABLE with an unknown outcome", reply.Bytes())
 				}
 			})
 		})

@@ -113,5 +113,5 @@ const methodToolsCall = "tools/call"
 
 // replyFrom carries over what an error says to HTTP.
 func replyFrom(shown errmap.Reply, body []byte) Reply {
-	return Reply{Status: shown.HTTPStatus, RetryAfter: shown.RetryAfter, Challenge: shown.Challenge, Body: body}
+	return Reply{Status: shown.HTTPStatus, RetryAfter: shown.RetryAfter, Challenge: shown.Challenge, body: body}
 }

@@ -213,11 +213,11 @@ func failCanonical(_ *Bridge, call *exchange, err *errmap.Error) Reply {
 	}
 	switch {
 	case call.messageForm:
-		reply.Body = jsonrpc.AppendResult(nil, id, appendMessageFailure(nil, err, about))
+		reply.body = jsonrpc.AppendResult(nil, id, appendMessageFailure(nil, err, about))
 	case err.FromTool():
-		reply.Body = jsonrpc.AppendResult(nil, id, appendToolError(nil, err.ModelText(about), shown.Data))
+		reply.body = jsonrpc.AppendResult(nil, id, appendToolError(nil, err.ModelText(about), shown.Data))
 	default:
-		reply.Body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, shown.Data)
+		reply.body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, shown.Data)
 	}
 	return reply
 }

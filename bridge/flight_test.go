@@ -100,8 +100,8 @@ func TestACancelledRequestIsNotAnswered(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/other","params":{"requestId":"same"}}`,
 	} {
 		reply := b.HandleMessage(ctx, inbound(t, origin, bridge.DialectLegacy, ignored))
-		if reply.Body != nil || reply.Status != http.StatusAccepted {
-			t.Errorf("%s is answered: %d %s", ignored, reply.Status, reply.Body)
+		if reply.Bytes() != nil || reply.Status != http.StatusAccepted {
+			t.Errorf("%s is answered: %d %s", ignored, reply.Status, reply.Bytes())
 		}
 	}
 	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"same","reason":"changed my mind"}}`
@@ -111,8 +111,8 @@ func TestACancelledRequestIsNotAnswered(t *testing.T) {
 	}
 	// Whatever dialect the cancellation comes in, it finds the call.
 	b.HandleMessage(ctx, inbound(t, origin, bridge.DialectCanonical, cancel))
-	if reply := <-replies; reply.Body != nil {
-		t.Errorf("a cancelled request is answered: %s", reply.Body)
+	if reply := <-replies; reply.Bytes() != nil {
+		t.Errorf("a cancelled request is answered: %s", reply.Bytes())
 	}
 	if n := b.Flights().InFlight(); n != 0 {
 		t.Errorf("%d requests are still in flight", n)

@@ -161,16 +161,16 @@ func TestASubscriptionHoldsItsID(t *testing.T) {
 		go func() { ended <- *begin(listen)() }()
 		synctest.Wait()
 		for _, again := range []string{listen, strings.Replace(listen, "subscriptions/listen", "tools/list", 1)} {
-			if got := begin(again)(); !strings.Contains(string(got.Body), "DUPLICATE_REQUEST_ID") || got.Then != nil {
-				t.Errorf("got %s", got.Body)
+			if got := begin(again)(); !strings.Contains(string(got.Bytes()), "DUPLICATE_REQUEST_ID") || got.Then != nil {
+				t.Errorf("got %s", got.Bytes())
 			}
 		}
-		if got := begin(strings.Replace(listen, `"id":7,"method":"subscriptions/listen"`, `"id":"7","method":"tools/list"`, 1))(); !strings.Contains(string(got.Body), `"id":"7","result"`) {
-			t.Errorf("an id of another type: %s", got.Body)
+		if got := begin(strings.Replace(listen, `"id":7,"method":"subscriptions/listen"`, `"id":"7","method":"tools/list"`, 1))(); !strings.Contains(string(got.Bytes()), `"id":"7","result"`) {
+			t.Errorf("an id of another type: %s", got.Bytes())
 		}
 		b.Feed().Close()
-		if got := <-ended; !strings.Contains(string(got.Body), `"id":7,"result"`) {
-			t.Errorf("got %s", got.Body)
+		if got := <-ended; !strings.Contains(string(got.Bytes()), `"id":7,"result"`) {
+			t.Errorf("got %s", got.Bytes())
 		}
 	})
 }

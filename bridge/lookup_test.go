@@ -104,10 +104,10 @@ func TestAHiddenToolIsAnUnknownOne(t *testing.T) {
 		hidden := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical, strings.Replace(raw, "NAME", "lab.echo", 1)))
 		unknown := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical, strings.Replace(raw, "NAME", "lab.ecko", 1)))
 		if got := decode(t, hidden); got.code() != errmap.ToolNotFound {
-			t.Errorf("got %s", hidden.Body)
+			t.Errorf("got %s", hidden.Bytes())
 		}
-		if want := strings.ReplaceAll(string(unknown.Body), "lab.ecko", "lab.echo"); string(hidden.Body) != want {
-			t.Errorf("a hidden tool can be told from an unknown one:\n%s\n%s", hidden.Body, want)
+		if want := strings.ReplaceAll(string(unknown.Bytes()), "lab.ecko", "lab.echo"); string(hidden.Bytes()) != want {
+			t.Errorf("a hidden tool can be told from an unknown one:\n%s\n%s", hidden.Bytes(), want)
 		}
 	}
 	resp := b.Handle(t.Context(), &bridge.Request{Op: bridge.OpCall, Procedure: "/outrigger.demo.v1.Lab/Echo"})
@@ -167,7 +167,7 @@ func TestToolJSONIsWhatToolsGetShows(t *testing.T) {
 	}
 	reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"lab_echo"}}`))
-	if err := json.Unmarshal(reply.Body, &got); err != nil || string(got.Result) != string(bridge.ToolJSON(tool)) {
+	if err := json.Unmarshal(reply.Bytes(), &got); err != nil || string(got.Result) != string(bridge.ToolJSON(tool)) {
 		t.Errorf("%v: they differ:\n%s\n%s", err, got.Result, bridge.ToolJSON(tool))
 	}
 }

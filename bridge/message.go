@@ -63,10 +63,6 @@ func (in *Inbound) meta() []byte {
 
 // Reply is the answer to one JSON-RPC message.
 type Reply struct {
-	// Body is one JSON-RPC message, compact and on one line; nil where nothing
-	// may be sent (a notification, a cancelled request). Of a large listing it is
-	// what the reply has of its own: Bytes, AppendTo and WriteTo have all of it.
-	Body []byte
 	// Status is the HTTP status that goes with it.
 	Status int
 	// RetryAfter, where positive, is the value of a Retry-After header in
@@ -85,24 +81,30 @@ type Reply struct {
 	// about; both are for the run record.
 	err  *errmap.Error
 	tool *catalog.Tool
-	// lender takes Body back; nil where it came from nowhere.
+	// body is what the reply has of its own of its message; nil where nothing may be
+	// sent (a notification, a cancelled request).
+	body []byte
+	// lender takes body back; nil where it came from nowhere.
 	lender *bytepool.Pool
-	// shared is what stands in Body and is not copied there.
+	// shared is what stands in the message and not in body, of a large listing.
 	shared shared
 }
 
-// Release gives up Body, which must not be looked at any more. Whoever writes
+// NewReply returns a reply with a message, which is its own, and the status 200.
+func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
+
+// Release gives up the message, which must not be looked at any more. Whoever writes
 // replies and keeps nothing of them calls it, once; without it nothing is lost
 // but a buffer.
 func (r *Reply) Release() {
 	if r.lender != nil {
-		r.lender.Put(r.Body)
+		r.lender.Put(r.body)
 	}
-	r.Body, r.lender = nil, nil
+	r.body, r.lender, r.shared = nil, nil, shared{}
 }
 
 // HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
-// are answered too; a notification never runs a tool. The reply's Body is owned
+// are answered too; a notification never runs a tool. The reply's message is owned
 // by the caller. It is safe for concurrent use and returns when the request has
 // ended.
 func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {

@@ -123,9 +123,9 @@ func shallow(t testing.TB, params string) string {
 // the request, with all four members, and with the status of the table.
 func (f *messageForm) checkReply(t testing.TB, params string, reply bridge.Reply) errmap.Code {
 	t.Helper()
-	m, err := registry.ValidateMessageEnvelope(reply.Body)
+	m, err := registry.ValidateMessageEnvelope(reply.Bytes())
 	if err != nil || m.Kind != jsonrpc.KindSuccess || m.ID != jsonrpc.StringID("7") {
-		t.Fatalf("%.300q was not answered in kind: %v\n%s", params, err, reply.Body)
+		t.Fatalf("%.300q was not answered in kind: %v\n%s", params, err, reply.Bytes())
 	}
 	found, err := f.form.Result.Validate(m.Result)
 	if err != nil || len(found) > 0 {
@@ -159,7 +159,7 @@ func (f *messageForm) checkRecord(t testing.TB, params string, reply bridge.Repl
 	t.Helper()
 	name, _ := jsonrpc.Lookup([]byte(params), "tool_name")
 	input, _ := jsonrpc.Lookup([]byte(params), "arguments")
-	output, _ := jsonrpc.Lookup(jsonrpc.Parse(reply.Body, jsonrpc.ProfileCanonical, jsonrpc.Limits{}).Result, "data")
+	output, _ := jsonrpc.Lookup(jsonrpc.Parse(reply.Bytes(), jsonrpc.ProfileCanonical, jsonrpc.Limits{}).Result, "data")
 	tool, _ := jsonrpc.Text(name)
 	io, err := f.tools.LoadToolIO(tool)
 	if err != nil {

@@ -174,7 +174,7 @@ func TestMetadataCrossesToARealBackend(t *testing.T) {
 	}
 	got := decode(t, reply)
 	if got.Result == nil {
-		t.Fatalf("got %s", reply.Body)
+		t.Fatalf("got %s", reply.Bytes())
 	}
 	if err := json.Unmarshal(got.Result.StructuredContent, &seen); err != nil {
 		t.Fatal(err)

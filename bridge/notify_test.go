@@ -52,8 +52,8 @@ func TestNotificationsReachTheConsumer(t *testing.T) {
 				got = append(got, heard{method, string(params), origin})
 			}})
 			reply := b.HandleMessage(context.Background(), inbound(t, from, tt.dialect, tt.send))
-			if reply.Status != tt.status || (reply.Body == nil) != (tt.status == http.StatusAccepted) {
-				t.Errorf("answered %d %s, want %d", reply.Status, reply.Body, tt.status)
+			if reply.Status != tt.status || (reply.Bytes() == nil) != (tt.status == http.StatusAccepted) {
+				t.Errorf("answered %d %s, want %d", reply.Status, reply.Bytes(), tt.status)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("heard (-want +got):\n%s", diff)
@@ -84,8 +84,8 @@ func TestANotificationIsNeverAnswered(t *testing.T) {
 	} {
 		b := fake(t, nil, bridge.Options{Notify: notify})
 		reply := b.HandleMessage(context.Background(), inbound(t, 1, bridge.DialectCanonical, `{"jsonrpc":"2.0","method":"x"}`))
-		if reply.Body != nil || reply.Status != http.StatusAccepted {
-			t.Errorf("%s: answered %d %s", name, reply.Status, reply.Body)
+		if reply.Bytes() != nil || reply.Status != http.StatusAccepted {
+			t.Errorf("%s: answered %d %s", name, reply.Status, reply.Bytes())
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestDescriptionIsWhatDescribeAnswers(t *testing.T) {
 	reply := b.HandleMessage(context.Background(), inbound(t, 1, bridge.DialectCanonical,
 		`{"jsonrpc":"2.0","id":"1","method":"server/describe","params":{}}`))
 	var got struct{ Result json.RawMessage }
-	if err := json.Unmarshal(reply.Body, &got); err != nil {
+	if err := json.Unmarshal(reply.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(got.Result), string(b.Description())); diff != "" {

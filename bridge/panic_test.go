@@ -47,10 +47,10 @@ func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {
 	others.Wait()
 	got := decode(t, reply)
 	if got.code() != errmap.InternalError || got.Status != http.StatusInternalServerError || string(got.ID) != `"boom"` {
-		t.Errorf("got %d %s, want one INTERNAL_ERROR for boom", got.Status, reply.Body)
+		t.Errorf("got %d %s, want one INTERNAL_ERROR for boom", got.Status, reply.Bytes())
 	}
-	if strings.Contains(string(reply.Body), "hunter2") || strings.Contains(string(reply.Body), "goroutine") {
-		t.Errorf("the panic leaves the process: %s", reply.Body)
+	if strings.Contains(string(reply.Bytes()), "hunter2") || strings.Contains(string(reply.Bytes()), "goroutine") {
+		t.Errorf("the panic leaves the process: %s", reply.Bytes())
 	}
 	if n := b.Flights().InFlight(); n != 0 {
 		t.Errorf("%d requests are still in flight", n)

@@ -92,17 +92,17 @@ func TestRepairedArguments(t *testing.T) {
 						} `json:"_meta"`
 					} `json:"result"`
 				}
-				if err := json.Unmarshal(reply.Body, &m); err != nil {
+				if err := json.Unmarshal(reply.Bytes(), &m); err != nil {
 					t.Fatal(err)
 				}
 				if tt.places == nil {
 					if decode(t, reply).code() != errmap.InvalidToolInput || got() != "" || b.Repaired() != 0 {
-						t.Errorf("got %.300s (the backend got %q)", reply.Body, got())
+						t.Errorf("got %.300s (the backend got %q)", reply.Bytes(), got())
 					}
 					return
 				}
 				if m.Result.IsError || len(m.Result.StructuredContent) == 0 || got() != order {
-					t.Fatalf("got %.300s, the backend got %s", reply.Body, got())
+					t.Fatalf("got %.300s, the backend got %s", reply.Bytes(), got())
 				}
 				if len(m.Result.Meta.Repaired) > 0 || len(tt.places) > 0 {
 					if diff := cmp.Diff(tt.places, m.Result.Meta.Repaired); diff != "" {

@@ -20,16 +20,16 @@ type shared struct {
 }
 
 // IsEmpty reports whether nothing may be sent.
-func (r *Reply) IsEmpty() bool { return r.Body == nil }
+func (r *Reply) IsEmpty() bool { return r.body == nil }
 
 // Len is the size of the message in bytes.
-func (r *Reply) Len() int { return len(r.Body) + len(r.shared.part) }
+func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) }
 
 // Parts are the message in its order: what the reply has of its own, around what
 // is shared, which may not be changed. Where nothing is, all is in tail.
 func (r *Reply) Parts() (head, shared, tail []byte) {
 	at := r.shared.at
-	return r.Body[:at:at], r.shared.part, r.Body[at:]
+	return r.body[:at:at], r.shared.part, r.body[at:]
 }
 
 // AppendTo appends the message.
@@ -38,10 +38,12 @@ func (r *Reply) AppendTo(dst []byte) []byte {
 	return append(append(append(dst, head...), shared...), tail...)
 }
 
-// Bytes is the message in one piece: Body itself, unless a part of it is shared.
+// Bytes is the message in one piece, one JSON-RPC message, compact and on one line;
+// nil where nothing may be sent. It is the reply's own, and where a part of it is
+// shared a copy.
 func (r *Reply) Bytes() []byte {
 	if r.shared.part == nil {
-		return r.Body
+		return r.body
 	}
 	return r.AppendTo(make([]byte, 0, r.Len()))
 }
@@ -72,13 +74,13 @@ func (c *exchange) success(r *Reply, result []byte) {
 	p := &c.page
 	switch {
 	case c.whole != nil:
-		r.Body = c.whole
+		r.body = c.whole
 	case p.tail == nil:
-		r.Body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
+		r.body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
 	case len(p.entries) < leastShared:
-		r.Body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
 	default:
-		r.Body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
-		r.shared = shared{part: p.entries, at: len(r.Body) - len(p.tail) - len(`}`)}
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
+		r.shared = shared{part: p.entries, at: len(r.body) - len(p.tail) - len(`}`)}
 	}
 }

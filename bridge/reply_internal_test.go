@@ -23,7 +23,7 @@ func TestAReplyWithASharedPartIsTheSameMessage(t *testing.T) {
 		var r Reply
 		call.success(&r, nil)
 		want := `{"jsonrpc":"2.0","id":"one","result":{"tools":[` + string(entries) + `],"ttlMs":1}}`
-		isShared := len(r.Body) < len(want)
+		isShared := len(r.body) < len(want)
 		if wantShared := len(entries) >= leastShared; isShared != wantShared {
 			t.Errorf("%d bytes: shared %v, want %v", size, isShared, wantShared)
 		}
@@ -44,7 +44,7 @@ func TestAReplyWithASharedPartIsTheSameMessage(t *testing.T) {
 // What cannot be written to takes no more of a reply.
 func TestAReplyThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	r := Reply{Body: []byte("()"), shared: shared{part: []byte("shared"), at: 1}}
+	r := Reply{body: []byte("()"), shared: shared{part: []byte("shared"), at: 1}}
 	for room := range r.Len() {
 		w := &narrow{room: room}
 		if n, err := r.WriteTo(w); !errors.Is(err, io.ErrShortWrite) || n != int64(room) || w.String() != "(shared)"[:room] {

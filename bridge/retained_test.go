@@ -55,8 +55,8 @@ func TestACallThatWaitsKeepsNoMoreThanItSends(t *testing.T) {
 				in.Send = func([]byte) error { return nil }
 				running.Go(func() {
 					reply := b.HandleMessage(t.Context(), in)
-					if n := bytes.Count(reply.Body, []byte("QUFB")); n != 2*(size/3) {
-						t.Errorf("call %d: %d of the payload came back: %.200s", i, n, reply.Body)
+					if n := bytes.Count(reply.Bytes(), []byte("QUFB")); n != 2*(size/3) {
+						t.Errorf("call %d: %d of the payload came back: %.200s", i, n, reply.Bytes())
 					}
 				})
 			}
@@ -96,14 +96,14 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 				}
 				reply := run()
 				cancel()
-				if reply.Body != nil && reply.Status == http.StatusOK {
-					result, _ := jsonrpc.Lookup(reply.Body, "result")
+				if reply.Bytes() != nil && reply.Status == http.StatusOK {
+					result, _ := jsonrpc.Lookup(reply.Bytes(), "result")
 					data, _ := jsonrpc.Lookup(result, "structuredContent")
 					if payload, _ := jsonrpc.Lookup(data, "payload"); string(payload) != `"`+own+`"` {
-						t.Errorf("%d-%d: got %.80s", i, n, reply.Body)
+						t.Errorf("%d-%d: got %.80s", i, n, reply.Bytes())
 					}
 				} else if n%3 != 2 {
-					t.Errorf("%d-%d: %d %.200s", i, n, reply.Status, reply.Body)
+					t.Errorf("%d-%d: %d %.200s", i, n, reply.Status, reply.Bytes())
 				}
 				reply.Release()
 			}

@@ -50,19 +50,19 @@ func TestAnySlowCallBecomesATask(t *testing.T) {
 				start := time.Now()
 				reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectModern,
 					`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_echo",`+tc.meta+`}}`))
-				if !strings.Contains(string(reply.Body), tc.want) || time.Since(start) != tc.taken {
-					t.Errorf("after %v: %s", time.Since(start), reply.Body)
+				if !strings.Contains(string(reply.Bytes()), tc.want) || time.Since(start) != tc.taken {
+					t.Errorf("after %v: %s", time.Since(start), reply.Bytes())
 				}
 				if !strings.Contains(tc.want, "task") {
 					return
 				}
-				result, _ := jsonrpc.Lookup(reply.Body, "result")
+				result, _ := jsonrpc.Lookup(reply.Bytes(), "result")
 				id, _ := jsonrpc.Lookup(result, "taskId")
 				time.Sleep(10 * time.Second)
 				done := b.HandleMessage(t.Context(), inbound(t, 2, bridge.DialectModern,
 					`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":`+string(id)+`,`+capable+`}}`))
-				if !strings.Contains(string(done.Body), `"status":"completed"`) || !strings.Contains(string(done.Body), `"nonce":""`) {
-					t.Errorf("the task: %s", done.Body)
+				if !strings.Contains(string(done.Bytes()), `"status":"completed"`) || !strings.Contains(string(done.Bytes()), `"nonce":""`) {
+					t.Errorf("the task: %s", done.Bytes())
 				}
 				tasks.Drain(t.Context())
 			})

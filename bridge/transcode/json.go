@@ -16,11 +16,11 @@ import (
 // an encoding of the message or hold what JSON cannot say (a type of an Any that is not known, a Timestamp out of
 // range), an *InputError that rules are broken, a *RuleError that a rule failed to run; a *DisagreementError comes with
 // Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
-func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONIn(nil, dst, wire) }
+func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
-// ToJSONIn is ToJSON for a caller that keeps buffers: where dst has no room for the JSON, whose size is known only now,
+// ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no room for the JSON, whose size is known only now,
 // what dst holds and the JSON are written to a buffer of room's.
-func (m *Message) ToJSONIn(room Room, dst, wire []byte) ([]byte, error) {
+func (m *Message) ToJSONWith(room Room, dst, wire []byte) ([]byte, error) {
 	if m.thorough != nil {
 		return m.checkedToJSON(dst, wire)
 	}

@@ -22,11 +22,11 @@ import (
 //
 // The plan of the message reads the document. What it refuses, and the few messages that no plan can serve, is left to the
 // general engine, whose judgement counts and who says what is wrong.
-func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireIn(nil, dst, doc) }
+func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireWith(nil, dst, doc) }
 
-// ToWireIn is ToWire for a caller that keeps buffers: where dst has no room for the wire bytes, whose number is known
+// ToWireWith is ToWire for a caller that keeps buffers: where dst has no room for the wire bytes, whose number is known
 // only now, what dst holds and they are written to a buffer of room's.
-func (m *Message) ToWireIn(room Room, dst, doc []byte) ([]byte, error) {
+func (m *Message) ToWireWith(room Room, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
 		return m.checkedToWire(dst, m.plainObjects(doc))
 	}

@@ -37,7 +37,7 @@ func WriteBatch(w http.ResponseWriter, runs []func() *bridge.Reply) {
 		Write(w, bridge.Reply{Status: http.StatusAccepted})
 		return
 	}
-	Write(w, bridge.Reply{Status: http.StatusOK, Body: append(out, ']')})
+	Write(w, bridge.NewReply(append(out, ']')))
 }
 
 // BatchError turns what is wrong with a batch as a whole into its canonical

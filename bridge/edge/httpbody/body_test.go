@@ -173,7 +173,7 @@ func TestWrite(t *testing.T) {
 		reply bridge.Reply
 		want  http.Header
 	}{
-		{"a body", bridge.Reply{Status: 200, Body: []byte(`{}`)}, http.Header{
+		{"a body", bridge.NewReply([]byte(`{}`)), http.Header{
 			"Content-Type": {"application/json"}, "Content-Length": {"2"}, "X-Content-Type-Options": {"nosniff"},
 		}},
 		{"no body", bridge.Reply{Status: 202}, http.Header{}},
@@ -186,7 +186,7 @@ func TestWrite(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
 			httpbody.Write(w, tc.reply)
-			if diff := cmp.Diff(tc.want, w.Header()); diff != "" || w.Code != tc.reply.Status || w.Body.String() != string(tc.reply.Body) {
+			if diff := cmp.Diff(tc.want, w.Header()); diff != "" || w.Code != tc.reply.Status || w.Body.String() != string(tc.reply.Bytes()) {
 				t.Errorf("%d %s (-want +got):\n%s", w.Code, w.Body, diff)
 			}
 		})

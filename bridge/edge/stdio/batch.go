@@ -88,6 +88,6 @@ func (s *session) writeBatch(runs []func() *bridge.Reply) {
 		out = reply.AppendTo(append(out, separator))
 	}
 	if out != nil {
-		s.write(bridge.Reply{Body: append(out, ']')})
+		s.write(bridge.NewReply(append(out, ']')))
 	}
 }
