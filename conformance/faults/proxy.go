@@ -23,8 +23,10 @@ const (
 	Answers  Direction = "downstream"
 )
 
-// proxyTime bounds a change of the proxy, which waits for its connections.
-const proxyTime = 20 * time.Second
+// proxyTime bounds a change of the proxy, which waits for its connections: five
+// seconds for each piece that a toxic holds back and nobody reads, one piece after
+// the other.
+const proxyTime = 90 * time.Second
 
 // lingerName is a toxic that every connection has, and that never does anything:
 // toxiproxy closes a connection with RST, as a reset in mid-call looks like, only
