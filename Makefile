@@ -43,7 +43,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
 	  go test -c -fuzz=. -o .tmp/fuzz/fuzz.test $$pkg || exit 1; \
 	  for target in $$targets; do \
 	    echo "$$pkg $$target"; \
-	    (cd $$dir && $(CURDIR)/.tmp/fuzz/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+	    (cd $$dir && $(CURDIR)/.ci/fuzz-target $(CURDIR)/.tmp/fuzz/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
 	      -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$pkg") || exit 1; \
 	  done; \
 	done
