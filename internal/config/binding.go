@@ -14,13 +14,14 @@ type binding struct {
 }
 
 const (
-	groupBackend   = "Tool service"
-	groupCatalog   = "Which tools"
-	groupListeners = "Listeners"
-	groupPolicy    = "Policy and dialects"
-	groupLimits    = "Limits"
-	groupRecord    = "Records and log"
-	groupGeneral   = "Configuration"
+	groupBackend    = "Tool service"
+	groupResilience = "Repetitions and the breaker"
+	groupCatalog    = "Which tools"
+	groupListeners  = "Listeners"
+	groupPolicy     = "Policy and dialects"
+	groupLimits     = "Limits"
+	groupRecord     = "Records and log"
+	groupGeneral    = "Configuration"
 )
 
 const (
@@ -37,10 +38,6 @@ func bindings() []binding {
 			help: "use the embedded example service instead of a backend"},
 		{flag: "timeout", path: "timeout", kinds: everyKind, group: groupBackend, value: "DURATION",
 			help: "how long one tool call may take; the shortest of this, the tool's own and the caller's wins. Example: 1m30s"},
-		{flag: "max-attempts", path: "resilience.retry.max_attempts", kinds: everyKind, group: groupBackend, value: "N",
-			help: "how often a call is sent at most when it fails on the way and a second run does no harm; 1 never repeats any"},
-		{flag: "breaker", path: "resilience.breaker.mode", kinds: longLived, group: groupBackend, value: "MODE",
-			help: "whether calls are answered UNAVAILABLE at once while the backend is away: on or off"},
 		{flag: "backend-ca", path: "backend.tls.ca_file", kinds: everyKind, group: groupBackend, value: "FILE",
 			help: "PEM file with the authorities that may have signed the backend's certificate; without it the system's"},
 		{flag: "backend-cert", path: "backend.tls.cert_file", kinds: everyKind, group: groupBackend, value: "FILE",
@@ -55,6 +52,29 @@ func bindings() []binding {
 			help: "headers that pass from the caller to the backend, instead of the default; a trailing * stands for any ending. Example: traceparent,x-tenant,x-b3-*"},
 		{flag: "metadata-out", path: "backend.metadata.outbound", kinds: everyKind, group: groupBackend, value: "NAMES",
 			help: "headers that pass from the backend's answer to the caller, instead of the default. Example: x-request-id,x-cost"},
+
+		{flag: "max-attempts", path: "resilience.retry.max_attempts", kinds: everyKind, group: groupResilience, value: "N",
+			help: "how often a call is sent at most when it fails on the way and a second run does no harm; 1 never repeats any"},
+		{flag: "retry-backoff", path: "resilience.retry.backoff", kinds: everyKind, group: groupResilience, value: "DURATION",
+			help: "pause before the first repetition; it doubles with each, and varies by a quarter"},
+		{flag: "retry-max-backoff", path: "resilience.retry.max_backoff", kinds: everyKind, group: groupResilience, value: "DURATION",
+			help: "longest pause before a repetition"},
+		{flag: "retry-budget", path: "resilience.retry.budget_percent", kinds: longLived, group: groupResilience, value: "PERCENT",
+			help: "how many repetitions there may be for 100 calls"},
+		{flag: "retry-burst", path: "resilience.retry.budget_burst", kinds: longLived, group: groupResilience, value: "N",
+			help: "how many repetitions may be saved up, and so come at once"},
+		{flag: "breaker", path: "resilience.breaker.mode", kinds: longLived, group: groupResilience, value: "MODE",
+			help: "whether calls are answered UNAVAILABLE at once while the backend is away: on or off"},
+		{flag: "breaker-failures", path: "resilience.breaker.failure_percent", kinds: longLived, group: groupResilience, value: "PERCENT",
+			help: "how many of 100 calls have to fail before calls are held back"},
+		{flag: "breaker-min-calls", path: "resilience.breaker.min_calls", kinds: longLived, group: groupResilience, value: "N",
+			help: "how many calls there have to be before any share of them counts"},
+		{flag: "breaker-window", path: "resilience.breaker.window", kinds: longLived, group: groupResilience, value: "DURATION",
+			help: "time over which calls are counted"},
+		{flag: "breaker-open-for", path: "resilience.breaker.open_for", kinds: longLived, group: groupResilience, value: "DURATION",
+			help: "how long calls are held back before the backend is tried again"},
+		{flag: "breaker-probes", path: "resilience.breaker.probes", kinds: longLived, group: groupResilience, value: "N",
+			help: "how many calls have to succeed then before all are let through"},
 
 		{flag: "descriptors", path: "catalog.descriptors", kinds: everyKind, group: groupCatalog, value: "FILES",
 			help: "FileDescriptorSet files to make tools from, instead of asking the backend by reflection. Example: api.binpb, made by `buf build -o api.binpb`"},
@@ -160,8 +180,12 @@ func bindings() []binding {
 			help: "how long a finished task is remembered"},
 		{flag: "caller-rate", path: "limits.caller_rate.per_second", kinds: longLived, group: groupLimits, value: "N",
 			help: "how many calls and listings each caller may send a second on average; more are RATE_LIMITED; without it any number. Example: 50"},
+		{flag: "caller-burst", path: "limits.caller_rate.burst", kinds: longLived, group: groupLimits, value: "N",
+			help: "how many of them may come at once after a pause; needs --caller-rate, and is as many as that without it"},
 		{flag: "tool-rate", path: "limits.tool_rate.per_second", kinds: longLived, group: groupLimits, value: "N",
 			help: "how many calls a second each tool takes from all callers together; more are RATE_LIMITED; without it any number. Example: 200"},
+		{flag: "tool-burst", path: "limits.tool_rate.burst", kinds: longLived, group: groupLimits, value: "N",
+			help: "how many of them may come at once after a pause; needs --tool-rate, and is as many as that without it"},
 		{flag: "max-header-bytes", path: "limits.max_header_bytes", kinds: longLived, group: groupLimits, value: "SIZE",
 			help: "largest block of request headers, in bytes or as a size; a larger one is 431"},
 		{flag: "header-timeout", path: "limits.read_header_timeout", kinds: longLived, group: groupLimits, value: "DURATION",

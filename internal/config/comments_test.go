@@ -19,7 +19,10 @@ import (
 )
 
 // comment is what the definition of a field says about it, taken apart.
-type comment struct{ text, def, rule, flag string }
+type comment struct {
+	text, def, rule, flag string
+	flags                 []string // where it names several
+}
 
 var (
 	messageLine = regexp.MustCompile(`^message (\w+) \{$`)
@@ -30,7 +33,7 @@ var (
 	rangePart    = regexp.MustCompile(`Range: (.+?)\.(?: |$)`)
 	mostPart     = regexp.MustCompile(`At most ([0-9,]+)[^.]*\.(?: |$)`)
 	requiredPart = regexp.MustCompile(`Required\.(?: |$)`)
-	flagPart     = regexp.MustCompile("Flag: `--([a-z-]+)`[^.]*\\.(?: |$)")
+	flagPart     = regexp.MustCompile("Flags?: ((?:`--[a-z-]+`(?:, )?)+)\\.(?: |$)")
 )
 
 // readComments reads the comments of all fields from the definitions, by
@@ -85,7 +88,9 @@ func parseComment(text string) comment {
 		return m[len(m)-1]
 	}
 	c.def = cut(defaultPart)
-	c.flag = cut(flagPart)
+	for flag := range strings.SplitSeq(cut(flagPart), ", ") {
+		c.flags = append(c.flags, strings.Trim(flag, "`-"))
+	}
 	var rules []string
 	if requiredPart.MatchString(text) {
 		text = requiredPart.ReplaceAllString(text, "")
@@ -106,8 +111,10 @@ func parseComment(text string) comment {
 type leaf struct {
 	path string
 	fd   protoreflect.FieldDescriptor
-	// outer is the field whose message this is the first field of.
+	// outer is the field whose message this is a field of, and at the position
+	// among those.
 	outer protoreflect.FieldDescriptor
+	at    int
 }
 
 // leaves walks the whole message in its order.
@@ -125,7 +132,11 @@ func leaves(md protoreflect.MessageDescriptor, prefix string) []leaf {
 			out = append(out, leaves(fd.Message(), path+"[].")...)
 		default:
 			inner := leaves(fd.Message(), path+".")
-			inner[0].outer = fd
+			for at := range inner {
+				if inner[at].fd.Parent() == fd.Message() {
+					inner[at].outer, inner[at].at = fd, inner[at].fd.Index()
+				}
+			}
 			out = append(out, inner...)
 		}
 	}
@@ -137,11 +148,16 @@ func configLeaves() []leaf {
 }
 
 // comment is the comment on the field. Where several fields have one message
-// (Rate), their own comments name the flag of its first field.
+// (Rate), their own comments name the flags of its fields, in their order.
 func (l leaf) comment(comments map[string]comment) comment {
 	c := comments[commentKey(l.fd)]
+	if len(c.flags) > 0 {
+		c.flag = c.flags[0]
+	}
 	if c.flag == "" && l.outer != nil {
-		c.flag = comments[commentKey(l.outer)].flag
+		if flags := comments[commentKey(l.outer)].flags; l.at < len(flags) {
+			c.flag = flags[l.at]
+		}
 	}
 	return c
 }

@@ -87,9 +87,9 @@ type Limits struct {
 	DrainGrace *durationpb.Duration `protobuf:"bytes,23,opt,name=drain_grace,proto3" json:"drain_grace,omitempty"`
 	// How often one caller may call or list tools. A caller is its name where it has to say who it is (`access`), else its
 	// address, and standard input is one. Default: unlimited.
-	// Flag: `--caller-rate` for its average.
+	// Flags: `--caller-rate`, `--caller-burst`.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`
-	// How often one tool may be called by all callers together. Default: unlimited. Flag: `--tool-rate` for its average.
+	// How often one tool may be called by all callers together. Default: unlimited. Flags: `--tool-rate`, `--tool-burst`.
 	ToolRate *Rate `protobuf:"bytes,25,opt,name=tool_rate,proto3" json:"tool_rate,omitempty"`
 	// The most entries on one page of a list towards MCP clients (tools, resources, prompts). Default: 1000.
 	// Range: 1 to 10000. Flag: `--page-size`.

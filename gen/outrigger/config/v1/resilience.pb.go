@@ -89,14 +89,15 @@ type Retry struct {
 	// How often a call is sent at most; 1 never repeats any. Default: 3. Range: 1 to 10. Flag: `--max-attempts`.
 	MaxAttempts *int32 `protobuf:"varint,1,opt,name=max_attempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// The pause before the first repetition; it doubles with each, and is varied by a quarter. Default: 0.05s.
-	// Range: 0.001 s to 10 s.
+	// Range: 0.001 s to 10 s. Flag: `--retry-backoff`.
 	Backoff *durationpb.Duration `protobuf:"bytes,2,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// The longest pause. Default: 1s. Range: 0.001 s to 60 s.
+	// The longest pause. Default: 1s. Range: 0.001 s to 60 s. Flag: `--retry-max-backoff`.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
 	// How many repetitions there may be for 100 calls, so that a backend that is overloaded is not overloaded more.
-	// Default: 20. Range: 1 to 100.
+	// Default: 20. Range: 1 to 100. Flag: `--retry-budget`.
 	BudgetPercent *int32 `protobuf:"varint,4,opt,name=budget_percent,proto3,oneof" json:"budget_percent,omitempty"`
 	// How many repetitions may be saved up, and so come at once. Default: 10. Range: 1 to 10000.
+	// Flag: `--retry-burst`.
 	BudgetBurst   *int32 `protobuf:"varint,5,opt,name=budget_burst,proto3,oneof" json:"budget_burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -174,15 +175,18 @@ type Breaker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether there is one: "on" or "off". Default: on. Flag: `--breaker`.
 	Mode *string `protobuf:"bytes,1,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
-	// How many of 100 calls have to fail. Default: 50. Range: 1 to 100.
+	// How many of 100 calls have to fail. Default: 50. Range: 1 to 100. Flag: `--breaker-failures`.
 	FailurePercent *int32 `protobuf:"varint,2,opt,name=failure_percent,proto3,oneof" json:"failure_percent,omitempty"`
 	// How many calls there have to be before any share of them counts. Default: 20. Range: 1 to 100000.
+	// Flag: `--breaker-min-calls`.
 	MinCalls *int32 `protobuf:"varint,3,opt,name=min_calls,proto3,oneof" json:"min_calls,omitempty"`
-	// The time over which calls are counted. Default: 10s. Range: 0.1 s to 5 min.
+	// The time over which calls are counted. Default: 10s. Range: 0.1 s to 5 min. Flag: `--breaker-window`.
 	Window *durationpb.Duration `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
 	// How long calls are held back before the backend is tried again. Default: 2s. Range: 0.01 s to 5 min.
+	// Flag: `--breaker-open-for`.
 	OpenFor *durationpb.Duration `protobuf:"bytes,5,opt,name=open_for,proto3" json:"open_for,omitempty"`
 	// How many calls have to succeed then, one failure being one too many. Default: 1. Range: 1 to 100.
+	// Flag: `--breaker-probes`.
 	Probes        *int32 `protobuf:"varint,6,opt,name=probes,proto3,oneof" json:"probes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
