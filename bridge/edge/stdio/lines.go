@@ -4,7 +4,6 @@ package stdio
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 )
@@ -20,47 +19,31 @@ type line struct {
 // Linux holds as much.
 const readBuffer = 64 << 10
 
-// readLines sends the lines of in until an error, which comes as the last one, or
-// until stop is closed. Lines that came in one read are sent together: to wake the
-// other side for each costs more than to take it. A line over limit is read to its
-// end and thrown away, so that it costs no memory and the next one is found. The
-// last line needs no end.
-func readLines(in io.Reader, limit int, lines chan<- []line, stop <-chan struct{}) {
+// readLines sends every line of in until an error, which it sends too, or until
+// stop is closed. A line over limit is read to its end and thrown away, so that
+// it costs no memory and the next one is found. The last line needs no end.
+func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{}) {
 	r := bufio.NewReaderSize(in, readBuffer)
-	for {
-		batch := readBatch(r, limit)
+	send := func(l line) bool {
 		select {
-		case lines <- batch:
+		case lines <- l:
+			return true
 		case <-stop:
-			return
-		}
-		if batch[len(batch)-1].err != nil {
-			return
+			return false
 		}
 	}
-}
-
-// readBatch waits for one line, and takes those with it that are there as a whole.
-// An error is a line of its own, the last one.
-func readBatch(r *bufio.Reader, limit int) []line {
-	var batch []line
 	for {
 		l := readLine(r, limit)
 		if l.err != nil && (len(l.text) > 0 || l.tooLong) {
-			batch = append(batch, line{text: l.text, tooLong: l.tooLong})
+			if !send(line{text: l.text, tooLong: l.tooLong}) {
+				return
+			}
 			l.text, l.tooLong = nil, false
 		}
-		batch = append(batch, l)
-		if l.err != nil || !holdsLine(r) {
-			return batch
+		if !send(l) || l.err != nil {
+			return
 		}
 	}
-}
-
-// holdsLine tells whether a whole line can be read without waiting.
-func holdsLine(r *bufio.Reader) bool {
-	there, _ := r.Peek(r.Buffered()) // no more than there is, so it neither waits nor fails
-	return bytes.IndexByte(there, '\n') >= 0
 }
 
 // readLine reads up to the next line end. The result owns its bytes.

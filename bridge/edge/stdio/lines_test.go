@@ -5,7 +5,6 @@ package stdio
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"runtime"
 	"strings"
@@ -54,20 +53,18 @@ func TestReadLine(t *testing.T) {
 
 // collect reads all lines as the session gets them.
 func collect(in io.Reader, limit int) []string {
-	lines, stop := make(chan []line), make(chan struct{})
+	lines, stop := make(chan line), make(chan struct{})
 	defer close(stop)
 	go readLines(in, limit, lines, stop)
 	var out []string
-	for batch := range lines {
-		for _, l := range batch {
-			switch {
-			case l.err != nil:
-				return out
-			case l.tooLong:
-				out = append(out, "too long")
-			default:
-				out = append(out, string(l.text))
-			}
+	for l := range lines {
+		switch {
+		case l.err != nil:
+			return out
+		case l.tooLong:
+			out = append(out, "too long")
+		default:
+			out = append(out, string(l.text))
 		}
 	}
 	return out
@@ -91,31 +88,6 @@ func TestALongLineIsThrownAway(t *testing.T) { //nolint:paralleltest // See abov
 	}
 }
 
-// Lines that are there come together; nobody waits for one that is not there as a
-// whole.
-func TestLinesOfOneReadComeTogether(t *testing.T) {
-	t.Parallel()
-	in, out := io.Pipe()
-	lines, stop := make(chan []line), make(chan struct{})
-	defer close(stop)
-	go readLines(in, 8, lines, stop)
-	for _, tc := range []struct {
-		write string
-		want  int
-	}{{"a\nb\n\nc", 3}, {"d\ne", 1}, {"\n", 1}, {"too long a line\nf\n", 2}} {
-		if _, err := io.WriteString(out, tc.write); err != nil {
-			t.Fatal(err)
-		}
-		if got := len(<-lines); got != tc.want {
-			t.Errorf("%q: %d lines come together, want %d", tc.write, got, tc.want)
-		}
-	}
-	_ = out.Close()
-	if last := <-lines; len(last) != 1 || !errors.Is(last[0].err, io.EOF) {
-		t.Errorf("the end is %v", last)
-	}
-}
-
 type repeat byte
 
 func (b repeat) Read(p []byte) (int, error) {
@@ -129,7 +101,7 @@ func TestTheReaderOfLinesStops(t *testing.T) {
 	t.Parallel()
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		readLines(repeat('\n'), 8, make(chan []line), stop)
+		readLines(repeat('\n'), 8, make(chan line), stop)
 		close(done)
 	}()
 	close(stop)

@@ -63,7 +63,7 @@ var ErrStuck = errors.New("standard output was not read: answers are lost")
 func Serve(ctx context.Context, b *bridge.Bridge, in io.Reader, out io.Writer, o Options) error {
 	s := newSession(b, out, o)
 	defer s.cancel(nil)
-	lines := make(chan []line)
+	lines := make(chan line)
 	go readLines(in, s.limits.MaxBytes, lines, s.stop)
 	ended := make(chan error, 1)
 	go func() { ended <- s.converse(ctx, lines) }()

@@ -36,7 +36,6 @@ type session struct {
 	legacy, closing bool
 	slots           chan struct{}
 	running         sync.WaitGroup
-	workers         *workers
 	inputEnded      atomic.Bool
 	// stop ends the reader of lines; ending is closed when the loop has read its
 	// last line.
@@ -63,7 +62,7 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 	}
 	s := &session{
 		bridge: b, opts: o, limits: o.Limits.WithDefaults(),
-		origin: b.Flights().NewOrigin(), slots: make(chan struct{}, o.MaxConcurrent), workers: newWorkers(idleWorkers),
+		origin: b.Flights().NewOrigin(), slots: make(chan struct{}, o.MaxConcurrent),
 		stop: make(chan struct{}), ending: make(chan struct{}), broken: make(chan struct{}),
 	}
 	s.run, s.cancel = context.WithCancelCause(context.Background())
@@ -76,7 +75,7 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 
 // converse takes lines until there is no reason to go on, and then until what
 // is in flight has been answered.
-func (s *session) converse(ctx context.Context, lines <-chan []line) error {
+func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	err := s.loop(ctx.Done(), lines)
 	close(s.ending)
 	s.closing = true
@@ -95,36 +94,29 @@ func (s *session) converse(ctx context.Context, lines <-chan []line) error {
 	}
 	s.forget()
 	<-answered
-	s.workers.close()
 	return errors.Join(err, s.writeError())
 }
 
 // loop takes lines in their order until done, the end of input, or a peer that
 // is gone.
-func (s *session) loop(done <-chan struct{}, lines <-chan []line) error {
+func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-s.broken:
 			return nil
-		case batch := <-lines:
-			for _, l := range batch {
-				if l.err != nil {
-					return s.endOfInput(l.err)
+		case l := <-lines:
+			if l.err != nil {
+				s.inputEnded.Store(true)
+				if errors.Is(l.err, io.EOF) || peerGone(l.err) {
+					return nil
 				}
-				s.take(l)
+				return fmt.Errorf("read standard input: %w", l.err)
 			}
+			s.take(l)
 		}
 	}
-}
-
-func (s *session) endOfInput(err error) error {
-	s.inputEnded.Store(true)
-	if errors.Is(err, io.EOF) || peerGone(err) {
-		return nil
-	}
-	return fmt.Errorf("read standard input: %w", err)
 }
 
 // take registers one message in reading order and answers it on a goroutine of
@@ -172,9 +164,7 @@ func (s *session) take(l line) {
 	}
 	in.Send = s.send
 	run := s.bridge.BeginMessage(s.run, in)
-	s.running.Add(1)
-	s.workers.run(func() {
-		defer s.running.Done()
+	s.running.Go(func() {
 		defer func() { <-s.slots }()
 		s.write(*run())
 	})
