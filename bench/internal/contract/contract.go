@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/memory"
 )
 
 // Row is one figure beside its target.
@@ -28,8 +30,10 @@ type Row struct {
 const Goal = 10
 
 // Measure takes every figure. binary is the sidecar, dir a folder that it may
-// write to; progress is told what comes next.
+// write to; progress is told what comes next. The backend of the calls is this
+// executable once more, so that its main function has to know [peer.Main].
 func Measure(ctx context.Context, binary, dir string, progress func(string, ...any)) ([]Row, error) {
+	defer memory.Pace()() // what is measured in this process has the collector that it has in the sidecar
 	var rows []Row
 	for _, part := range []struct {
 		name string
@@ -38,10 +42,16 @@ func Measure(ctx context.Context, binary, dir string, progress func(string, ...a
 		{"envelopes and schemas", documents},
 		{"a catalog of 1,000 tools", catalogs},
 		{"discovery of 200 services", discovery},
-		{"dispatch over stdio", func(ctx context.Context) ([]Row, error) { return overStdio(ctx, binary, dir) }},
-		{"run records", func(ctx context.Context) ([]Row, error) { return records(ctx, binary, dir) }},
+		{"dispatch over stdio", func(ctx context.Context) ([]Row, error) {
+			return behind(ctx, dir, func(backend string) ([]Row, error) { return overStdio(ctx, binary, dir, backend) })
+		}},
+		{"run records", func(ctx context.Context) ([]Row, error) {
+			return behind(ctx, dir, func(backend string) ([]Row, error) { return records(ctx, binary, dir, backend) })
+		}},
 		{"open streams", func(ctx context.Context) ([]Row, error) { return streams(ctx, binary, dir) }},
-		{"dispatch over HTTP", func(ctx context.Context) ([]Row, error) { return overHTTP(ctx, binary, dir) }},
+		{"dispatch over HTTP", func(ctx context.Context) ([]Row, error) {
+			return behind(ctx, dir, func(backend string) ([]Row, error) { return overHTTP(ctx, binary, dir, backend) })
+		}},
 	} {
 		progress("contract: %s", part.name)
 		got, err := part.take(ctx)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
 	"github.com/outrigger-mcp/outrigger/bench/internal/sidecar"
 )
 
@@ -21,7 +22,19 @@ import (
 const (
 	singleCalls = 500
 	manyCalls   = 5000
+	callers     = 50
 )
+
+// behind starts the backend that the other benchmarks have too, lets measure call what stands before it, and ends it. The demo's own server would
+// share the sidecar's process, and take more than half of its CPU.
+func behind(ctx context.Context, dir string, measure func(backend string) ([]Row, error)) (rows []Row, err error) {
+	p, addr, err := peer.Start(ctx, dir, peer.RoleBackend)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	return measure("grpc://" + addr)
+}
 
 // call is one call of the demo's echo in the canonical dialect.
 func call(n int) []byte {
@@ -30,8 +43,9 @@ func call(n int) []byte {
 
 // overStdio measures calls through standard input and output of the binary:
 // one at a time, and as many as it takes without waiting for answers.
-func overStdio(ctx context.Context, binary, dir string) ([]Row, error) {
-	cmd := exec.CommandContext(ctx, binary, "stdio", "--demo", "--log-level", "error")
+func overStdio(ctx context.Context, binary, dir, backend string) ([]Row, error) {
+	cmd := exec.CommandContext(ctx, binary, "stdio", //nolint:gosec // the sidecar that is to be measured
+		"--backend", backend, "--log-level", "error")
 	cmd.Dir = dir
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -111,13 +125,12 @@ func isResult(reply []byte) error {
 }
 
 // overHTTP measures calls over one kept connection, and over many.
-func overHTTP(ctx context.Context, binary, dir string) (rows []Row, err error) {
-	s, err := sidecar.Start(ctx, binary, dir, "--demo")
+func overHTTP(ctx context.Context, binary, dir, backend string) (rows []Row, err error) {
+	s, err := sidecar.Start(ctx, binary, dir, "--backend", backend)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	const callers = 50
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
 	post := func(n int) error { return postOne(ctx, client, "http://"+s.Addr+"/rpc", n) }
@@ -129,25 +142,31 @@ func overHTTP(ctx context.Context, binary, dir string) (rows []Row, err error) {
 		}
 		times = append(times, time.Since(start))
 	}
+	rate, err := rateOf(ctx, client, s, manyCalls)
+	return []Row{
+		below("HTTP dispatch of one call, median", 100*time.Millisecond, median(times)),
+		above("HTTP calls, 50 callers", 100, rate),
+	}, err
+}
+
+// rateOf lets many callers make so many calls, each the next as soon as it has its answer, and returns the calls of a second.
+func rateOf(ctx context.Context, client *http.Client, s *sidecar.Sidecar, calls int) (float64, error) {
 	start := time.Now()
 	failed := make(chan error, callers)
 	for range callers {
 		go func() {
 			var err error
-			for n := 0; n < manyCalls/callers && err == nil; n++ {
-				err = post(n)
+			for n := 0; n < calls/callers && err == nil; n++ {
+				err = postOne(ctx, client, "http://"+s.Addr+"/rpc", n)
 			}
 			failed <- err
 		}()
 	}
+	var err error
 	for range callers {
 		err = errors.Join(err, <-failed)
 	}
-	rate := manyCalls / time.Since(start).Seconds()
-	return []Row{
-		below("HTTP dispatch of one call, median", 100*time.Millisecond, median(times)),
-		above("HTTP calls, 50 callers", 100, rate),
-	}, err
+	return float64(calls) / time.Since(start).Seconds(), err
 }
 
 func postOne(ctx context.Context, client *http.Client, url string, n int) error {

@@ -122,6 +122,9 @@ func register(ctx context.Context, live *catalog.Live, n int) error {
 	return nil
 }
 
+// discoveries are made on fresh connections; the median counts.
+const discoveries = 5
+
 // discovery measures the whole way from a backend's reflection to a catalog,
 // over a real connection.
 func discovery(ctx context.Context) ([]Row, error) {
@@ -143,19 +146,29 @@ func discovery(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	times := make([]time.Duration, discoveries)
+	for i := range times {
+		if times[i], err = discover(ctx, target); err != nil {
+			return nil, err
+		}
+	}
+	return []Row{below("discovery of 200 services with 1,000 tools, by reflection, median", 2*time.Second, median(times))}, nil
+}
+
+func discover(ctx context.Context, target backend.Target) (time.Duration, error) {
 	client, err := backend.New(target, backend.Options{})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { _ = client.Close() }()
 	live := catalog.NewLive([]catalog.Source{bridge.NewReflectionSource(client, catalog.ReflectionOptions{})}, catalog.LiveOptions{})
 	start := time.Now()
 	if err := live.Refresh(ctx); err != nil {
-		return nil, err
+		return 0, err
 	}
 	took := time.Since(start)
 	if got := len(live.Current().Tools()); got != 1000 {
-		return nil, fmt.Errorf("%d tools, want 1000", got)
+		return 0, fmt.Errorf("%d tools, want 1000", got)
 	}
-	return []Row{below("discovery of 200 services with 1,000 tools, by reflection", 2*time.Second, took)}, nil
+	return took, nil
 }

@@ -45,6 +45,8 @@ func entrants() []entrant {
 	return []entrant{
 		row("direct", report.Direct, "direct", "", "grpc-go to the backend, nothing between"),
 		row("proxy", report.Floor, "proxy", processProxy, "empty net/http to grpc-go proxy: wire bytes in, wire bytes out, untouched"),
+		row(peer.FloorClient, report.Beside, "proxy", peer.FloorClient, "empty proxy of net/http and the sidecar's own client for unary gRPC calls"),
+		row(peer.FloorBoth, report.Beside, "proxy", peer.FloorBoth, "empty proxy of fasthttp and the sidecar's own client for unary gRPC calls"),
 		row("sidecar", report.Measured, "mcp", processSidecar, "the sidecar, `/mcp`, MCP 2026-07-28"),
 		row("sidecar-legacy", report.Beside, "mcp-legacy", processSidecar, "the sidecar, `/mcp`, MCP 2025-11-25"),
 		row(subjectOther, report.Beside, "mcp", processOther, "another build of the sidecar (`-other`), `/mcp`, MCP 2026-07-28"),
@@ -140,6 +142,8 @@ func (r *run) start(ctx context.Context, process, backend string) (*server, erro
 		return startSidecar(ctx, r.Other, r.Dir, backend)
 	case processProxy:
 		return startPeer(ctx, r.Dir, peer.RoleProxy, backend, work(sizes()[0]).Method())
+	case peer.FloorClient, peer.FloorBoth:
+		return startPeer(ctx, r.Dir, peer.RoleFloor, process, backend, work(sizes()[0]).Method())
 	default:
 		return startPeer(ctx, r.Dir, peer.RoleSubject, process, backend)
 	}

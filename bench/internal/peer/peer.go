@@ -23,10 +23,11 @@ const (
 	RoleBackend = "serve-backend"
 	RoleProxy   = "serve-proxy"
 	RoleSubject = "serve-subject"
+	RoleFloor   = "serve-floor"
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address")
+var ErrUsage = errors.New("serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -44,6 +45,11 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 			return true, ErrUsage
 		}
 		return true, serveProxy(ctx, stdout, args[1], args[2])
+	case RoleFloor:
+		if len(args) != 4 {
+			return true, ErrUsage
+		}
+		return true, serveFloor(ctx, stdout, args[1], args[2], args[3])
 	case RoleSubject:
 		if len(args) != 3 {
 			return true, ErrUsage
