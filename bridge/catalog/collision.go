@@ -69,6 +69,23 @@ func (e *BuildError) Error() string {
 // in MCP's form as well, which is not said twice. A native tool's name in MCP may be another one's canonical name. Hidden
 // tools take no name from anyone.
 func findCollisions(tools []*Tool) []Collision {
+	taken := make(map[string]*Tool, 2*len(tools))
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		for _, name := range [...]string{t.Name, t.MCPName} {
+			if other := taken[name]; other != nil && other != t {
+				return allCollisions(tools)
+			}
+			taken[name] = t
+		}
+	}
+	return nil
+}
+
+// allCollisions sorts out who collides, where anyone does.
+func allCollisions(tools []*Tool) []Collision {
 	byName := map[string][]string{}
 	claims := map[string]map[string][]string{} // name in either form, to canonical names, to methods
 	for _, t := range tools {

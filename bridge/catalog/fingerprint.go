@@ -16,8 +16,10 @@ import (
 
 // canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
 // escapes, as RFC 8785 has it. Numbers stay as they were written, because RFC 8785 would round them to doubles.
-func canonicalJSON(raw []byte) ([]byte, error) {
-	value := jsontext.Value(raw).Clone()
+func canonicalJSON(raw []byte) ([]byte, error) { return canonicalise(bytes.Clone(raw)) }
+
+// canonicalise is canonicalJSON in the place of its argument, or a larger one.
+func canonicalise(value jsontext.Value) ([]byte, error) {
 	err := value.Format(
 		jsontext.ReorderRawObjects(true),
 		jsontext.CanonicalizeRawInts(false),
@@ -30,9 +32,10 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 // toolFingerprint is the SHA-256 over both canonical schemas, 64 hex digits. An output schema may be absent.
 func toolFingerprint(input, output []byte) (string, error) {
 	hash := sha256.New()
+	room := make([]byte, 0, max(len(input), len(output)))
 	for _, schema := range [][]byte{input, output} {
 		if len(schema) > 0 {
-			text, err := canonicalJSON(schema)
+			text, err := canonicalise(append(room, schema...))
 			if err != nil {
 				return "", fmt.Errorf("canonicalise schema: %w", err)
 			}
@@ -58,13 +61,17 @@ func (t *Tool) seal() error {
 	} {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
-	for _, part := range [...][]byte{t.Input.Advertised, t.Output.Advertised} {
-		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
+	hash := sha256.New()
+	for _, part := range [...][]byte{t.Input.Advertised, t.Output.Advertised} { // nearly all of it, and not copied
+		hash.Write(binary.AppendUvarint(text, uint64(len(part))))
+		hash.Write(part)
+		text = text[:0]
 	}
 	if text, err = t.appendSeen(text); err != nil {
 		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}
-	t.digest = sha256.Sum256(text)
+	hash.Write(text)
+	hash.Sum(t.digest[:0])
 	return nil
 }
 

@@ -191,9 +191,23 @@ func (d *deriver) pointerTo(base string, tokens ...string) string {
 // pointerTo extends a reference by property names, escaped for JSON Pointer and then for a URI fragment.
 func pointerTo(base string, tokens ...string) string {
 	for _, t := range tokens {
+		if isWord(t) {
+			base += "/" + t
+			continue
+		}
 		base += "/" + url.PathEscape(strings.TrimPrefix(AppendPointer("", t), "/"))
 	}
 	return base
+}
+
+// isWord holds for names that need no escape anywhere, as nearly all of fields do.
+func isWord(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // place writes a message where a field holds it: inline, or as a reference. at is the reference to the place.
@@ -269,7 +283,8 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 		f := d.newField(fd)
 		names := Names(fd)
-		properties.set(names[0], d.property(f, d.pointerTo(at, "properties", names[0]), depth+1))
+		place := d.pointerTo(at, "properties", names[0])
+		properties.set(names[0], d.property(f, place, depth+1))
 		if f.must || d.dir == Output && isAlwaysWritten(fd) {
 			if !d.all || len(names) == 1 {
 				required = append(required, names[0])
@@ -279,7 +294,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 		if d.all && len(names) > 1 {
 			for _, alias := range names[1:] {
-				properties.set(alias, newObject("$ref", pointerTo(at, "properties", names[0])))
+				properties.set(alias, newObject("$ref", place))
 			}
 			refuseSecondNames(together, names)
 		}

@@ -13,8 +13,8 @@ const maxRangePattern = 160
 
 // plainPattern matches the decimal form of an integer of at most as many digits as the type has.
 func plainPattern(t integerType) string {
-	digits := len(t.hi.String()) - 1
-	if t.lo.Sign() < 0 {
+	digits := len(t.most) - 1
+	if t.least[0] == '-' {
 		return fmt.Sprintf("(0|-?[1-9][0-9]{0,%d})", digits)
 	}
 	return fmt.Sprintf("(0|[1-9][0-9]{0,%d})", digits)
@@ -32,7 +32,7 @@ func rangePattern(lo, hi *big.Int, t integerType) string {
 		if hi.Sign() < 0 {
 			least = new(big.Int).Neg(hi)
 		}
-		if negative := magnitudes(least, new(big.Int).Neg(lo), lo.Cmp(t.lo) == 0); len(negative) > 0 {
+		if negative := magnitudes(least, new(big.Int).Neg(lo), lo.Cmp(t.lo()) == 0); len(negative) > 0 {
 			parts = append(parts, "-"+group(negative))
 		}
 	}
@@ -43,7 +43,7 @@ func rangePattern(lo, hi *big.Int, t integerType) string {
 			least = big.NewInt(1)
 		}
 		if least.Cmp(hi) <= 0 {
-			parts = append(parts, magnitudes(least, hi, hi.Cmp(t.hi) == 0)...)
+			parts = append(parts, magnitudes(least, hi, hi.Cmp(t.hi()) == 0)...)
 		}
 	}
 	pattern := "(" + strings.Join(parts, "|") + ")"

@@ -17,7 +17,7 @@ func Names(fd protoreflect.FieldDescriptor) []string {
 	if fd.IsExtension() {
 		return []string{"[" + string(fd.FullName()) + "]"}
 	}
-	names := []string{fd.JSONName()}
+	names := append(make([]string, 0, 2), fd.JSONName())
 	if !utf8.ValidString(names[0]) {
 		// Nothing keeps a corrupt descriptor from having such a name, and no
 		// JSON text can have it.

@@ -5,7 +5,6 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -13,30 +12,40 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// integerType is what ProtoJSON says of an integer kind.
+// integerType is what ProtoJSON says of an integer kind: the format, and the range as literals.
 type integerType struct {
-	format string
-	lo, hi *big.Int
-	wide   bool // 64 bits: written as a string
+	format      string
+	least, most json.Number
+	wide        bool // 64 bits: written as a string
 }
 
 func integerTypeOf(kind protoreflect.Kind) integerType {
 	switch kind {
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return integerType{formatInt64, big.NewInt(math.MinInt64), big.NewInt(math.MaxInt64), true}
+		return integerType{formatInt64, "-9223372036854775808", "9223372036854775807", true}
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return integerType{formatUint64, new(big.Int), new(big.Int).SetUint64(math.MaxUint64), true}
+		return integerType{formatUint64, "0", "18446744073709551615", true}
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return integerType{formatUint32, new(big.Int), big.NewInt(math.MaxUint32), false}
+		return integerType{formatUint32, "0", "4294967295", false}
 	default:
-		return integerType{formatInt32, big.NewInt(math.MinInt32), big.NewInt(math.MaxInt32), false}
+		return integerType{formatInt32, "-2147483648", "2147483647", false}
 	}
+}
+
+// lo and hi are the range to reckon with.
+func (t integerType) lo() *big.Int { return bigInt(t.least) }
+func (t integerType) hi() *big.Int { return bigInt(t.most) }
+
+func bigInt(literal json.Number) *big.Int {
+	n, _ := new(big.Int).SetString(string(literal), 10) // the literals above
+	return n
 }
 
 // The grammar of a JSON number, and the part of it that is not a plain decimal integer.
 const (
-	numberPattern = `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?`
-	exoticPattern = `-0|-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`
+	numberPattern    = `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?`
+	anyNumberPattern = "^" + numberPattern + "$"
+	exoticPattern    = `-0|-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`
 )
 
 // integer writes the schema of an integer. Canonical: a JSON integer or the same in a string, the way ProtoJSON reads
@@ -60,7 +69,7 @@ func (d *deriver) integerMayBe(t integerType) (number, text bool) {
 // anyInteger is the schema of any integer of a type.
 func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	asNumber, asString := d.integerMayBe(t)
-	var types []string
+	types := make([]string, 0, 3)
 	if asNumber {
 		types = append(types, "integer")
 	}
@@ -72,7 +81,7 @@ func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	}
 	doc := newObject("type", oneOrMany(types))
 	if asNumber {
-		doc.set("minimum", integerLiteral(t.lo)).set("maximum", integerLiteral(t.hi))
+		doc.set("minimum", t.least).set("maximum", t.most)
 	}
 	if asString {
 		plain := ""
@@ -104,15 +113,15 @@ func (d *deriver) narrow(doc *object, kind protoreflect.Kind, t integerType, v v
 			above.set("minimum", integerLiteral(lo))
 		}
 		if asString {
-			below.set("pattern", d.integerPattern(rangePattern(t.lo, hi, t)))
-			above.set("pattern", d.integerPattern(rangePattern(lo, t.hi, t)))
+			below.set("pattern", d.integerPattern(rangePattern(t.lo(), hi, t)))
+			above.set("pattern", d.integerPattern(rangePattern(lo, t.hi(), t)))
 		}
 		limits.set("anyOf", []any{below, above})
 	default:
 		if v.nonZero && lo.Sign() == 0 {
 			lo = big.NewInt(1)
 		}
-		narrowed := lo.Cmp(t.lo) != 0 || hi.Cmp(t.hi) != 0
+		narrowed := lo.Cmp(t.lo()) != 0 || hi.Cmp(t.hi()) != 0
 		if narrowed && asNumber {
 			limits.set("minimum", integerLiteral(lo)).set("maximum", integerLiteral(hi))
 		}
@@ -138,7 +147,7 @@ func (d *deriver) integerPattern(plain string) string {
 	case !d.all:
 		return "^" + plain + "$"
 	case plain == "":
-		return "^" + numberPattern + "$"
+		return anyNumberPattern
 	default:
 		return "^(" + plain + "|" + exoticPattern + ")$"
 	}
@@ -162,9 +171,9 @@ func (d *deriver) integerForms(values []*big.Rat, asNumber, asString, null bool)
 
 func rangeNote(lo, hi *big.Int, t integerType) string {
 	switch {
-	case hi.Cmp(t.hi) == 0:
+	case hi.Cmp(t.hi()) == 0:
 		return fmt.Sprintf("At least %s.", lo)
-	case lo.Cmp(t.lo) == 0:
+	case lo.Cmp(t.lo()) == 0:
 		return fmt.Sprintf("At most %s.", hi)
 	default:
 		return fmt.Sprintf("From %s to %s.", lo, hi)
@@ -199,7 +208,7 @@ func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *fieldRulesMessage
 		r := numberRulesOf(kind, rules)
 		doc := &object{}
 		lo, hi := r.integerRange(t)
-		narrowed := !r.outside && (lo.Cmp(t.lo) != 0 || hi.Cmp(t.hi) != 0)
+		narrowed := !r.outside && (lo.Cmp(t.lo()) != 0 || hi.Cmp(t.hi()) != 0)
 		switch {
 		case r.allowed != nil && !d.all:
 			doc.set("enum", d.integerForms(r.admitted(), false, true, false))
@@ -207,7 +216,7 @@ func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *fieldRulesMessage
 			doc.set("pattern", "^("+rangePattern(lo, hi, t)+`|[+-]?0[0-9]+|\+[0-9]+|-0)$`)
 		case narrowed:
 			doc.set("pattern", "^"+rangePattern(lo, hi, t)+"$")
-		case d.all && t.lo.Sign() < 0:
+		case d.all && t.lo().Sign() < 0:
 			doc.set("pattern", "^[+-]?[0-9]+$")
 		case d.all:
 			doc.set("pattern", "^[0-9]+$")

@@ -125,7 +125,7 @@ func (r numberRules) admitted() []*big.Rat {
 
 // integerRange narrows the range of a type, with bounds that belong to it.
 func (r numberRules) integerRange(t integerType) (lo, hi *big.Int) {
-	lo, hi = t.lo, t.hi
+	lo, hi = t.lo(), t.hi()
 	if r.lo != nil {
 		lo = new(big.Int).Set(r.lo.Num())
 		if r.loOpen {

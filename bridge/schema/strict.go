@@ -331,7 +331,7 @@ func withoutRange(doc *object, say func(format string, args ...any)) *object {
 		{protoreflect.Int32Kind, "A 32-bit integer."}, {protoreflect.Uint32Kind, "An unsigned 32-bit integer."},
 	} {
 		t := integerTypeOf(kind.kind)
-		if out.get("minimum") == any(integerLiteral(t.lo)) && out.get("maximum") == any(integerLiteral(t.hi)) {
+		if out.get("minimum") == any(t.least) && out.get("maximum") == any(t.most) {
 			out.remove("minimum")
 			out.remove("maximum")
 			say("%s", kind.text)
