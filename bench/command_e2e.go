@@ -29,7 +29,7 @@ func parseE2E(args []string, stderr io.Writer) (*e2eOptions, error) {
 	flags := o.flags("bench e2e", stderr)
 	flags.BoolVar(&o.quick, "quick", false, "one round of short windows, to see that everything works: under a minute, and no figures to quote")
 	flags.StringVar(&o.Other, "other", "", "measure this `binary` of the sidecar too, beside the first")
-	flags.StringVar(&subjects, "subjects", "", "only these `subjects`; default all: "+strings.Join(e2e.Names(), ","))
+	flags.StringVar(&subjects, "subjects", "", "only these `subjects` of "+strings.Join(e2e.Names(), ",")+"; default all but the floors")
 	flags.StringVar(&sizes, "sizes", strings.Join(e2e.SizeNames(), ","), "`payloads`")
 	flags.IntVar(&o.Rounds, "rounds", 5, "how many rounds; 0 leaves them out")
 	flags.IntVar(&o.Callers, "callers", 50, "how many call at a time in the rounds")
@@ -71,7 +71,11 @@ func (o *e2eOptions) validate(rest []string) error {
 // planned is about how long all windows take where every one grows as far as it may, first answers included.
 func (o *e2eOptions) planned() time.Duration {
 	const firstAnswers = 5 * time.Second // of 50 callers of the slowest server with the largest payload
-	cells := max(len(o.Sizes), 1) * (o.Rounds*len(e2e.Names()) + 1)
+	subjects := o.Subjects
+	if len(subjects) == 0 {
+		subjects = e2e.Usual()
+	}
+	cells := max(len(o.Sizes), 1) * (o.Rounds*len(subjects) + 1)
 	return time.Duration(cells) * (o.Longest + o.Warmup + firstAnswers)
 }
 

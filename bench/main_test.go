@@ -86,12 +86,24 @@ func TestTheHarness(t *testing.T) {
 			}
 		})
 	}
+	t.Run("floors", func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		args := []string{"e2e", "-quick", "-sidecar", binary, "-subjects", peer.FloorClient + "," + peer.FloorBoth, "-sizes", "small", "-crowd", "0", "-digits=false"}
+		if code := run(args, &stdout, &stderr); code != 0 {
+			t.Fatalf("status %d\n%s", code, &stderr)
+		}
+		for _, name := range []string{peer.FloorClient, peer.FloorBoth} {
+			if !strings.Contains(stdout.String(), "\n| `"+name+"` | ") {
+				t.Errorf("%s lacks its row:\n%s", name, &stdout)
+			}
+		}
+	})
 	t.Run("end to end", func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if code := run([]string{"e2e", "-quick", "-sidecar", binary}, &stdout, &stderr); code != 0 {
 			t.Fatalf("status %d\n%s", code, &stderr)
 		}
-		for _, name := range e2e.Names() {
+		for _, name := range e2e.Usual() {
 			if want := len(e2e.SizeNames()); name != "other" && strings.Count(stdout.String(), "\n| `"+name+"` | ") < want {
 				t.Errorf("%s lacks rows:\n%s", name, &stdout)
 			}

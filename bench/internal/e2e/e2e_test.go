@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
+	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
 	"github.com/outrigger-mcp/outrigger/bench/internal/report"
 )
 
@@ -63,8 +64,9 @@ func TestChoose(t *testing.T) {
 		other string
 		want  []string
 	}{
-		{nil, "", slices.DeleteFunc(Names(), func(n string) bool { return n == subjectOther })},
-		{nil, "binary", Names()},
+		{nil, "", slices.DeleteFunc(Usual(), func(n string) bool { return n == subjectOther })},
+		{nil, "binary", Usual()},
+		{[]string{peer.FloorBoth, peer.FloorClient, "proxy"}, "", []string{"proxy", peer.FloorClient, peer.FloorBoth}},
 		{[]string{"mcpgo-raw", "proxy"}, "", []string{"proxy", "mcpgo-raw"}},
 		{[]string{"sidecar"}, "binary", []string{"sidecar", subjectOther}},
 	} {

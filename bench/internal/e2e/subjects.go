@@ -68,7 +68,22 @@ func Names() []string {
 	return out
 }
 
-// choose keeps the named subjects, all where none is named; "other" only where there is another binary.
+// isExtra holds for what is measured only where it is named: the further floors, which tell what the parts of a proxy cost
+// and nothing about goals.
+func (e entrant) isExtra() bool { return e.process == peer.FloorClient || e.process == peer.FloorBoth }
+
+// Usual lists the subjects that are measured where none is named; "other" is one where there is another binary.
+func Usual() []string {
+	var out []string
+	for _, e := range entrants() {
+		if !e.isExtra() {
+			out = append(out, e.Name)
+		}
+	}
+	return out
+}
+
+// choose keeps the named subjects, the usual ones where none is named; "other" only where there is another binary.
 func choose(names []string, other string) ([]entrant, error) {
 	all := entrants()
 	for _, name := range names {
@@ -83,7 +98,10 @@ func choose(names []string, other string) ([]entrant, error) {
 		if e.Name == subjectOther {
 			return other == ""
 		}
-		return len(names) > 0 && !slices.Contains(names, e.Name)
+		if len(names) == 0 {
+			return e.isExtra()
+		}
+		return !slices.Contains(names, e.Name)
 	}), nil
 }
 
