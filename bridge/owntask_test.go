@@ -48,7 +48,7 @@ func (s *sleeper) call(ctx context.Context, _ *catalog.Method, _ []byte, _ http.
 
 // sleeping is ann in front of a backend that takes so long for lab.sleep, calls
 // of which become tasks after two seconds.
-func sleeping(t *testing.T, live *catalog.Live, s *sleeper) modernClient {
+func sleeping(t *testing.T, live *catalog.Live, s *sleeper, more ...func(*bridge.Options)) modernClient {
 	t.Helper()
 	s.ended = make(chan error, 1)
 	hub := feed.New(feed.Options{})
@@ -62,7 +62,11 @@ func sleeping(t *testing.T, live *catalog.Live, s *sleeper) modernClient {
 		cancel()
 		tasks.Drain(over)
 	})
-	b := bridge.New(live, mcptest.Caller(s.call), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, Feed: hub})
+	options := bridge.Options{Tasks: tasks, Feed: hub}
+	for _, change := range more {
+		change(&options)
+	}
+	b := bridge.New(live, mcptest.Caller(s.call), correlate.New(correlate.Options{}), options)
 	return modernClient{t: t, bridge: b, caller: "ann", capabilities: withTasks}
 }
 
@@ -130,6 +134,30 @@ func TestACallThatTakesLongBecomesATask(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What has to be asked is asked before there is a task, so that nobody waits for one that waits for them.
+func TestQuestionsComeBeforeTheTask(t *testing.T) {
+	t.Parallel()
+	live := mcptest.Memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		slow := &sleeper{takes: 5 * time.Second}
+		ann := sleeping(t, live, slow, func(o *bridge.Options) { o.Confirm, o.TaskAfter = true, 2*time.Second })
+		ann.capabilities = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+		const cancel = `"name":"fleet_cancel_order","arguments":{"orderId":"1001"}`
+		start := time.Now()
+		asked := ann.send("tools/call", cancel)
+		if asked.text("resultType") != "input_required" || asked.Result["taskId"] != nil || time.Since(start) != 0 {
+			t.Fatalf("after %v: %s", time.Since(start), asked.raw)
+		}
+		got := ann.send("tools/call", cancel+consent(asked))
+		if got.text("resultType") != "task" || got.text("status") != "working" || time.Since(start) != 2*time.Second {
+			t.Fatalf("after %v: %s", time.Since(start), got.raw)
+		}
+		if err := <-slow.ended; err != nil || time.Since(start) != 5*time.Second {
+			t.Errorf("it ran for %v: %v", time.Since(start), err)
+		}
+	})
 }
 
 // A task is its caller's: to anybody else it does not exist, and its end can be

@@ -216,32 +216,62 @@ func TestCapabilitiesAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	_, url := desk(t, mcphttp.Options{})
 	client := mcptest.Client(t, 1)
-	ask := func(capabilities string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(request("tools/call", `"name":"sign",`+metaOf(capabilities, ""))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range append(modern("tools/call"), "Mcp-Name: sign", "Content-Type: application/json") {
-			name, value, _ := strings.Cut(h, ": ")
-			req.Header.Set(name, value)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		var body bytes.Buffer
-		if _, err := body.ReadFrom(resp.Body); err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, body.String()
-	}
-	if status, body := ask(`{"elicitation":{}}`); status != 200 || !strings.Contains(body, "input_required") {
+	if status, body := callWith(t, client, url, "sign", `{"elicitation":{}}`); status != 200 || !strings.Contains(body, "input_required") {
 		t.Errorf("with the capability: %d %s", status, body)
 	}
-	if status, body := ask(`{}`); status != 400 || !strings.Contains(body, `"requiredCapabilities":{"elicitation":{"form":{}}}`) || !strings.Contains(body, "-32021") {
+	status, body := callWith(t, client, url, "sign", `{}`)
+	if status != 400 || !strings.Contains(body, `"requiredCapabilities":{"elicitation":{"form":{}}}`) || !strings.Contains(body, "-32021") {
 		t.Errorf("without it, on the same connection: %d %s", status, body)
 	}
+}
+
+// TestABackendCanGoAnotherWay: it is told what the client of this very request can do, so that it need not ask where
+// it can do without.
+func TestABackendCanGoAnotherWay(t *testing.T) {
+	t.Parallel()
+	greet := tool("greet", func(_ context.Context, call *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+		if call.GetContext().GetCapabilities().GetElicitation() == nil {
+			return mcptest.Success(`{"greeting":"Hello, whoever you are."}`), nil
+		}
+		return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{
+			InputRequests: map[string]*outriggerv1.InputRequest{"name": mcptest.AskForm("Who are you?", `{"type":"object","properties":{"name":{"type":"string"}}}`)},
+		}}}, nil
+	})
+	_, url := desk(t, mcphttp.Options{}, greet)
+	client := mcptest.Client(t, 1)
+	if status, body := callWith(t, client, url, "greet", `{"elicitation":{"form":{}}}`); status != 200 || !strings.Contains(body, "Who are you?") {
+		t.Errorf("who can be asked: %d %s", status, body)
+	}
+	for _, capabilities := range []string{`{}`, `{"sampling":{},"roots":{}}`} {
+		status, body := callWith(t, client, url, "greet", capabilities)
+		if status != 200 || !strings.Contains(body, "whoever you are") || strings.Contains(body, "inputRequests") || !strings.Contains(body, `"resultType":"complete"`) {
+			t.Errorf("%s: %d %s", capabilities, status, body)
+		}
+	}
+}
+
+// callWith calls a tool for a client with these capabilities.
+func callWith(t *testing.T, client *http.Client, url, name, capabilities string) (int, string) {
+	t.Helper()
+	body := request("tools/call", `"name":"`+name+`",`+metaOf(capabilities, ""))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range append(modern("tools/call"), "Mcp-Name: "+name, "Content-Type: application/json") {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer bytes.Buffer
+	if _, err := answer.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, answer.String()
 }
 
 // progressOf is a report that says nothing; its token is the caller's.
