@@ -92,7 +92,19 @@ func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 	if got := ann.send("tools/call", `"name":"wait"`); got.toolError() != "TRANSPORT_ERROR" || !strings.Contains(got.raw, `"retryable":false`) {
 		t.Errorf("in mid-call: %s", got.raw)
 	}
-	if got := ann.send("tools/call", `"name":"count"`); got.Result["structuredContent"] == nil {
+	// A connection that was idle when the backend cut it may not be known to be dead yet. Each such costs one call, of
+	// which nobody knows what came of it, and is not used again.
+	send := func(method, params string) modernAnswer {
+		got := ann.send(method, params)
+		for range 8 {
+			if got.toolError() != "TRANSPORT_ERROR" && (got.Error == nil || got.Error.Data.Code != "TRANSPORT_ERROR") {
+				break
+			}
+			got = ann.send(method, params)
+		}
+		return got
+	}
+	if got := send("tools/call", `"name":"count"`); got.Result["structuredContent"] == nil {
 		t.Errorf("on a new connection: %s", got.raw)
 	}
 	rig.Native.Stop()
@@ -100,7 +112,7 @@ func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 		"tools/call": `"name":"count"`, "resources/read": `"uri":"desk://notes/1"`, "resources/list": ``, "prompts/get": `"name":"greet","arguments":{"name":"Ann"}`,
 		"completion/complete": `"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"tone","value":""}`,
 	} {
-		got := ann.send(method, params)
+		got := send(method, params)
 		if got.toolError() != "UNAVAILABLE" && (got.Error == nil || got.Error.Data.Code != "UNAVAILABLE" || got.status != 503) {
 			t.Errorf("%s: %d %s", method, got.status, got.raw)
 		}

@@ -254,7 +254,8 @@ func TestAReaderThatStopsReadingIsDroppedAndItsCallCancelled(t *testing.T) {
 			t.Parallel()
 			ended := make(chan error, 1)
 			text := `"` + strings.Repeat("x", 1<<18) + `"`
-			rig, url := desk(t, mcphttp.Options{Patience: 50 * time.Millisecond}, tool("flood", func(ctx context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			// Long enough for the first event to be read on a machine that is busy with other tests.
+			rig, url := desk(t, mcphttp.Options{Patience: 2 * time.Second}, tool("flood", func(ctx context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 				var err error
 				for err == nil && ctx.Err() == nil {
 					err = send(mcptest.Log(outriggerv1.LogLevel_LOG_LEVEL_INFO, text))
