@@ -221,7 +221,7 @@ func messageCalls() map[string]errmap.Code {
 // and agrees with the published schemas on every call and every reply.
 func TestMessageFormAgainstSchema(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Timeout: 500 * time.Millisecond}})
+	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Timeout: 2 * time.Second}})
 	f := newMessageForm(t, rig.Bridge)
 	for params, want := range messageCalls() {
 		if got := f.check(t, params); got != want {

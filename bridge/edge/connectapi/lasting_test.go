@@ -99,7 +99,7 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, event.Options{MaxBacklog: 1 << 16, MaxBacklogBytes: 1 << 30},
-				connectapi.Options{Patience: 50 * time.Millisecond}, "Take")
+				connectapi.Options{Patience: time.Second}, "Take")
 			stream := subscribe(t, dial(t, s.url), toEvents("bulk"))
 			e := bulky()
 			for range 100 {

@@ -244,7 +244,7 @@ func TestAQuietLegacyStreamIsKeptAlive(t *testing.T) {
 	for _, proto := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", proto), func(t *testing.T) {
 			t.Parallel()
-			rig, url := office(t, officeOptions{http: mcphttp.Options{KeepAlive: 500 * time.Millisecond, Patience: 200 * time.Millisecond}})
+			rig, url := office(t, officeOptions{http: mcphttp.Options{KeepAlive: 1200 * time.Millisecond, Patience: 800 * time.Millisecond}})
 			c := openAs(t, mcptest.Client(t, proto), url, rev11, `{}`)
 			get := c.stream(http.MethodGet, "")
 			get.greeting()
