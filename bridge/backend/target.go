@@ -228,6 +228,8 @@ func hostTarget(s targetScheme, u *url.URL) (Target, error) {
 		return Target{}, errors.New("no host")
 	case strings.ContainsAny(host, " \t/\\%"):
 		return Target{}, fmt.Errorf("bad host %q (an IPv6 zone is not supported)", host)
+	case strings.Contains(host, ":") && !strings.HasPrefix(u.Host, "["):
+		return Target{}, fmt.Errorf("bad host %q (an IPv6 address stands in brackets: [::1])", host)
 	case port == "" && strings.HasSuffix(u.Host, ":"):
 		return Target{}, errors.New("empty port")
 	case port == "" && s.tls:

@@ -74,6 +74,8 @@ func TestParseTargetRefusals(t *testing.T) {
 		"http://h:0":                            "not in 1..65535",
 		"http://h:65536":                        "not in 1..65535",
 		"http://h:x":                            "invalid port",
+		"grpc://h:1h:1/a":                       "bad host \"h:1h\"",
+		"grpc://h:1h:1/a%2f":                    "in brackets",
 		"http://h:1?x=1":                        "query",
 		"http://h:1?":                           "query",
 		"http://h:1#x":                          "fragment",
