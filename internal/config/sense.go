@@ -22,6 +22,21 @@ func (d *draft) checkSense(kind Kind) {
 	}
 	if kind&longLived != 0 {
 		d.checkListeners(c)
+		d.checkRates(c.GetLimits())
+	}
+}
+
+// checkRates says what a burst lacks that was given alone, by its flag perhaps.
+func (d *draft) checkRates(l *configv1.Limits) {
+	for _, one := range [...]struct {
+		path, flag string
+		rate       *configv1.Rate
+	}{
+		{"limits.caller_rate.burst", "--caller-rate", l.GetCallerRate()}, {"limits.tool_rate.burst", "--tool-rate", l.GetToolRate()},
+	} {
+		if one.rate != nil && one.rate.Burst != nil && one.rate.GetPerSecond() == 0 {
+			d.judge(one.path, "is of no use without a rate: give "+one.flag+" too")
+		}
 	}
 }
 

@@ -70,6 +70,20 @@ func TestSense(t *testing.T) {
 	}
 }
 
+// TestABurstNeedsItsRate, and is told so by the name of the flag that lacks.
+func TestABurstNeedsItsRate(t *testing.T) {
+	t.Parallel()
+	for _, which := range []string{"caller", "tool"} {
+		_, err := load(t, config.Serve, "", nil, []string{"--demo", "--" + which + "-burst", "5"})
+		if got := faults(t, err); !strings.Contains(got, "--"+which+"-burst: is of no use without a rate: give --"+which+"-rate too") {
+			t.Errorf("got %q", got)
+		}
+		if _, err := load(t, config.Serve, "", nil, []string{"--demo", "--" + which + "-burst", "5", "--" + which + "-rate", "2"}); err != nil {
+			t.Errorf("with its rate: %v", err)
+		}
+	}
+}
+
 // TestTokensInTheClear: nothing forbids tokens without TLS, because a mesh may
 // encrypt, but nobody should do so by mistake.
 func TestTokensInTheClear(t *testing.T) {

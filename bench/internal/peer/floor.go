@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -68,28 +67,8 @@ func serveFloor(ctx context.Context, stdout io.Writer, kind, backend, method str
 	return nil
 }
 
-type invoker func(ctx context.Context, message []byte) ([]byte, error)
-
 func plainFloor(invoke invoker) (serve func(net.Listener) error, stop func()) {
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength < 0 || r.ContentLength > maxMessage {
-			http.Error(w, "want Content-Length, and less", http.StatusRequestEntityTooLarge)
-			return
-		}
-		body := make([]byte, r.ContentLength)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			http.Error(w, "the body is cut off", http.StatusBadRequest)
-			return
-		}
-		answer, err := invoke(r.Context(), body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		_, _ = w.Write(answer) // a caller that has gone away needs no answer
-	})}
+	server := &http.Server{Handler: forward(invoke), ReadHeaderTimeout: time.Minute}
 	return server.Serve, func() { _ = server.Close() }
 }
 

@@ -30,7 +30,10 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) e
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
-	server := &http.Server{Handler: forward(conn, method), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: forward(func(ctx context.Context, message []byte) (answer []byte, err error) {
+		err = conn.Invoke(ctx, method, message, &answer)
+		return answer, err
+	})}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := announce(stdout, listener.Addr()); err != nil {
@@ -42,7 +45,11 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) e
 	return nil
 }
 
-func forward(conn *grpc.ClientConn, method string) http.Handler {
+// invoker makes one call: a message's bytes there, and the answer's back.
+type invoker func(ctx context.Context, message []byte) ([]byte, error)
+
+// forward hands bodies to invoke, and answers with what it returns.
+func forward(invoke invoker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 || r.ContentLength > maxMessage {
 			http.Error(w, "want Content-Length, and less", http.StatusRequestEntityTooLarge)
@@ -53,8 +60,8 @@ func forward(conn *grpc.ClientConn, method string) http.Handler {
 			http.Error(w, "the body is cut off", http.StatusBadRequest)
 			return
 		}
-		var answer []byte
-		if err := conn.Invoke(r.Context(), method, body, &answer); err != nil {
+		answer, err := invoke(r.Context(), body)
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
