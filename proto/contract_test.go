@@ -107,6 +107,7 @@ func TestServiceHasEveryMethodOfTheDesign(t *testing.T) {
 		"GetTool(GetToolRequest) Tool " + none,
 		"WatchTools(WatchToolsRequest) stream ToolsChange " + none,
 		"RegisterTool(RegisterToolRequest) RegisterToolResponse " + idempotent,
+		"UnregisterTool(UnregisterToolRequest) UnregisterToolResponse " + idempotent,
 		"ListResources(ListResourcesRequest) ListResourcesResponse " + none,
 		"ListResourceTemplates(ListResourceTemplatesRequest) ListResourceTemplatesResponse " + none,
 		"ReadResource(ReadResourceRequest) ResourceOutcome " + none,

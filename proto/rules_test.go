@@ -260,6 +260,8 @@ func TestToolRules(t *testing.T) {
 		{"registration", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." input_schema_json: "{}" binding {service: "S" method: "M"}`, nil},
 		{"registration without a schema is left to REGISTRATION_INVALID", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." binding {service: "S" method: "M"}`, nil},
 		{"registration without a binding", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." input_schema_json: "{}"`, []string{"binding required"}},
+		{"taking a tool back", &outriggerv1.UnregisterToolRequest{}, `name: "shop.get"`, nil},
+		{"taking no tool back", &outriggerv1.UnregisterToolRequest{}, ``, []string{"name string.min_len"}},
 	})
 }
 

@@ -147,7 +147,7 @@ func TestMethodsAreMarked(t *testing.T) {
 		destructive string
 	}{
 		"Fleet.GetVehicle":    {descriptorpb.MethodOptions_NO_SIDE_EFFECTS, "not said"},
-		"Fleet.UpdateVehicle": {descriptorpb.MethodOptions_IDEMPOTENT, "not said"},
+		"Fleet.UpdateVehicle": {descriptorpb.MethodOptions_IDEMPOTENT, "no"},
 		"Fleet.AssignOrder":   {descriptorpb.MethodOptions_IDEMPOTENT, "no"},
 		"Fleet.PlaceOrder":    {descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN, "no"},
 		"Fleet.CancelOrder":   {descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN, "yes"},

@@ -68,7 +68,13 @@ type ToolOptions struct {
 	// Words to group and find it by, at most 64.
 	Tags []string `protobuf:"bytes,17,rep,name=tags,proto3" json:"tags,omitempty"`
 	// Pictures for a user interface, at most 16.
-	Icons         []*Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
+	Icons []*Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
+	// The statuses that the tool answers with, and when, at most 16. Shown on its specification page.
+	Errors []*ToolError `protobuf:"bytes,21,rep,name=errors,proto3" json:"errors,omitempty"`
+	// How long a call of a server-streaming RPC gathers messages, up to 24 h. When it is over, the call ends with what came,
+	// and the result says that it is truncated. It is never longer than the default. Absent: the call's deadline less 1 s,
+	// and at least half of it.
+	StreamTime    *durationpb.Duration `protobuf:"bytes,22,opt,name=stream_time,proto3" json:"stream_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +231,20 @@ func (x *ToolOptions) GetTags() []string {
 func (x *ToolOptions) GetIcons() []*Icon {
 	if x != nil {
 		return x.Icons
+	}
+	return nil
+}
+
+func (x *ToolOptions) GetErrors() []*ToolError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *ToolOptions) GetStreamTime() *durationpb.Duration {
+	if x != nil {
+		return x.StreamTime
 	}
 	return nil
 }
@@ -408,7 +428,8 @@ var File_outrigger_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xca\t\n" +
+	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xd2\n" +
+	"\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -434,7 +455,9 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"task_after\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
 	"task_after\x12'\n" +
 	"\x04tags\x18\x11 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x04tags\x122\n" +
-	"\x05icons\x18\x12 \x03(\v2\x12.outrigger.v1.IconB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05icons:|\xbaHy\x1aw\n" +
+	"\x05icons\x18\x12 \x03(\v2\x12.outrigger.v1.IconB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05icons\x129\n" +
+	"\x06errors\x18\x15 \x03(\v2\x17.outrigger.v1.ToolErrorB\b\xbaH\x05\x92\x01\x02\x10\x10R\x06errors\x12K\n" +
+	"\vstream_time\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vstream_time:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +
 	"\f_destructiveB\f\n" +
@@ -479,8 +502,9 @@ var file_outrigger_v1_options_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),        // 2: google.protobuf.Duration
 	(*ToolExample)(nil),                // 3: outrigger.v1.ToolExample
 	(*Icon)(nil),                       // 4: outrigger.v1.Icon
-	(*Annotations)(nil),                // 5: outrigger.v1.Annotations
-	(*descriptorpb.MethodOptions)(nil), // 6: google.protobuf.MethodOptions
+	(*ToolError)(nil),                  // 5: outrigger.v1.ToolError
+	(*Annotations)(nil),                // 6: outrigger.v1.Annotations
+	(*descriptorpb.MethodOptions)(nil), // 7: google.protobuf.MethodOptions
 }
 var file_outrigger_v1_options_proto_depIdxs = []int32{
 	2,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
@@ -488,16 +512,18 @@ var file_outrigger_v1_options_proto_depIdxs = []int32{
 	3,  // 2: outrigger.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
 	2,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
 	4,  // 4: outrigger.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
-	5,  // 5: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
-	6,  // 6: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
-	6,  // 7: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
-	0,  // 8: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
-	1,  // 9: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	8,  // [8:10] is the sub-list for extension type_name
-	6,  // [6:8] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	5,  // 5: outrigger.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
+	2,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
+	6,  // 7: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
+	7,  // 8: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
+	7,  // 9: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
+	0,  // 10: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
+	1,  // 11: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	10, // [10:12] is the sub-list for extension type_name
+	8,  // [8:10] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_v1_options_proto_init() }

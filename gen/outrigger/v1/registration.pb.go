@@ -25,7 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RegisterToolRequest adds a tool to the catalog, or the same tool again, which changes nothing.
+// RegisterToolRequest adds a tool to the catalog. The same tool again changes nothing. A tool with a higher version
+// replaces the registered one; a different tool with the same or a lower version is REGISTRATION_CONFLICT.
 type RegisterToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its canonical name. Required.
@@ -33,7 +34,7 @@ type RegisterToolRequest struct {
 	// What it does and when to use it. Required.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// What arguments it takes: a JSON Schema with "type": "object" at its root. None, or one that does not compile, is
-	// REGISTRATION_INVALID; another one than is registered under this name is REGISTRATION_CONFLICT.
+	// REGISTRATION_INVALID; another one than is registered under this name needs a higher version.
 	//
 	// Types that are valid to be assigned to InputSchemaForm:
 	//
@@ -249,10 +250,12 @@ type RegisterToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool as it now stands in the catalog, canonical schemas included. Set in every answer.
 	Tool *Tool `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// It is new. False: exactly this tool was registered already.
-	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The name is new. False: exactly this tool was registered already, or it replaced a lower version.
+	Created bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	// The version that it replaced. Empty: it replaced none.
+	ReplacedVersion string `protobuf:"bytes,3,opt,name=replaced_version,proto3" json:"replaced_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RegisterToolResponse) Reset() {
@@ -299,6 +302,123 @@ func (x *RegisterToolResponse) GetCreated() bool {
 	return false
 }
 
+func (x *RegisterToolResponse) GetReplacedVersion() string {
+	if x != nil {
+		return x.ReplacedVersion
+	}
+	return ""
+}
+
+// UnregisterToolRequest takes back a registered tool.
+type UnregisterToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its canonical name. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The version that must be registered; another one is REGISTRATION_CONFLICT. Empty: any.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnregisterToolRequest) Reset() {
+	*x = UnregisterToolRequest{}
+	mi := &file_outrigger_v1_registration_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnregisterToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnregisterToolRequest) ProtoMessage() {}
+
+func (x *UnregisterToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_registration_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnregisterToolRequest.ProtoReflect.Descriptor instead.
+func (*UnregisterToolRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_registration_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UnregisterToolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UnregisterToolRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// UnregisterToolResponse says which tool was taken back.
+type UnregisterToolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its canonical name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnregisterToolResponse) Reset() {
+	*x = UnregisterToolResponse{}
+	mi := &file_outrigger_v1_registration_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnregisterToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnregisterToolResponse) ProtoMessage() {}
+
+func (x *UnregisterToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_registration_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnregisterToolResponse.ProtoReflect.Descriptor instead.
+func (*UnregisterToolResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_registration_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UnregisterToolResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UnregisterToolResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 var File_outrigger_v1_registration_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_registration_proto_rawDesc = "" +
@@ -320,10 +440,18 @@ const file_outrigger_v1_registration_proto_rawDesc = "" +
 	"\texecution\x18\f \x01(\v2\x1b.outrigger.v1.ToolExecutionR\texecution\x12?\n" +
 	"\bexamples\x18\r \x03(\v2\x19.outrigger.v1.ToolExampleB\b\xbaH\x05\x92\x01\x02\x10@R\bexamplesB\x13\n" +
 	"\x11input_schema_formB\x14\n" +
-	"\x12output_schema_form\"`\n" +
+	"\x12output_schema_form\"\x8c\x01\n" +
 	"\x14RegisterToolResponse\x12.\n" +
 	"\x04tool\x18\x01 \x01(\v2\x12.outrigger.v1.ToolB\x06\xbaH\x03\xc8\x01\x01R\x04tool\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreatedB\xb7\x01\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\x12*\n" +
+	"\x10replaced_version\x18\x03 \x01(\tR\x10replaced_version\"[\n" +
+	"\x15UnregisterToolRequest\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04name\x12\"\n" +
+	"\aversion\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\aversion\"F\n" +
+	"\x16UnregisterToolResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversionB\xb7\x01\n" +
 	"\x10com.outrigger.v1B\x11RegistrationProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
 
 var (
@@ -338,32 +466,34 @@ func file_outrigger_v1_registration_proto_rawDescGZIP() []byte {
 	return file_outrigger_v1_registration_proto_rawDescData
 }
 
-var file_outrigger_v1_registration_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_v1_registration_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_outrigger_v1_registration_proto_goTypes = []any{
-	(*RegisterToolRequest)(nil),  // 0: outrigger.v1.RegisterToolRequest
-	(*RegisterToolResponse)(nil), // 1: outrigger.v1.RegisterToolResponse
-	(*structpb.Struct)(nil),      // 2: google.protobuf.Struct
-	(*ToolBinding)(nil),          // 3: outrigger.v1.ToolBinding
-	(*ToolMetadata)(nil),         // 4: outrigger.v1.ToolMetadata
-	(*ToolAnnotations)(nil),      // 5: outrigger.v1.ToolAnnotations
-	(*ToolExecution)(nil),        // 6: outrigger.v1.ToolExecution
-	(*ToolExample)(nil),          // 7: outrigger.v1.ToolExample
-	(*Tool)(nil),                 // 8: outrigger.v1.Tool
+	(*RegisterToolRequest)(nil),    // 0: outrigger.v1.RegisterToolRequest
+	(*RegisterToolResponse)(nil),   // 1: outrigger.v1.RegisterToolResponse
+	(*UnregisterToolRequest)(nil),  // 2: outrigger.v1.UnregisterToolRequest
+	(*UnregisterToolResponse)(nil), // 3: outrigger.v1.UnregisterToolResponse
+	(*structpb.Struct)(nil),        // 4: google.protobuf.Struct
+	(*ToolBinding)(nil),            // 5: outrigger.v1.ToolBinding
+	(*ToolMetadata)(nil),           // 6: outrigger.v1.ToolMetadata
+	(*ToolAnnotations)(nil),        // 7: outrigger.v1.ToolAnnotations
+	(*ToolExecution)(nil),          // 8: outrigger.v1.ToolExecution
+	(*ToolExample)(nil),            // 9: outrigger.v1.ToolExample
+	(*Tool)(nil),                   // 10: outrigger.v1.Tool
 }
 var file_outrigger_v1_registration_proto_depIdxs = []int32{
-	2, // 0: outrigger.v1.RegisterToolRequest.input_schema:type_name -> google.protobuf.Struct
-	2, // 1: outrigger.v1.RegisterToolRequest.output_schema:type_name -> google.protobuf.Struct
-	3, // 2: outrigger.v1.RegisterToolRequest.binding:type_name -> outrigger.v1.ToolBinding
-	4, // 3: outrigger.v1.RegisterToolRequest.metadata:type_name -> outrigger.v1.ToolMetadata
-	5, // 4: outrigger.v1.RegisterToolRequest.annotations:type_name -> outrigger.v1.ToolAnnotations
-	6, // 5: outrigger.v1.RegisterToolRequest.execution:type_name -> outrigger.v1.ToolExecution
-	7, // 6: outrigger.v1.RegisterToolRequest.examples:type_name -> outrigger.v1.ToolExample
-	8, // 7: outrigger.v1.RegisterToolResponse.tool:type_name -> outrigger.v1.Tool
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	4,  // 0: outrigger.v1.RegisterToolRequest.input_schema:type_name -> google.protobuf.Struct
+	4,  // 1: outrigger.v1.RegisterToolRequest.output_schema:type_name -> google.protobuf.Struct
+	5,  // 2: outrigger.v1.RegisterToolRequest.binding:type_name -> outrigger.v1.ToolBinding
+	6,  // 3: outrigger.v1.RegisterToolRequest.metadata:type_name -> outrigger.v1.ToolMetadata
+	7,  // 4: outrigger.v1.RegisterToolRequest.annotations:type_name -> outrigger.v1.ToolAnnotations
+	8,  // 5: outrigger.v1.RegisterToolRequest.execution:type_name -> outrigger.v1.ToolExecution
+	9,  // 6: outrigger.v1.RegisterToolRequest.examples:type_name -> outrigger.v1.ToolExample
+	10, // 7: outrigger.v1.RegisterToolResponse.tool:type_name -> outrigger.v1.Tool
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_v1_registration_proto_init() }
@@ -384,7 +514,7 @@ func file_outrigger_v1_registration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_registration_proto_rawDesc), len(file_outrigger_v1_registration_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -29,8 +29,8 @@ const (
 // Tool describes something that can be called.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its canonical name, `service.method` in snake case (`route_guide.get_feature`); from a native backend the name that
-	// it declares, which needs no dot. Unique among the tools of a catalog. Required.
+	// Its canonical name, `service.method` in snake case (`route_guide.get_feature`), without a `Service` suffix of the
+	// service where that makes no collision; from a native backend the name that it declares, which needs no dot. Unique among the tools of a catalog. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its name towards MCP clients, without dots and at most 64 characters where it is derived. Set by the sidecar; empty
 	// from a native backend, whose tools keep their declared names there.
@@ -652,7 +652,10 @@ type ToolExample struct {
 	// that it can be written into an option or a YAML file as it is.
 	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,proto3" json:"arguments_json,omitempty"`
 	// The data that the call would produce, as JSON text. May be empty.
-	DataJson      string `protobuf:"bytes,4,opt,name=data_json,proto3" json:"data_json,omitempty"`
+	DataJson string `protobuf:"bytes,4,opt,name=data_json,proto3" json:"data_json,omitempty"`
+	// The status that the call fails with, as google.rpc.Code names it, where the example shows a failure. Such an example
+	// has no data.
+	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -715,6 +718,68 @@ func (x *ToolExample) GetDataJson() string {
 	return ""
 }
 
+func (x *ToolExample) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+// ToolError is a status that a tool answers with.
+type ToolError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The status, as google.rpc.Code names it: "NOT_FOUND". Required.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// When the tool answers with it, as a sentence. Required.
+	When          string `protobuf:"bytes,2,opt,name=when,proto3" json:"when,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolError) Reset() {
+	*x = ToolError{}
+	mi := &file_outrigger_v1_tool_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolError) ProtoMessage() {}
+
+func (x *ToolError) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_tool_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
+func (*ToolError) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ToolError) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ToolError) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
 // ListToolsRequest asks for a page of tools.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -731,7 +796,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_outrigger_v1_tool_proto_msgTypes[6]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +808,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_tool_proto_msgTypes[6]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +821,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{6}
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListToolsRequest) GetCursor() string {
@@ -802,7 +867,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_outrigger_v1_tool_proto_msgTypes[7]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +879,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_tool_proto_msgTypes[7]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +892,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{7}
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -909,7 +974,7 @@ type GetToolRequest struct {
 
 func (x *GetToolRequest) Reset() {
 	*x = GetToolRequest{}
-	mi := &file_outrigger_v1_tool_proto_msgTypes[8]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +986,7 @@ func (x *GetToolRequest) String() string {
 func (*GetToolRequest) ProtoMessage() {}
 
 func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_tool_proto_msgTypes[8]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +999,7 @@ func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolRequest.ProtoReflect.Descriptor instead.
 func (*GetToolRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{8}
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetToolRequest) GetToolName() string {
@@ -969,7 +1034,7 @@ type WatchToolsRequest struct {
 
 func (x *WatchToolsRequest) Reset() {
 	*x = WatchToolsRequest{}
-	mi := &file_outrigger_v1_tool_proto_msgTypes[9]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1046,7 @@ func (x *WatchToolsRequest) String() string {
 func (*WatchToolsRequest) ProtoMessage() {}
 
 func (x *WatchToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_tool_proto_msgTypes[9]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1059,7 @@ func (x *WatchToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchToolsRequest.ProtoReflect.Descriptor instead.
 func (*WatchToolsRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{9}
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchToolsRequest) GetContext() *RequestContext {
@@ -1025,7 +1090,7 @@ type ToolsChange struct {
 
 func (x *ToolsChange) Reset() {
 	*x = ToolsChange{}
-	mi := &file_outrigger_v1_tool_proto_msgTypes[10]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1102,7 @@ func (x *ToolsChange) String() string {
 func (*ToolsChange) ProtoMessage() {}
 
 func (x *ToolsChange) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_tool_proto_msgTypes[10]
+	mi := &file_outrigger_v1_tool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1115,7 @@ func (x *ToolsChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsChange.ProtoReflect.Descriptor instead.
 func (*ToolsChange) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{10}
+	return file_outrigger_v1_tool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolsChange) GetSnapshot() bool {
@@ -1151,12 +1216,17 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\x10client_streaming\x18\x04 \x01(\bR\x10client_streaming\"\xa2\x01\n" +
 	"\vToolBinding\x12W\n" +
 	"\aservice\x18\x01 \x01(\tB=\xbaH:r8(\x80\b23^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*$R\aservice\x12:\n" +
-	"\x06method\x18\x02 \x01(\tB\"\xbaH\x1fr\x1d(\x80\x042\x18^[A-Za-z_][A-Za-z0-9_]*$R\x06method\"\xb6\x01\n" +
+	"\x06method\x18\x02 \x01(\tB\"\xbaH\x1fr\x1d(\x80\x042\x18^[A-Za-z_][A-Za-z0-9_]*$R\x06method\"\xc4\x03\n" +
 	"\vToolExample\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12+\n" +
 	"\vdescription\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x01R\vdescription\x123\n" +
 	"\x0earguments_json\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x02(\x80\x80\x10R\x0earguments_json\x12'\n" +
-	"\tdata_json\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\tdata_json\"\xa6\x01\n" +
+	"\tdata_json\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\tdata_json\x12\x8b\x02\n" +
+	"\x06status\x18\x05 \x01(\tB\xf2\x01\xbaH\xee\x01r\xeb\x01R\x00R\tCANCELLEDR\aUNKNOWNR\x10INVALID_ARGUMENTR\x11DEADLINE_EXCEEDEDR\tNOT_FOUNDR\x0eALREADY_EXISTSR\x11PERMISSION_DENIEDR\x12RESOURCE_EXHAUSTEDR\x13FAILED_PRECONDITIONR\aABORTEDR\fOUT_OF_RANGER\rUNIMPLEMENTEDR\bINTERNALR\vUNAVAILABLER\tDATA_LOSSR\x0fUNAUTHENTICATEDR\x06status\"\xb7\x02\n" +
+	"\tToolError\x12\x89\x02\n" +
+	"\x06status\x18\x01 \x01(\tB\xf0\x01\xbaH\xec\x01r\xe9\x01R\tCANCELLEDR\aUNKNOWNR\x10INVALID_ARGUMENTR\x11DEADLINE_EXCEEDEDR\tNOT_FOUNDR\x0eALREADY_EXISTSR\x11PERMISSION_DENIEDR\x12RESOURCE_EXHAUSTEDR\x13FAILED_PRECONDITIONR\aABORTEDR\fOUT_OF_RANGER\rUNIMPLEMENTEDR\bINTERNALR\vUNAVAILABLER\tDATA_LOSSR\x0fUNAUTHENTICATEDR\x06status\x12\x1e\n" +
+	"\x04when\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\bR\x04when\"\xa6\x01\n" +
 	"\x10ListToolsRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x00R\x06cursor\x88\x01\x01\x12(\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
@@ -1198,7 +1268,7 @@ func file_outrigger_v1_tool_proto_rawDescGZIP() []byte {
 	return file_outrigger_v1_tool_proto_rawDescData
 }
 
-var file_outrigger_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_outrigger_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_outrigger_v1_tool_proto_goTypes = []any{
 	(*Tool)(nil),                // 0: outrigger.v1.Tool
 	(*ToolAnnotations)(nil),     // 1: outrigger.v1.ToolAnnotations
@@ -1206,35 +1276,36 @@ var file_outrigger_v1_tool_proto_goTypes = []any{
 	(*ToolExecution)(nil),       // 3: outrigger.v1.ToolExecution
 	(*ToolBinding)(nil),         // 4: outrigger.v1.ToolBinding
 	(*ToolExample)(nil),         // 5: outrigger.v1.ToolExample
-	(*ListToolsRequest)(nil),    // 6: outrigger.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 7: outrigger.v1.ListToolsResponse
-	(*GetToolRequest)(nil),      // 8: outrigger.v1.GetToolRequest
-	(*WatchToolsRequest)(nil),   // 9: outrigger.v1.WatchToolsRequest
-	(*ToolsChange)(nil),         // 10: outrigger.v1.ToolsChange
-	(*Icon)(nil),                // 11: outrigger.v1.Icon
-	(*structpb.Struct)(nil),     // 12: google.protobuf.Struct
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
-	(*RequestContext)(nil),      // 14: outrigger.v1.RequestContext
-	(*CachePolicy)(nil),         // 15: outrigger.v1.CachePolicy
+	(*ToolError)(nil),           // 6: outrigger.v1.ToolError
+	(*ListToolsRequest)(nil),    // 7: outrigger.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 8: outrigger.v1.ListToolsResponse
+	(*GetToolRequest)(nil),      // 9: outrigger.v1.GetToolRequest
+	(*WatchToolsRequest)(nil),   // 10: outrigger.v1.WatchToolsRequest
+	(*ToolsChange)(nil),         // 11: outrigger.v1.ToolsChange
+	(*Icon)(nil),                // 12: outrigger.v1.Icon
+	(*structpb.Struct)(nil),     // 13: google.protobuf.Struct
+	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
+	(*RequestContext)(nil),      // 15: outrigger.v1.RequestContext
+	(*CachePolicy)(nil),         // 16: outrigger.v1.CachePolicy
 }
 var file_outrigger_v1_tool_proto_depIdxs = []int32{
-	11, // 0: outrigger.v1.Tool.icons:type_name -> outrigger.v1.Icon
-	12, // 1: outrigger.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	12, // 2: outrigger.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	12, // 0: outrigger.v1.Tool.icons:type_name -> outrigger.v1.Icon
+	13, // 1: outrigger.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	13, // 2: outrigger.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 3: outrigger.v1.Tool.annotations:type_name -> outrigger.v1.ToolAnnotations
 	2,  // 4: outrigger.v1.Tool.metadata:type_name -> outrigger.v1.ToolMetadata
 	3,  // 5: outrigger.v1.Tool.execution:type_name -> outrigger.v1.ToolExecution
 	4,  // 6: outrigger.v1.Tool.binding:type_name -> outrigger.v1.ToolBinding
 	5,  // 7: outrigger.v1.Tool.examples:type_name -> outrigger.v1.ToolExample
-	12, // 8: outrigger.v1.Tool.meta:type_name -> google.protobuf.Struct
-	13, // 9: outrigger.v1.ToolMetadata.cache_ttl:type_name -> google.protobuf.Duration
-	13, // 10: outrigger.v1.ToolExecution.timeout:type_name -> google.protobuf.Duration
-	14, // 11: outrigger.v1.ListToolsRequest.context:type_name -> outrigger.v1.RequestContext
+	13, // 8: outrigger.v1.Tool.meta:type_name -> google.protobuf.Struct
+	14, // 9: outrigger.v1.ToolMetadata.cache_ttl:type_name -> google.protobuf.Duration
+	14, // 10: outrigger.v1.ToolExecution.timeout:type_name -> google.protobuf.Duration
+	15, // 11: outrigger.v1.ListToolsRequest.context:type_name -> outrigger.v1.RequestContext
 	0,  // 12: outrigger.v1.ListToolsResponse.tools:type_name -> outrigger.v1.Tool
-	15, // 13: outrigger.v1.ListToolsResponse.cache:type_name -> outrigger.v1.CachePolicy
-	12, // 14: outrigger.v1.ListToolsResponse.meta:type_name -> google.protobuf.Struct
-	14, // 15: outrigger.v1.GetToolRequest.context:type_name -> outrigger.v1.RequestContext
-	14, // 16: outrigger.v1.WatchToolsRequest.context:type_name -> outrigger.v1.RequestContext
+	16, // 13: outrigger.v1.ListToolsResponse.cache:type_name -> outrigger.v1.CachePolicy
+	13, // 14: outrigger.v1.ListToolsResponse.meta:type_name -> google.protobuf.Struct
+	15, // 15: outrigger.v1.GetToolRequest.context:type_name -> outrigger.v1.RequestContext
+	15, // 16: outrigger.v1.WatchToolsRequest.context:type_name -> outrigger.v1.RequestContext
 	0,  // 17: outrigger.v1.ToolsChange.added:type_name -> outrigger.v1.Tool
 	0,  // 18: outrigger.v1.ToolsChange.changed:type_name -> outrigger.v1.Tool
 	19, // [19:19] is the sub-list for method output_type
@@ -1261,8 +1332,8 @@ func file_outrigger_v1_tool_proto_init() {
 		(*Tool_MetaJson)(nil),
 	}
 	file_outrigger_v1_tool_proto_msgTypes[1].OneofWrappers = []any{}
-	file_outrigger_v1_tool_proto_msgTypes[6].OneofWrappers = []any{}
-	file_outrigger_v1_tool_proto_msgTypes[7].OneofWrappers = []any{
+	file_outrigger_v1_tool_proto_msgTypes[7].OneofWrappers = []any{}
+	file_outrigger_v1_tool_proto_msgTypes[8].OneofWrappers = []any{
 		(*ListToolsResponse_Meta)(nil),
 		(*ListToolsResponse_MetaJson)(nil),
 	}
@@ -1272,7 +1343,7 @@ func file_outrigger_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_tool_proto_rawDesc), len(file_outrigger_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,7 +26,7 @@ var File_outrigger_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/v1/tool_service.proto\x12\foutrigger.v1\x1a\x17outrigger/v1/call.proto\x1a\x1doutrigger/v1/completion.proto\x1a\x1boutrigger/v1/describe.proto\x1a\x1boutrigger/v1/envelope.proto\x1a\x18outrigger/v1/event.proto\x1a\x1foutrigger/v1/notification.proto\x1a\x1aoutrigger/v1/outcome.proto\x1a\x19outrigger/v1/prompt.proto\x1a\x1foutrigger/v1/registration.proto\x1a\x1boutrigger/v1/resource.proto\x1a\x17outrigger/v1/task.proto\x1a\x17outrigger/v1/tool.proto2\x8d\f\n" +
+	"\x1foutrigger/v1/tool_service.proto\x12\foutrigger.v1\x1a\x17outrigger/v1/call.proto\x1a\x1doutrigger/v1/completion.proto\x1a\x1boutrigger/v1/describe.proto\x1a\x1boutrigger/v1/envelope.proto\x1a\x18outrigger/v1/event.proto\x1a\x1foutrigger/v1/notification.proto\x1a\x1aoutrigger/v1/outcome.proto\x1a\x19outrigger/v1/prompt.proto\x1a\x1foutrigger/v1/registration.proto\x1a\x1boutrigger/v1/resource.proto\x1a\x17outrigger/v1/task.proto\x1a\x17outrigger/v1/tool.proto2\xef\f\n" +
 	"\vToolService\x12=\n" +
 	"\bCallTool\x12\x16.outrigger.v1.ToolCall\x1a\x19.outrigger.v1.ToolOutcome\x12C\n" +
 	"\x0eCallToolStream\x12\x16.outrigger.v1.ToolCall\x1a\x17.outrigger.v1.ToolEvent0\x01\x12>\n" +
@@ -35,7 +35,8 @@ const file_outrigger_v1_tool_service_proto_rawDesc = "" +
 	"\aGetTool\x12\x1c.outrigger.v1.GetToolRequest\x1a\x12.outrigger.v1.Tool\"\x03\x90\x02\x01\x12O\n" +
 	"\n" +
 	"WatchTools\x12\x1f.outrigger.v1.WatchToolsRequest\x1a\x19.outrigger.v1.ToolsChange\"\x03\x90\x02\x010\x01\x12Z\n" +
-	"\fRegisterTool\x12!.outrigger.v1.RegisterToolRequest\x1a\".outrigger.v1.RegisterToolResponse\"\x03\x90\x02\x02\x12]\n" +
+	"\fRegisterTool\x12!.outrigger.v1.RegisterToolRequest\x1a\".outrigger.v1.RegisterToolResponse\"\x03\x90\x02\x02\x12`\n" +
+	"\x0eUnregisterTool\x12#.outrigger.v1.UnregisterToolRequest\x1a$.outrigger.v1.UnregisterToolResponse\"\x03\x90\x02\x02\x12]\n" +
 	"\rListResources\x12\".outrigger.v1.ListResourcesRequest\x1a#.outrigger.v1.ListResourcesResponse\"\x03\x90\x02\x01\x12u\n" +
 	"\x15ListResourceTemplates\x12*.outrigger.v1.ListResourceTemplatesRequest\x1a+.outrigger.v1.ListResourceTemplatesResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\fReadResource\x12!.outrigger.v1.ReadResourceRequest\x1a\x1d.outrigger.v1.ResourceOutcome\"\x03\x90\x02\x01\x12W\n" +
@@ -59,35 +60,37 @@ var file_outrigger_v1_tool_service_proto_goTypes = []any{
 	(*GetToolRequest)(nil),                // 3: outrigger.v1.GetToolRequest
 	(*WatchToolsRequest)(nil),             // 4: outrigger.v1.WatchToolsRequest
 	(*RegisterToolRequest)(nil),           // 5: outrigger.v1.RegisterToolRequest
-	(*ListResourcesRequest)(nil),          // 6: outrigger.v1.ListResourcesRequest
-	(*ListResourceTemplatesRequest)(nil),  // 7: outrigger.v1.ListResourceTemplatesRequest
-	(*ReadResourceRequest)(nil),           // 8: outrigger.v1.ReadResourceRequest
-	(*ListPromptsRequest)(nil),            // 9: outrigger.v1.ListPromptsRequest
-	(*GetPromptRequest)(nil),              // 10: outrigger.v1.GetPromptRequest
-	(*CompleteRequest)(nil),               // 11: outrigger.v1.CompleteRequest
-	(*Notification)(nil),                  // 12: outrigger.v1.Notification
-	(*SubscribeRequest)(nil),              // 13: outrigger.v1.SubscribeRequest
-	(*GetTaskRequest)(nil),                // 14: outrigger.v1.GetTaskRequest
-	(*UpdateTaskRequest)(nil),             // 15: outrigger.v1.UpdateTaskRequest
-	(*CancelTaskRequest)(nil),             // 16: outrigger.v1.CancelTaskRequest
-	(*DescribeRequest)(nil),               // 17: outrigger.v1.DescribeRequest
-	(*ToolOutcome)(nil),                   // 18: outrigger.v1.ToolOutcome
-	(*ToolEvent)(nil),                     // 19: outrigger.v1.ToolEvent
-	(*ListToolsResponse)(nil),             // 20: outrigger.v1.ListToolsResponse
-	(*Tool)(nil),                          // 21: outrigger.v1.Tool
-	(*ToolsChange)(nil),                   // 22: outrigger.v1.ToolsChange
-	(*RegisterToolResponse)(nil),          // 23: outrigger.v1.RegisterToolResponse
-	(*ListResourcesResponse)(nil),         // 24: outrigger.v1.ListResourcesResponse
-	(*ListResourceTemplatesResponse)(nil), // 25: outrigger.v1.ListResourceTemplatesResponse
-	(*ResourceOutcome)(nil),               // 26: outrigger.v1.ResourceOutcome
-	(*ListPromptsResponse)(nil),           // 27: outrigger.v1.ListPromptsResponse
-	(*PromptOutcome)(nil),                 // 28: outrigger.v1.PromptOutcome
-	(*CompleteResponse)(nil),              // 29: outrigger.v1.CompleteResponse
-	(*PublishResponse)(nil),               // 30: outrigger.v1.PublishResponse
-	(*Task)(nil),                          // 31: outrigger.v1.Task
-	(*UpdateTaskResponse)(nil),            // 32: outrigger.v1.UpdateTaskResponse
-	(*CancelTaskResponse)(nil),            // 33: outrigger.v1.CancelTaskResponse
-	(*ServerDescription)(nil),             // 34: outrigger.v1.ServerDescription
+	(*UnregisterToolRequest)(nil),         // 6: outrigger.v1.UnregisterToolRequest
+	(*ListResourcesRequest)(nil),          // 7: outrigger.v1.ListResourcesRequest
+	(*ListResourceTemplatesRequest)(nil),  // 8: outrigger.v1.ListResourceTemplatesRequest
+	(*ReadResourceRequest)(nil),           // 9: outrigger.v1.ReadResourceRequest
+	(*ListPromptsRequest)(nil),            // 10: outrigger.v1.ListPromptsRequest
+	(*GetPromptRequest)(nil),              // 11: outrigger.v1.GetPromptRequest
+	(*CompleteRequest)(nil),               // 12: outrigger.v1.CompleteRequest
+	(*Notification)(nil),                  // 13: outrigger.v1.Notification
+	(*SubscribeRequest)(nil),              // 14: outrigger.v1.SubscribeRequest
+	(*GetTaskRequest)(nil),                // 15: outrigger.v1.GetTaskRequest
+	(*UpdateTaskRequest)(nil),             // 16: outrigger.v1.UpdateTaskRequest
+	(*CancelTaskRequest)(nil),             // 17: outrigger.v1.CancelTaskRequest
+	(*DescribeRequest)(nil),               // 18: outrigger.v1.DescribeRequest
+	(*ToolOutcome)(nil),                   // 19: outrigger.v1.ToolOutcome
+	(*ToolEvent)(nil),                     // 20: outrigger.v1.ToolEvent
+	(*ListToolsResponse)(nil),             // 21: outrigger.v1.ListToolsResponse
+	(*Tool)(nil),                          // 22: outrigger.v1.Tool
+	(*ToolsChange)(nil),                   // 23: outrigger.v1.ToolsChange
+	(*RegisterToolResponse)(nil),          // 24: outrigger.v1.RegisterToolResponse
+	(*UnregisterToolResponse)(nil),        // 25: outrigger.v1.UnregisterToolResponse
+	(*ListResourcesResponse)(nil),         // 26: outrigger.v1.ListResourcesResponse
+	(*ListResourceTemplatesResponse)(nil), // 27: outrigger.v1.ListResourceTemplatesResponse
+	(*ResourceOutcome)(nil),               // 28: outrigger.v1.ResourceOutcome
+	(*ListPromptsResponse)(nil),           // 29: outrigger.v1.ListPromptsResponse
+	(*PromptOutcome)(nil),                 // 30: outrigger.v1.PromptOutcome
+	(*CompleteResponse)(nil),              // 31: outrigger.v1.CompleteResponse
+	(*PublishResponse)(nil),               // 32: outrigger.v1.PublishResponse
+	(*Task)(nil),                          // 33: outrigger.v1.Task
+	(*UpdateTaskResponse)(nil),            // 34: outrigger.v1.UpdateTaskResponse
+	(*CancelTaskResponse)(nil),            // 35: outrigger.v1.CancelTaskResponse
+	(*ServerDescription)(nil),             // 36: outrigger.v1.ServerDescription
 }
 var file_outrigger_v1_tool_service_proto_depIdxs = []int32{
 	0,  // 0: outrigger.v1.ToolService.CallTool:input_type -> outrigger.v1.ToolCall
@@ -97,39 +100,41 @@ var file_outrigger_v1_tool_service_proto_depIdxs = []int32{
 	3,  // 4: outrigger.v1.ToolService.GetTool:input_type -> outrigger.v1.GetToolRequest
 	4,  // 5: outrigger.v1.ToolService.WatchTools:input_type -> outrigger.v1.WatchToolsRequest
 	5,  // 6: outrigger.v1.ToolService.RegisterTool:input_type -> outrigger.v1.RegisterToolRequest
-	6,  // 7: outrigger.v1.ToolService.ListResources:input_type -> outrigger.v1.ListResourcesRequest
-	7,  // 8: outrigger.v1.ToolService.ListResourceTemplates:input_type -> outrigger.v1.ListResourceTemplatesRequest
-	8,  // 9: outrigger.v1.ToolService.ReadResource:input_type -> outrigger.v1.ReadResourceRequest
-	9,  // 10: outrigger.v1.ToolService.ListPrompts:input_type -> outrigger.v1.ListPromptsRequest
-	10, // 11: outrigger.v1.ToolService.GetPrompt:input_type -> outrigger.v1.GetPromptRequest
-	11, // 12: outrigger.v1.ToolService.Complete:input_type -> outrigger.v1.CompleteRequest
-	12, // 13: outrigger.v1.ToolService.Publish:input_type -> outrigger.v1.Notification
-	13, // 14: outrigger.v1.ToolService.Subscribe:input_type -> outrigger.v1.SubscribeRequest
-	14, // 15: outrigger.v1.ToolService.GetTask:input_type -> outrigger.v1.GetTaskRequest
-	15, // 16: outrigger.v1.ToolService.UpdateTask:input_type -> outrigger.v1.UpdateTaskRequest
-	16, // 17: outrigger.v1.ToolService.CancelTask:input_type -> outrigger.v1.CancelTaskRequest
-	17, // 18: outrigger.v1.ToolService.Describe:input_type -> outrigger.v1.DescribeRequest
-	18, // 19: outrigger.v1.ToolService.CallTool:output_type -> outrigger.v1.ToolOutcome
-	19, // 20: outrigger.v1.ToolService.CallToolStream:output_type -> outrigger.v1.ToolEvent
-	1,  // 21: outrigger.v1.ToolService.Exchange:output_type -> outrigger.v1.Envelope
-	20, // 22: outrigger.v1.ToolService.ListTools:output_type -> outrigger.v1.ListToolsResponse
-	21, // 23: outrigger.v1.ToolService.GetTool:output_type -> outrigger.v1.Tool
-	22, // 24: outrigger.v1.ToolService.WatchTools:output_type -> outrigger.v1.ToolsChange
-	23, // 25: outrigger.v1.ToolService.RegisterTool:output_type -> outrigger.v1.RegisterToolResponse
-	24, // 26: outrigger.v1.ToolService.ListResources:output_type -> outrigger.v1.ListResourcesResponse
-	25, // 27: outrigger.v1.ToolService.ListResourceTemplates:output_type -> outrigger.v1.ListResourceTemplatesResponse
-	26, // 28: outrigger.v1.ToolService.ReadResource:output_type -> outrigger.v1.ResourceOutcome
-	27, // 29: outrigger.v1.ToolService.ListPrompts:output_type -> outrigger.v1.ListPromptsResponse
-	28, // 30: outrigger.v1.ToolService.GetPrompt:output_type -> outrigger.v1.PromptOutcome
-	29, // 31: outrigger.v1.ToolService.Complete:output_type -> outrigger.v1.CompleteResponse
-	30, // 32: outrigger.v1.ToolService.Publish:output_type -> outrigger.v1.PublishResponse
-	12, // 33: outrigger.v1.ToolService.Subscribe:output_type -> outrigger.v1.Notification
-	31, // 34: outrigger.v1.ToolService.GetTask:output_type -> outrigger.v1.Task
-	32, // 35: outrigger.v1.ToolService.UpdateTask:output_type -> outrigger.v1.UpdateTaskResponse
-	33, // 36: outrigger.v1.ToolService.CancelTask:output_type -> outrigger.v1.CancelTaskResponse
-	34, // 37: outrigger.v1.ToolService.Describe:output_type -> outrigger.v1.ServerDescription
-	19, // [19:38] is the sub-list for method output_type
-	0,  // [0:19] is the sub-list for method input_type
+	6,  // 7: outrigger.v1.ToolService.UnregisterTool:input_type -> outrigger.v1.UnregisterToolRequest
+	7,  // 8: outrigger.v1.ToolService.ListResources:input_type -> outrigger.v1.ListResourcesRequest
+	8,  // 9: outrigger.v1.ToolService.ListResourceTemplates:input_type -> outrigger.v1.ListResourceTemplatesRequest
+	9,  // 10: outrigger.v1.ToolService.ReadResource:input_type -> outrigger.v1.ReadResourceRequest
+	10, // 11: outrigger.v1.ToolService.ListPrompts:input_type -> outrigger.v1.ListPromptsRequest
+	11, // 12: outrigger.v1.ToolService.GetPrompt:input_type -> outrigger.v1.GetPromptRequest
+	12, // 13: outrigger.v1.ToolService.Complete:input_type -> outrigger.v1.CompleteRequest
+	13, // 14: outrigger.v1.ToolService.Publish:input_type -> outrigger.v1.Notification
+	14, // 15: outrigger.v1.ToolService.Subscribe:input_type -> outrigger.v1.SubscribeRequest
+	15, // 16: outrigger.v1.ToolService.GetTask:input_type -> outrigger.v1.GetTaskRequest
+	16, // 17: outrigger.v1.ToolService.UpdateTask:input_type -> outrigger.v1.UpdateTaskRequest
+	17, // 18: outrigger.v1.ToolService.CancelTask:input_type -> outrigger.v1.CancelTaskRequest
+	18, // 19: outrigger.v1.ToolService.Describe:input_type -> outrigger.v1.DescribeRequest
+	19, // 20: outrigger.v1.ToolService.CallTool:output_type -> outrigger.v1.ToolOutcome
+	20, // 21: outrigger.v1.ToolService.CallToolStream:output_type -> outrigger.v1.ToolEvent
+	1,  // 22: outrigger.v1.ToolService.Exchange:output_type -> outrigger.v1.Envelope
+	21, // 23: outrigger.v1.ToolService.ListTools:output_type -> outrigger.v1.ListToolsResponse
+	22, // 24: outrigger.v1.ToolService.GetTool:output_type -> outrigger.v1.Tool
+	23, // 25: outrigger.v1.ToolService.WatchTools:output_type -> outrigger.v1.ToolsChange
+	24, // 26: outrigger.v1.ToolService.RegisterTool:output_type -> outrigger.v1.RegisterToolResponse
+	25, // 27: outrigger.v1.ToolService.UnregisterTool:output_type -> outrigger.v1.UnregisterToolResponse
+	26, // 28: outrigger.v1.ToolService.ListResources:output_type -> outrigger.v1.ListResourcesResponse
+	27, // 29: outrigger.v1.ToolService.ListResourceTemplates:output_type -> outrigger.v1.ListResourceTemplatesResponse
+	28, // 30: outrigger.v1.ToolService.ReadResource:output_type -> outrigger.v1.ResourceOutcome
+	29, // 31: outrigger.v1.ToolService.ListPrompts:output_type -> outrigger.v1.ListPromptsResponse
+	30, // 32: outrigger.v1.ToolService.GetPrompt:output_type -> outrigger.v1.PromptOutcome
+	31, // 33: outrigger.v1.ToolService.Complete:output_type -> outrigger.v1.CompleteResponse
+	32, // 34: outrigger.v1.ToolService.Publish:output_type -> outrigger.v1.PublishResponse
+	13, // 35: outrigger.v1.ToolService.Subscribe:output_type -> outrigger.v1.Notification
+	33, // 36: outrigger.v1.ToolService.GetTask:output_type -> outrigger.v1.Task
+	34, // 37: outrigger.v1.ToolService.UpdateTask:output_type -> outrigger.v1.UpdateTaskResponse
+	35, // 38: outrigger.v1.ToolService.CancelTask:output_type -> outrigger.v1.CancelTaskResponse
+	36, // 39: outrigger.v1.ToolService.Describe:output_type -> outrigger.v1.ServerDescription
+	20, // [20:40] is the sub-list for method output_type
+	0,  // [0:20] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -139,6 +139,7 @@ type Caller struct {
 	// URI names of certificates that are this caller, where `listeners.tls.client_ca_file` asks for some. At most 64.
 	CertificateUris []string `protobuf:"bytes,3,rep,name=certificate_uris,proto3" json:"certificate_uris,omitempty"`
 	// Globs over canonical tool names ("route_guide.*") that the caller may call and is shown; `*` stands for any characters.
+	// Names with the service's `Service` suffix match too.
 	// Required. At most 1,024.
 	Tools []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Globs over URIs of resources that a native backend offers. Those that RPCs stand for go with their tools. Default: none.

@@ -47,7 +47,9 @@ type Backend struct {
 	// Default: 4194304 (4 MiB). Range: 1024 to 67108864.
 	MaxReceiveBytes *int64 `protobuf:"varint,7,opt,name=max_receive_bytes,proto3,oneof" json:"max_receive_bytes,omitempty"`
 	// Which metadata passes through.
-	Metadata      *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Metadata *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// What the sidecar itself shows the backend.
+	Credentials   *BackendCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -138,6 +140,80 @@ func (x *Backend) GetMetadata() *Metadata {
 	return nil
 }
 
+func (x *Backend) GetCredentials() *BackendCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// BackendCredentials authenticate the sidecar to the backend. They go with every request to it: calls, probes, health
+// checks and reflection. Their values are never shown, and a caller's own header of the same name does not replace them.
+type BackendCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// File with a token, sent as `authorization: Bearer TOKEN`. It is read again when it changes. Default: none.
+	// Flag: `--backend-token-file`.
+	TokenFile string `protobuf:"bytes,1,opt,name=token_file,proto3" json:"token_file,omitempty"`
+	// The authentication scheme of that token. Default: Bearer.
+	Scheme *string `protobuf:"bytes,2,opt,name=scheme,proto3,oneof" json:"scheme,omitempty"`
+	// Send the token, and secret values of `backend.metadata`, without TLS to a host other than loopback. Without this
+	// the sidecar does not start. Default: false. Flag: `--insecure-backend-credentials`.
+	AllowPlaintext bool `protobuf:"varint,3,opt,name=allow_plaintext,proto3" json:"allow_plaintext,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *BackendCredentials) Reset() {
+	*x = BackendCredentials{}
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackendCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackendCredentials) ProtoMessage() {}
+
+func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackendCredentials.ProtoReflect.Descriptor instead.
+func (*BackendCredentials) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BackendCredentials) GetTokenFile() string {
+	if x != nil {
+		return x.TokenFile
+	}
+	return ""
+}
+
+func (x *BackendCredentials) GetScheme() string {
+	if x != nil && x.Scheme != nil {
+		return *x.Scheme
+	}
+	return ""
+}
+
+func (x *BackendCredentials) GetAllowPlaintext() bool {
+	if x != nil {
+		return x.AllowPlaintext
+	}
+	return false
+}
+
 // BackendTls is TLS towards the backend. Files are PEM and are read again when they change.
 type BackendTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -158,7 +234,7 @@ type BackendTls struct {
 
 func (x *BackendTls) Reset() {
 	*x = BackendTls{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -170,7 +246,7 @@ func (x *BackendTls) String() string {
 func (*BackendTls) ProtoMessage() {}
 
 func (x *BackendTls) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -183,7 +259,7 @@ func (x *BackendTls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendTls.ProtoReflect.Descriptor instead.
 func (*BackendTls) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BackendTls) GetCaFile() string {
@@ -229,14 +305,20 @@ type Metadata struct {
 	// Flag: `--metadata-in`.
 	Inbound []string `protobuf:"bytes,1,rep,name=inbound,proto3" json:"inbound,omitempty"`
 	// From the backend's answer to the caller. Default: x-request-id. At most 256 names. Flag: `--metadata-out`.
-	Outbound      []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
+	Outbound []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
+	// Headers that the sidecar adds to every request to the backend, by name in lower case. Names that end in `-bin` take
+	// base64. The values are not shown anywhere. Default: none. At most 64.
+	Static map[string]string `protobuf:"bytes,3,rep,name=static,proto3" json:"static,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// File with more such headers, one `name: value` per line. It is read again when it changes. Default: none.
+	// Flag: `--backend-header-file`.
+	StaticFile    string `protobuf:"bytes,4,opt,name=static_file,proto3" json:"static_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Metadata) Reset() {
 	*x = Metadata{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -248,7 +330,7 @@ func (x *Metadata) String() string {
 func (*Metadata) ProtoMessage() {}
 
 func (x *Metadata) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -261,7 +343,7 @@ func (x *Metadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
 func (*Metadata) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Metadata) GetInbound() []string {
@@ -278,11 +360,25 @@ func (x *Metadata) GetOutbound() []string {
 	return nil
 }
 
+func (x *Metadata) GetStatic() map[string]string {
+	if x != nil {
+		return x.Static
+	}
+	return nil
+}
+
+func (x *Metadata) GetStaticFile() string {
+	if x != nil {
+		return x.StaticFile
+	}
+	return ""
+}
+
 var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb8\x06\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x83\a\n" +
 	"\aBackend\x12\xa0\x02\n" +
 	"\x03url\x18\x01 \x01(\tB\x8d\x02\xbaH\x89\x02\xba\x01\xfd\x01\n" +
 	"\x12backend.url.scheme\x12~must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix\x1agthis.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
@@ -296,10 +392,18 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x01R\x0emax_send_bytes\x88\x01\x01\x12@\n" +
 	"\x11max_receive_bytes\x18\a \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x02R\x11max_receive_bytes\x88\x01\x01\x129\n" +
-	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadataB\v\n" +
+	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadata\x12I\n" +
+	"\vcredentials\x18\t \x01(\v2'.outrigger.config.v1.BackendCredentialsR\vcredentialsB\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\xd3\x02\n" +
+	"\x12_max_receive_bytes\"\xb6\x01\n" +
+	"\x12BackendCredentials\x12(\n" +
+	"\n" +
+	"token_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\n" +
+	"token_file\x12A\n" +
+	"\x06scheme\x18\x02 \x01(\tB$\xbaH!r\x1f(@2\x1b^[A-Za-z][A-Za-z0-9._~+-]*$H\x00R\x06scheme\x88\x01\x01\x12(\n" +
+	"\x0fallow_plaintext\x18\x03 \x01(\bR\x0fallow_plaintextB\t\n" +
+	"\a_scheme\"\xf7\x02\n" +
 	"\n" +
 	"BackendTls\x12\"\n" +
 	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
@@ -307,14 +411,19 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\bkey_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12,\n" +
 	"\vserver_name\x18\x04 \x01(\tB\n" +
 	"\xbaH\a\xd8\x01\x01r\x02h\x01R\vserver_name\x127\n" +
-	"\vserver_uris\x18\x05 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vserver_uris:l\xbaHi\x1ag\n" +
-	"\x10backend_tls.pair\x12\"cert_file and key_file go together\x1a/(this.cert_file == '') == (this.key_file == '')\"\x8e\x03\n" +
+	"\vserver_uris\x18\x05 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vserver_uris:\x8f\x01\xbaH\x8b\x01\x1a\x88\x01\n" +
+	"\x10backend_tls.pair\x12Ccert_file (--backend-cert) and key_file (--backend-key) go together\x1a/(this.cert_file == '') == (this.key_file == '')\"\xe3\x04\n" +
 	"\bMetadata\x12\xc1\x01\n" +
 	"\ainbound\x18\x01 \x03(\tB\xa6\x01\xbaH\xa2\x01\x92\x01\x9e\x01\x10\x80\x02\x18\x01\"\x96\x01r\x93\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\rauthorizationZ\x13proxy-authorizationZ\x06cookieZ\x04hostZ\n" +
 	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x02teZ\x11transfer-encodingZ\aupgradeR\ainbound\x12\xbd\x01\n" +
 	"\boutbound\x18\x02 \x03(\tB\xa0\x01\xbaH\x9c\x01\x92\x01\x98\x01\x10\x80\x02\x18\x01\"\x90\x01r\x8d\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\n" +
 	"set-cookieZ\x10www-authenticateZ\n" +
-	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x10content-encodingZ\x11transfer-encodingZ\aupgradeR\boutboundB\xda\x01\n" +
+	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x10content-encodingZ\x11transfer-encodingZ\aupgradeR\boutbound\x12l\n" +
+	"\x06static\x18\x03 \x03(\v2).outrigger.config.v1.Metadata.StaticEntryB)\xbaH&\x9a\x01#\x10@\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.-]+$*\br\x06\x10\x01(\x80\x80\x01R\x06static\x12*\n" +
+	"\vstatic_file\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vstatic_file\x1a9\n" +
+	"\vStaticEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fBackendProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
@@ -329,23 +438,27 @@ func file_outrigger_config_v1_backend_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_backend_proto_rawDescData
 }
 
-var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_outrigger_config_v1_backend_proto_goTypes = []any{
 	(*Backend)(nil),             // 0: outrigger.config.v1.Backend
-	(*BackendTls)(nil),          // 1: outrigger.config.v1.BackendTls
-	(*Metadata)(nil),            // 2: outrigger.config.v1.Metadata
-	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(*BackendCredentials)(nil),  // 1: outrigger.config.v1.BackendCredentials
+	(*BackendTls)(nil),          // 2: outrigger.config.v1.BackendTls
+	(*Metadata)(nil),            // 3: outrigger.config.v1.Metadata
+	nil,                         // 4: outrigger.config.v1.Metadata.StaticEntry
+	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
 }
 var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
-	3, // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
-	3, // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
-	2, // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
+	5, // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
+	5, // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
+	3, // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
+	1, // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
+	4, // 5: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_backend_proto_init() }
@@ -354,13 +467,14 @@ func file_outrigger_config_v1_backend_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_backend_proto_rawDesc), len(file_outrigger_config_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

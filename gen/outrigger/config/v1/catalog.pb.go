@@ -45,9 +45,12 @@ type Catalog struct {
 	// How often to look whether the backend's descriptors changed. Default: 300s. Range: 1 s to 24 h.
 	RefreshInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=refresh_interval,proto3" json:"refresh_interval,omitempty"`
 	// The longest pause between two attempts to load a catalog that failed. Default: 10s. Range: 0.1 s to 10 min.
-	MaxBackoff    *durationpb.Duration `protobuf:"bytes,7,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxBackoff *durationpb.Duration `protobuf:"bytes,7,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
+	// Also list RPCs that take a stream of requests. They cannot be called yet: a call says so. Default: false.
+	// Flag: `--list-uncallable`.
+	ListUncallable bool `protobuf:"varint,8,opt,name=list_uncallable,proto3" json:"list_uncallable,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -129,11 +132,18 @@ func (x *Catalog) GetMaxBackoff() *durationpb.Duration {
 	return nil
 }
 
+func (x *Catalog) GetListUncallable() bool {
+	if x != nil {
+		return x.ListUncallable
+	}
+	return false
+}
+
 var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf5\x03\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9f\x04\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -144,7 +154,8 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\aexclude\x18\x05 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x80\b\"\x1ar\x18(\x80\b2\x13^[A-Za-z0-9_.*?/]+$R\aexclude\x12W\n" +
 	"\x10refresh_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x10refresh_interval\x12O\n" +
-	"\vmax_backoff\x18\a \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xd8\x042\x05\x10\x80\xc2\xd7/R\vmax_backoffB\r\n" +
+	"\vmax_backoff\x18\a \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xd8\x042\x05\x10\x80\xc2\xd7/R\vmax_backoff\x12(\n" +
+	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallableB\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fCatalogProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"

@@ -77,6 +77,21 @@ type Limits struct {
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
 	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576. Flag: `--max-header-bytes`.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
+	// How long an answer may wait while nothing of it is read: then its connection is closed, or on HTTP/2 its stream
+	// reset. A reader that is slow and goes on reading is never cut off. Default: 30s. Range: 0.1 s to 1 h.
+	// Flag: `--write-timeout`.
+	WriteTimeout *durationpb.Duration `protobuf:"bytes,40,opt,name=write_timeout,proto3" json:"write_timeout,omitempty"`
+	// The most bytes that wait for slow peers: answers that are being written and request bodies that are being read, on all
+	// connections together. A caller over its share is RATE_LIMITED. Above the limit, answers that nobody reads are ended,
+	// those of the caller with the most first. Default: a quarter of `max_memory_bytes`, and 268435456 (256 MiB) where that
+	// has no value. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB). Flag: `--max-buffered`.
+	MaxBufferedBytes *int64 `protobuf:"varint,41,opt,name=max_buffered_bytes,proto3,oneof" json:"max_buffered_bytes,omitempty"`
+	// How much one caller may hold of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks`
+	// and `max_buffered_bytes` while the other callers hold nothing, in percent; the more others hold, the less. A call,
+	// stream or task over it is RATE_LIMITED; a session over it ends the caller's own longest unused one. 100 shares nothing
+	// out. A caller is its name where it has to say who it is (`access`), else its address. Default: 80. Range: 1 to 100.
+	// Flag: `--caller-share`.
+	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
 	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// How long a call waits for the first catalog before it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min.
@@ -98,11 +113,37 @@ type Limits struct {
 	// what is in use comes near it. Default: what GOMEMLIMIT says, else nine tenths of the container's limit, where it has
 	// one, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
 	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
-	// The most requests of one conversation (an Exchange stream, standard input) that are in flight; more are UNAVAILABLE.
-	// Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
+	// The most requests of one conversation (an Exchange stream, standard input) that run at once. More are UNAVAILABLE on
+	// an Exchange stream, and wait on standard input. Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
 	MaxPipelinedRequests *int32 `protobuf:"varint,28,opt,name=max_pipelined_requests,proto3,oneof" json:"max_pipelined_requests,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// How many bytes of requests from standard input may wait or run, with 2 KiB for each request besides its text. While
+	// there are more, nothing is read, so that the client waits. Default: 33554432 (32 MiB). Range: 65536 to 1073741824
+	// (1 GiB). Flag: `--max-stdio-queue`.
+	MaxStdioQueueBytes *int64 `protobuf:"varint,53,opt,name=max_stdio_queue_bytes,proto3,oneof" json:"max_stdio_queue_bytes,omitempty"`
+	// The most message types of `google.protobuf.Any` that only answers name, and that the backend's reflection is asked
+	// for; the values of others are shown as base64. 0 asks for none. Default: 256. Range: 0 to 10000.
+	// Flag: `--max-learned-types`.
+	MaxLearnedTypes *int32 `protobuf:"varint,61,opt,name=max_learned_types,proto3,oneof" json:"max_learned_types,omitempty"`
+	// The most connections of `listen` at once, less where the limit on open files leaves fewer. Above it a connection that
+	// has been idle for a second makes room, or the new one is closed. `admin` and `health` have up to 64 each besides.
+	// Default: 10000. Range: 8 to 1048576. Flag: `--max-connections`.
+	MaxConnections *int32 `protobuf:"varint,32,opt,name=max_connections,proto3,oneof" json:"max_connections,omitempty"`
+	// The most connections of one address, which is an IPv6 network of 64 bits where it is one. Callers behind one proxy
+	// share its address. Default: half of `max_connections`, and no bound for loopback addresses. Range: 1 to 1048576.
+	// Flag: `--max-peer-connections`.
+	MaxConnectionsPerPeer *int32 `protobuf:"varint,33,opt,name=max_connections_per_peer,proto3,oneof" json:"max_connections_per_peer,omitempty"`
+	// How many requests a connection gets; the answer to the last one ends it. Default: 1000000. Range: 1 to 1000000000.
+	// Flag: `--max-connection-requests`.
+	MaxConnectionRequests *int64 `protobuf:"varint,34,opt,name=max_connection_requests,proto3,oneof" json:"max_connection_requests,omitempty"`
+	// How old a connection may get, less up to a tenth by chance; its next answer ends it then, so that a certificate that
+	// was withdrawn is asked for again. Default: 3600s. Range: 1 s to 7 days. Flag: `--max-connection-age`.
+	MaxConnectionAge *durationpb.Duration `protobuf:"bytes,35,opt,name=max_connection_age,proto3" json:"max_connection_age,omitempty"`
+	// How long a connection that has reached its age may finish what is in flight, streams included; then it is closed.
+	// Default: none, but 600 s where callers show certificates (`listeners.tls.client_ca_file`). Range: 1 s to 7 days.
+	// Flag: `--max-connection-grace`.
+	MaxConnectionGrace *durationpb.Duration `protobuf:"bytes,36,opt,name=max_connection_grace,proto3" json:"max_connection_grace,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -275,6 +316,27 @@ func (x *Limits) GetMaxHeaderBytes() int32 {
 	return 0
 }
 
+func (x *Limits) GetWriteTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.WriteTimeout
+	}
+	return nil
+}
+
+func (x *Limits) GetMaxBufferedBytes() int64 {
+	if x != nil && x.MaxBufferedBytes != nil {
+		return *x.MaxBufferedBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetCallerSharePercent() int32 {
+	if x != nil && x.CallerSharePercent != nil {
+		return *x.CallerSharePercent
+	}
+	return 0
+}
+
 func (x *Limits) GetKeepAliveInterval() *durationpb.Duration {
 	if x != nil {
 		return x.KeepAliveInterval
@@ -329,6 +391,55 @@ func (x *Limits) GetMaxPipelinedRequests() int32 {
 		return *x.MaxPipelinedRequests
 	}
 	return 0
+}
+
+func (x *Limits) GetMaxStdioQueueBytes() int64 {
+	if x != nil && x.MaxStdioQueueBytes != nil {
+		return *x.MaxStdioQueueBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxLearnedTypes() int32 {
+	if x != nil && x.MaxLearnedTypes != nil {
+		return *x.MaxLearnedTypes
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxConnections() int32 {
+	if x != nil && x.MaxConnections != nil {
+		return *x.MaxConnections
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxConnectionsPerPeer() int32 {
+	if x != nil && x.MaxConnectionsPerPeer != nil {
+		return *x.MaxConnectionsPerPeer
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxConnectionRequests() int64 {
+	if x != nil && x.MaxConnectionRequests != nil {
+		return *x.MaxConnectionRequests
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxConnectionAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxConnectionAge
+	}
+	return nil
+}
+
+func (x *Limits) GetMaxConnectionGrace() *durationpb.Duration {
+	if x != nil {
+		return x.MaxConnectionGrace
+	}
+	return nil
 }
 
 // Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with the time to wait.
@@ -390,7 +501,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x11\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa7\x19\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -422,7 +533,10 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
 	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x10max_header_bytes\x88\x01\x01\x12\\\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x10max_header_bytes\x88\x01\x01\x12S\n" +
+	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
+	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x0eR\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x0fR\x14caller_share_percent\x88\x01\x01\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
 	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xac\x022\x00R\fcatalog_wait\x12J\n" +
@@ -431,9 +545,21 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x0eR\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x0fR\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\x16max_pipelined_requests\x88\x01\x01B\x14\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x10R\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x11R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x12R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
+	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x13R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
+	"\x11max_learned_types\x18= \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x14R\x11max_learned_types\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x15R\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x16R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x17R\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
+	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14max_connection_graceB\x14\n" +
 	"\x12_max_message_bytesB\x11\n" +
 	"\x0f_max_json_depthB\x0f\n" +
 	"\r_max_id_bytesB\x14\n" +
@@ -448,10 +574,17 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
 	"_max_tasksB\x19\n" +
 	"\x17_max_subscriber_backlogB\x13\n" +
-	"\x11_max_header_bytesB\x13\n" +
+	"\x11_max_header_bytesB\x15\n" +
+	"\x13_max_buffered_bytesB\x17\n" +
+	"\x15_caller_share_percentB\x13\n" +
 	"\x11_max_page_entriesB\x13\n" +
 	"\x11_max_memory_bytesB\x19\n" +
-	"\x17_max_pipelined_requests\"q\n" +
+	"\x17_max_pipelined_requestsB\x18\n" +
+	"\x16_max_stdio_queue_bytesB\x14\n" +
+	"\x12_max_learned_typesB\x12\n" +
+	"\x10_max_connectionsB\x1b\n" +
+	"\x19_max_connections_per_peerB\x1a\n" +
+	"\x18_max_connection_requests\"q\n" +
 	"\x04Rate\x127\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
@@ -485,16 +618,19 @@ var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
 	2,  // 3: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
 	2,  // 4: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
 	2,  // 5: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
-	2,  // 6: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
-	2,  // 7: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
-	2,  // 8: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
-	1,  // 9: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
-	1,  // 10: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 6: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
+	2,  // 7: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
+	2,  // 8: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
+	2,  // 9: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
+	1,  // 10: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
+	1,  // 11: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
+	2,  // 12: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
+	2,  // 13: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_limits_proto_init() }

@@ -1451,31 +1451,76 @@ const file_outrigger_demo_v1_fleet_proto_rawDesc = "" +
 	"distanceKm\x1a=\n" +
 	"\x0fDistanceKmEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xa1\x0f\n" +
-	"\x05Fleet\x12\x95\x01\n" +
-	"\fListVehicles\x12&.outrigger.demo.v1.ListVehiclesRequest\x1a'.outrigger.demo.v1.ListVehiclesResponse\"4\xf2\xe1\x18-\n" +
-	"\x16lagoon://vehicles/{id}J\bvehiclesR\tcall_sign\x90\x02\x01\x12w\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xd4a\n" +
+	"\x05Fleet\x12\x8d\x06\n" +
+	"\fListVehicles\x12&.outrigger.demo.v1.ListVehiclesRequest\x1a'.outrigger.demo.v1.ListVehiclesResponse\"\xab\x05\xea\xe1\x18\xf2\x04@\x00r\x8a\x04\n" +
+	"\x12One vehicle a page\x1a\x0f{\"pageSize\": 1}\"\xe2\x03{\"vehicles\": [{\"id\": \"101\", \"callSign\": \"Kingfisher\", \"kind\": \"VEHICLE_KIND_VAN\", \"status\": \"VEHICLE_STATUS_IDLE\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"lastSeen\": \"2026-06-01T06:00:00Z\", \"batteryPercent\": 88, \"capacityKg\": 600, \"driver\": \"Moana\", \"orderIds\": [], \"labels\": {\"home\": \"Motu Nui\"}}], \"nextPageToken\": \"101\", \"countByStatus\": {\"VEHICLE_STATUS_CHARGING\": 1, \"VEHICLE_STATUS_EN_ROUTE\": 2, \"VEHICLE_STATUS_IDLE\": 5, \"VEHICLE_STATUS_IN_WORKSHOP\": 1}}\xaa\x01`\n" +
+	"\x10INVALID_ARGUMENT\x12LAn argument breaks its rules, or the page token is not from an earlier page.\xf2\xe1\x18-\n" +
+	"\x16lagoon://vehicles/{id}J\bvehiclesR\tcall_sign\x90\x02\x01\x12\xe5\x04\n" +
 	"\n" +
-	"GetVehicle\x12$.outrigger.demo.v1.GetVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"'\xf2\xe1\x18 \n" +
-	"\x1elagoon://vehicles/{vehicle_id}\x90\x02\x01\x12Y\n" +
-	"\rUpdateVehicle\x12'.outrigger.demo.v1.UpdateVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"\x03\x90\x02\x02\x12H\n" +
-	"\x06GetMap\x12 .outrigger.demo.v1.GetMapRequest\x1a\x17.outrigger.demo.v1.Area\"\x03\x90\x02\x01\x12\xf7\x01\n" +
-	"\tPlanRoute\x12#.outrigger.demo.v1.PlanRouteRequest\x1a\x18.outrigger.demo.v1.Route\"\xaa\x01\xea\xe1\x18\xa2\x01r\x94\x01\n" +
-	"\x17A van to another island\x12;The way from the harbour to the lighthouse, over the ferry.\x1a<{\"vehicleId\": \"101\", \"stopIds\": [\"4\", \"12\"], \"stay\": \"300s\"}\x8a\x01\bplanning\x90\x02\x01\x12\xf0\x02\n" +
+	"GetVehicle\x12$.outrigger.demo.v1.GetVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"\x94\x04\xea\xe1\x18\xe8\x03@\x00r\xdd\x02\n" +
+	"\x12All of one vehicle\x1a\x14{\"vehicleId\": \"101\"}\"\xb0\x02{\"id\": \"101\", \"callSign\": \"Kingfisher\", \"kind\": \"VEHICLE_KIND_VAN\", \"status\": \"VEHICLE_STATUS_IDLE\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"lastSeen\": \"2026-06-01T06:00:00Z\", \"batteryPercent\": 88, \"capacityKg\": 600, \"driver\": \"Moana\", \"orderIds\": [], \"labels\": {\"home\": \"Motu Nui\"}}\xaa\x01\\\n" +
+	"\x10INVALID_ARGUMENT\x12HAn argument breaks its rules, or a path of the read mask names no field.\xaa\x01$\n" +
+	"\tNOT_FOUND\x12\x17No vehicle has this id.\xf2\xe1\x18 \n" +
+	"\x1elagoon://vehicles/{vehicle_id}\x90\x02\x01\x12\xfb\x04\n" +
+	"\rUpdateVehicle\x12'.outrigger.demo.v1.UpdateVehicleRequest\x1a\x1a.outrigger.demo.v1.Vehicle\"\xa4\x04\xea\xe1\x18\x9c\x04(\x00@\x00r\x90\x03\n" +
+	"\x0eAnother driver\x1aI{\"vehicleId\": \"104\", \"patch\": {\"driver\": \"Teva\"}, \"updateMask\": \"driver\"}\"\xb2\x02{\"id\": \"104\", \"callSign\": \"Noddy\", \"kind\": \"VEHICLE_KIND_CARGO_BIKE\", \"status\": \"VEHICLE_STATUS_CHARGING\", \"position\": {\"latitude\": -16.501, \"longitude\": -151.748}, \"lastSeen\": \"2026-06-01T06:00:00Z\", \"batteryPercent\": 12, \"capacityKg\": 80, \"driver\": \"Teva\", \"orderIds\": [], \"labels\": {\"home\": \"Motu Nui\"}}\xaa\x01[\n" +
+	"\x10INVALID_ARGUMENT\x12GAn argument breaks its rules, or the vehicle cannot have the new value.\xaa\x01$\n" +
+	"\tNOT_FOUND\x12\x17No vehicle has this id.\x90\x02\x02\x12\xc1\v\n" +
+	"\x06GetMap\x12 .outrigger.demo.v1.GetMapRequest\x1a\x17.outrigger.demo.v1.Area\"\xfb\n" +
+	"\xea\xe1\x18\xf3\n" +
+	"@\x00r\xcb\n" +
 	"\n" +
-	"FindOrders\x12$.outrigger.demo.v1.FindOrdersRequest\x1a%.outrigger.demo.v1.FindOrdersResponse\"\x94\x02\xea\xe1\x18\x8c\x02R\x051.1.0r\xb4\x01\n" +
-	"\x17What waits and is light\x122Orders without a vehicle that weigh 20 kg or less.\x1ae{\"filter\": {\"all\": {\"filters\": [{\"status\": \"ORDER_STATUS_PLACED\"}, {\"not\": {\"heavierThanKg\": 20}}]}}}rL\n" +
-	"\x1cWhat one vehicle has carried\x1a,{\"filter\": {\"vehicleId\": \"102\"}, \"limit\": 5}\x90\x02\x01\x12m\n" +
-	"\bGetOrder\x12\".outrigger.demo.v1.GetOrderRequest\x1a\x18.outrigger.demo.v1.Order\"#\xf2\xe1\x18\x1c\n" +
-	"\x1alagoon://orders/{order_id}\x90\x02\x01\x12\xf5\x01\n" +
+	"\rThe whole map\x1a\x02{}\"\xb5\n" +
+	"{\"name\": \"Hoku Atoll\", \"stops\": [], \"areas\": [{\"name\": \"Motu Nui\", \"stops\": [{\"id\": \"1\", \"name\": \"Motu Nui quay\", \"position\": {\"latitude\": -16.5, \"longitude\": -151.75}}], \"areas\": [{\"name\": \"Harbour\", \"stops\": [{\"id\": \"2\", \"name\": \"Fish market\", \"position\": {\"latitude\": -16.5012, \"longitude\": -151.7478}}, {\"id\": \"3\", \"name\": \"Harbour master\", \"position\": {\"latitude\": -16.4991, \"longitude\": -151.7489}}], \"areas\": []}, {\"name\": \"Old Town\", \"stops\": [{\"id\": \"4\", \"name\": \"Coconut Café\", \"position\": {\"latitude\": -16.506, \"longitude\": -151.7441}}, {\"id\": \"5\", \"name\": \"Banyan school\", \"position\": {\"latitude\": -16.5093, \"longitude\": -151.7402}}, {\"id\": \"6\", \"name\": \"Clinic\", \"position\": {\"latitude\": -16.5078, \"longitude\": -151.7467}}], \"areas\": []}]}, {\"name\": \"Motu Iti\", \"stops\": [{\"id\": \"11\", \"name\": \"Motu Iti quay\", \"position\": {\"latitude\": -16.442, \"longitude\": -151.731}}, {\"id\": \"12\", \"name\": \"Lighthouse\", \"position\": {\"latitude\": -16.4371, \"longitude\": -151.7252}}, {\"id\": \"13\", \"name\": \"Pearl farm\", \"position\": {\"latitude\": -16.4466, \"longitude\": -151.7238}}], \"areas\": []}, {\"name\": \"Sandbar\", \"stops\": [{\"id\": \"21\", \"name\": \"Sandbar jetty\", \"position\": {\"latitude\": -16.476, \"longitude\": -151.79}}, {\"id\": \"22\", \"name\": \"Research station\", \"position\": {\"latitude\": -16.4738, \"longitude\": -151.7933}}], \"areas\": []}]}\xaa\x01 \n" +
+	"\tCANCELLED\x12\x13The caller gave up.\x90\x02\x01\x12\xa1\n" +
 	"\n" +
-	"PlaceOrder\x12$.outrigger.demo.v1.PlaceOrderRequest\x1a\x18.outrigger.demo.v1.Order\"\xa6\x01\xea\xe1\x18\xa1\x01(\x00r\x9c\x01\n" +
-	"\x16Mangoes for the clinic\x1a\x81\x01{\"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"mangoes\", \"weightKg\": 4, \"valueCents\": \"1200\"}]}\x12g\n" +
-	"\vAssignOrder\x12%.outrigger.demo.v1.AssignOrderRequest\x1a&.outrigger.demo.v1.AssignOrderResponse\"\t\xea\xe1\x18\x02(\x00\x90\x02\x02\x12w\n" +
-	"\vCancelOrder\x12%.outrigger.demo.v1.CancelOrderRequest\x1a&.outrigger.demo.v1.CancelOrderResponse\"\x19\xea\xe1\x18\x15(\x01J\x02\b\x05\x8a\x01\firreversible\x12e\n" +
-	"\x10GetDeliveryProof\x12*.outrigger.demo.v1.GetDeliveryProofRequest\x1a .outrigger.demo.v1.DeliveryProof\"\x03\x90\x02\x01\x12a\n" +
-	"\rWatchVehicles\x12'.outrigger.demo.v1.WatchVehiclesRequest\x1a .outrigger.demo.v1.VehicleUpdate\"\x03\x90\x02\x010\x01\x12b\n" +
-	"\x0fReportPositions\x12!.outrigger.demo.v1.PositionReport\x1a*.outrigger.demo.v1.ReportPositionsResponse(\x01B\xca\x01\n" +
+	"\tPlanRoute\x12#.outrigger.demo.v1.PlanRouteRequest\x1a\x18.outrigger.demo.v1.Route\"\xd4\t\xea\xe1\x18\xcc\t@\x00r\x96\b\n" +
+	"\x17A van to another island\x12;The way from the harbour to the lighthouse, over the ferry.\x1aa{\"vehicleId\": \"101\", \"stopIds\": [\"4\", \"12\"], \"departure\": \"2026-06-01T06:00:00Z\", \"stay\": \"300s\"}\"\xda\x06{\"way\": {\"from\": \"Kingfisher's position\", \"to\": \"Lighthouse\", \"distanceKm\": 9.357567286053687, \"travelTime\": \"2050s\", \"legs\": [{\"from\": \"Kingfisher's position\", \"to\": \"Coconut Café\", \"distanceKm\": 0.8562522525793054, \"travelTime\": \"103s\", \"legs\": []}, {\"from\": \"Coconut Café\", \"to\": \"Lighthouse\", \"distanceKm\": 8.501315033474382, \"travelTime\": \"1947s\", \"legs\": [{\"from\": \"Coconut Café\", \"to\": \"Motu Nui quay\", \"distanceKm\": 0.9169453252418881, \"travelTime\": \"110s\", \"legs\": []}, {\"from\": \"Motu Nui quay\", \"to\": \"Motu Iti quay\", \"distanceKm\": 6.760056812784784, \"travelTime\": \"1738s\", \"legs\": []}, {\"from\": \"Motu Iti quay\", \"to\": \"Lighthouse\", \"distanceKm\": 0.8243128954477106, \"travelTime\": \"99s\", \"legs\": []}]}]}, \"departure\": \"2026-06-01T06:00:00Z\", \"arrival\": \"2026-06-01T06:39:10Z\", \"timeAtStops\": \"300s\", \"batteryPercentOnArrival\": 86.70124476336555}\x8a\x01\bplanning\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01/\n" +
+	"\tNOT_FOUND\x12\"No vehicle or no stop has this id.\xaa\x01=\n" +
+	"\x13FAILED_PRECONDITION\x12&The battery does not last for the way.\x90\x02\x01\x12\x8a\x14\n" +
+	"\n" +
+	"FindOrders\x12$.outrigger.demo.v1.FindOrdersRequest\x1a%.outrigger.demo.v1.FindOrdersResponse\"\xae\x13\xea\xe1\x18\xa6\x13@\x00R\x051.1.0r\x86\v\n" +
+	"\x17What waits and is light\x122Orders without a vehicle that weigh 20 kg or less.\x1ae{\"filter\": {\"all\": {\"filters\": [{\"status\": \"ORDER_STATUS_PLACED\"}, {\"not\": {\"heavierThanKg\": 20}}]}}}\"\xcf\t{\"orders\": [{\"id\": \"9007199254740999\", \"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"vaccines, keep cold\", \"weightKg\": 3.5, \"valueCents\": \"96000\", \"fragile\": true}], \"status\": \"ORDER_STATUS_PLACED\", \"placedAt\": \"2026-06-01T05:20:00Z\", \"expectedDuration\": \"600s\", \"labels\": {\"channel\": \"phone\"}}, {\"id\": \"9007199254741003\", \"customer\": \"Yacht Sirocco\", \"destination\": {\"position\": {\"latitude\": -16.4655, \"longitude\": -151.7605}, \"handTo\": \"the one with the red hat\"}, \"parcels\": [{\"contents\": \"spare impeller\", \"weightKg\": 0.9, \"valueCents\": \"7800\", \"fragile\": false}, {\"contents\": \"mangoes\", \"weightKg\": 4, \"valueCents\": \"1200\", \"fragile\": false}], \"status\": \"ORDER_STATUS_PLACED\", \"placedAt\": \"2026-06-01T05:30:00Z\", \"expectedDuration\": \"2400s\", \"labels\": {\"channel\": \"radio\"}}, {\"id\": \"9007199254741005\", \"customer\": \"Auntie Vai\", \"destination\": {\"address\": {\"lines\": [\"Blue house behind the banyan\", \"mind the dog\"], \"island\": \"Motu Nui\"}}, \"parcels\": [{\"contents\": \"rocking chair\", \"weightKg\": 11, \"valueCents\": \"23000\", \"fragile\": false}], \"status\": \"ORDER_STATUS_PLACED\", \"placedAt\": \"2026-06-01T05:35:00Z\", \"expectedDuration\": \"1200s\", \"labels\": {\"channel\": \"phone\"}}], \"totalMatches\": \"3\"}r\xb1\a\n" +
+	"\x1cWhat one vehicle has carried\x1a,{\"filter\": {\"vehicleId\": \"102\"}, \"limit\": 5}\"\xe2\x06{\"orders\": [{\"id\": \"9007199254740993\", \"customer\": \"Coconut Café\", \"destination\": {\"stopId\": \"4\"}, \"parcels\": [{\"contents\": \"espresso beans\", \"weightKg\": 12, \"valueCents\": \"18000\", \"fragile\": false}, {\"contents\": \"oat milk\", \"weightKg\": 9.5, \"valueCents\": \"3400\", \"fragile\": false}], \"status\": \"ORDER_STATUS_DELIVERED\", \"vehicleId\": \"102\", \"placedAt\": \"2026-05-31T10:00:00Z\", \"expectedDuration\": \"720s\", \"labels\": {\"channel\": \"phone\"}}, {\"id\": \"9007199254740995\", \"customer\": \"Banyan school\", \"destination\": {\"stopId\": \"5\"}, \"parcels\": [{\"contents\": \"globe\", \"weightKg\": 2.2, \"valueCents\": \"4900\", \"fragile\": true}, {\"contents\": \"chalk\", \"weightKg\": 1, \"valueCents\": \"600\", \"fragile\": false}], \"status\": \"ORDER_STATUS_ASSIGNED\", \"vehicleId\": \"102\", \"placedAt\": \"2026-06-01T03:00:00Z\", \"expectedDuration\": \"900s\", \"labels\": {\"channel\": \"web\"}}], \"totalMatches\": \"2\"}\xaa\x01]\n" +
+	"\x10INVALID_ARGUMENT\x12IAn argument breaks its rules, or the conditions are too many or too deep.\x90\x02\x01\x12\xba\x05\n" +
+	"\bGetOrder\x12\".outrigger.demo.v1.GetOrderRequest\x1a\x18.outrigger.demo.v1.Order\"\xef\x04\xea\xe1\x18\xc7\x04@\x00r\xe9\x03\n" +
+	"\x1bAn order that was delivered\x1a\x1f{\"orderId\": \"9007199254740993\"}\"\xa8\x03{\"id\": \"9007199254740993\", \"customer\": \"Coconut Café\", \"destination\": {\"stopId\": \"4\"}, \"parcels\": [{\"contents\": \"espresso beans\", \"weightKg\": 12, \"valueCents\": \"18000\", \"fragile\": false}, {\"contents\": \"oat milk\", \"weightKg\": 9.5, \"valueCents\": \"3400\", \"fragile\": false}], \"status\": \"ORDER_STATUS_DELIVERED\", \"vehicleId\": \"102\", \"placedAt\": \"2026-05-31T10:00:00Z\", \"expectedDuration\": \"720s\", \"labels\": {\"channel\": \"phone\"}}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01\"\n" +
+	"\tNOT_FOUND\x12\x15No order has this id.\xf2\xe1\x18\x1c\n" +
+	"\x1alagoon://orders/{order_id}\x90\x02\x01\x12\x84\x05\n" +
+	"\n" +
+	"PlaceOrder\x12$.outrigger.demo.v1.PlaceOrderRequest\x1a\x18.outrigger.demo.v1.Order\"\xb5\x04\xea\xe1\x18\xb0\x04(\x008\x00@\x00r\x9f\x03\n" +
+	"\x16Mangoes for the clinic\x1a\x81\x01{\"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"mangoes\", \"weightKg\": 4, \"valueCents\": \"1200\"}]}\"\x80\x02{\"id\": \"9007199254741011\", \"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"mangoes\", \"weightKg\": 4, \"valueCents\": \"1200\", \"fragile\": false}], \"status\": \"ORDER_STATUS_PLACED\", \"placedAt\": \"2026-06-01T06:00:00Z\", \"labels\": {}}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01!\n" +
+	"\tNOT_FOUND\x12\x14No stop has this id.\xaa\x01-\n" +
+	"\x12RESOURCE_EXHAUSTED\x12\x17The order book is full.\x12\xbe\b\n" +
+	"\vAssignOrder\x12%.outrigger.demo.v1.AssignOrderRequest\x1a&.outrigger.demo.v1.AssignOrderResponse\"\xdf\a\xea\xe1\x18\xd7\a(\x00@\x00r\xfb\x05\n" +
+	"\x11Vaccines on a van\x1a3{\"orderId\": \"9007199254740999\", \"vehicleId\": \"101\"}\"\xb0\x05{\"order\": {\"id\": \"9007199254740999\", \"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"vaccines, keep cold\", \"weightKg\": 3.5, \"valueCents\": \"96000\", \"fragile\": true}], \"status\": \"ORDER_STATUS_ASSIGNED\", \"placedAt\": \"2026-06-01T05:20:00Z\", \"expectedDuration\": \"600s\", \"labels\": {\"channel\": \"phone\"}, \"vehicleId\": \"101\"}, \"vehicle\": {\"id\": \"101\", \"callSign\": \"Kingfisher\", \"kind\": \"VEHICLE_KIND_VAN\", \"status\": \"VEHICLE_STATUS_EN_ROUTE\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"lastSeen\": \"2026-06-01T06:00:00Z\", \"batteryPercent\": 88, \"capacityKg\": 600, \"driver\": \"Moana\", \"orderIds\": [\"9007199254740999\"], \"labels\": {\"home\": \"Motu Nui\"}}}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x010\n" +
+	"\tNOT_FOUND\x12#No order or no vehicle has this id.\xaa\x01k\n" +
+	"\x13FAILED_PRECONDITION\x12TThe order is delivered, the vehicle is in the workshop, or it cannot carry the load.\x90\x02\x02\x12\xdd\x05\n" +
+	"\vCancelOrder\x12%.outrigger.demo.v1.CancelOrderRequest\x1a&.outrigger.demo.v1.CancelOrderResponse\"\xfe\x04\xea\xe1\x18\xf9\x04(\x018\x00@\x00J\x02\b\x05r\xcb\x03\n" +
+	"\x16The customer has moved\x1aC{\"orderId\": \"9007199254740999\", \"reason\": \"the customer has moved\"}\"\xeb\x02{\"order\": {\"id\": \"9007199254740999\", \"customer\": \"Clinic\", \"destination\": {\"stopId\": \"6\"}, \"parcels\": [{\"contents\": \"vaccines, keep cold\", \"weightKg\": 3.5, \"valueCents\": \"96000\", \"fragile\": true}], \"status\": \"ORDER_STATUS_PLACED\", \"placedAt\": \"2026-06-01T05:20:00Z\", \"expectedDuration\": \"600s\", \"labels\": {\"channel\": \"phone\"}}, \"reason\": \"the customer has moved\"}\x8a\x01\firreversible\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01\"\n" +
+	"\tNOT_FOUND\x12\x15No order has this id.\xaa\x016\n" +
+	"\x13FAILED_PRECONDITION\x12\x1fThe order is delivered already.\x12\xf7\a\n" +
+	"\x10GetDeliveryProof\x12*.outrigger.demo.v1.GetDeliveryProofRequest\x1a .outrigger.demo.v1.DeliveryProof\"\x94\a\xea\xe1\x18\x8c\a@\x00r\xf5\x05\n" +
+	"\x1aThe signature for an order\x1a\x1f{\"orderId\": \"9007199254740993\"}\"\xb5\x05{\"orderId\": \"9007199254740993\", \"signedBy\": \"Coconut Café\", \"image\": \"iVBORw0KGgoAAAANSUhEUgAAAKAAAAAwAQMAAACsZ+MtAAAABlBMVEX///8AAABVwtN+AAABRklEQVR4nOTSMW7bMBTG8T/LQuygiho5uJaOIKCLixqwil5EQC/gIosHDw/IJTLlLMySMbkCx4waNRhW8CQhQZAMWYNw/FHi+94j+TzLyBvoxJ1eoZdqFFzCDs9YsXUJn9iNYuOCaxoG8pqzS7ZfcEvNilCbRP9lv+CGmoLQWaGxYcE9NZaQHJT2aomZaDASYgHBPMxoo2L8LjkEDkv2lhKi55vidsaiJUA7Ycl6SdRNWCk27OZBHDpyaH/rmQ0/55ZSQwHt/5RDR5paMrEhgz+pzyCZdJwSScDC37jJIFqZKjlWivesLUY8Tit5CoyYa/yl6HfT8H7gFAfsTbQMoJV+6Z7oHPuY2cTU6IVOJLoIxy6rBFbAP92LXqDq3Rm0E25hR9Qgrnd63lfgDvwo+g/9012ewIxSvrz14X3P6GOvxwAAAP//Qt5VNE+ecw0AAAAASUVORK5CYII=\", \"mediaType\": \"image/png\", \"sha256\": \"Y4WNZaIp9qiYYmghEf8xTVHGAjmmJy3e2LNm+9o49ms=\"}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01\"\n" +
+	"\tNOT_FOUND\x12\x15No order has this id.\xaa\x016\n" +
+	"\x13FAILED_PRECONDITION\x12\x1fThe order is not delivered yet.\x90\x02\x01\x12\xfd\x03\n" +
+	"\rWatchVehicles\x12'.outrigger.demo.v1.WatchVehiclesRequest\x1a .outrigger.demo.v1.VehicleUpdate\"\x9e\x03\xea\xe1\x18\x96\x03@\x00r\x87\x02\n" +
+	"\x18One round of one vehicle\x1a${\"vehicleIds\": [\"101\"], \"rounds\": 1}\"\xc4\x01{\"items\": [{\"round\": 1, \"vehicleId\": \"101\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"status\": \"VEHICLE_STATUS_IDLE\", \"observedAt\": \"2026-06-01T06:00:00Z\"}], \"truncated\": false}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01$\n" +
+	"\tNOT_FOUND\x12\x17No vehicle has this id.\xaa\x01,\n" +
+	"\vUNAVAILABLE\x12\x1dThe service is shutting down.\x90\x02\x010\x01\x12\x80\x03\n" +
+	"\x0fReportPositions\x12!.outrigger.demo.v1.PositionReport\x1a*.outrigger.demo.v1.ReportPositionsResponse\"\x9b\x02\xea\xe1\x18\x93\x02(\x00@\x00r\xb1\x01\n" +
+	"\n" +
+	"One report\x1av{\"vehicleId\": \"101\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"observedAt\": \"2026-06-01T06:00:00Z\"}\"+{\"received\": \"1\", \"distanceKm\": {\"101\": 0}}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01$\n" +
+	"\tNOT_FOUND\x12\x17No vehicle has this id.\x90\x02\x02(\x01B\xca\x01\n" +
 	"\x15com.outrigger.demo.v1B\n" +
 	"FleetProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1;demov1\xa2\x02\x03ODX\xaa\x02\x11Outrigger.Demo.V1\xca\x02\x11Outrigger\\Demo\\V1\xe2\x02\x1dOutrigger\\Demo\\V1\\GPBMetadata\xea\x02\x13Outrigger::Demo::V1b\x06proto3"
 

@@ -853,13 +853,25 @@ const file_outrigger_demo_v1_lab_proto_rawDesc = "" +
 	"\x1dFAIL_DETAIL_LOCALIZED_MESSAGE\x10\b\x12\x1c\n" +
 	"\x18FAIL_DETAIL_REQUEST_INFO\x10\t\x12\x1a\n" +
 	"\x16FAIL_DETAIL_DEBUG_INFO\x10\n" +
-	"2\xaa\x03\n" +
-	"\x03Lab\x12L\n" +
-	"\x04Echo\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\x03\x90\x02\x01\x12b\n" +
-	"\x05Sleep\x12\x1f.outrigger.demo.v1.SleepRequest\x1a .outrigger.demo.v1.SleepResponse\"\x16\xea\xe1\x18\x0fz\boptional\x82\x01\x02\b\x02\x90\x02\x01\x12L\n" +
-	"\x04Fail\x12\x1e.outrigger.demo.v1.FailRequest\x1a\x1f.outrigger.demo.v1.FailResponse\"\x03\x90\x02\x01\x12U\n" +
-	"\aInspect\x12!.outrigger.demo.v1.InspectRequest\x1a\".outrigger.demo.v1.InspectResponse\"\x03\x90\x02\x01\x12L\n" +
-	"\x05Relay\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse(\x010\x01B\xc8\x01\n" +
+	"2\xcd\v\n" +
+	"\x03Lab\x12\xb6\x02\n" +
+	"\x04Echo\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\xec\x01\xea\xe1\x18\xe4\x01@\x00r\xab\x01\n" +
+	"\x1bThe largest unsigned number\x1a6{\"nonce\": \"hello\", \"unsigned\": \"18446744073709551615\"}\"T{\"nonce\": \"hello\", \"signed\": \"0\", \"unsigned\": \"18446744073709551615\", \"payload\": \"\"}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01\x12\xd8\x02\n" +
+	"\x05Sleep\x12\x1f.outrigger.demo.v1.SleepRequest\x1a .outrigger.demo.v1.SleepResponse\"\x8b\x02\xea\xe1\x18\x83\x02@\x00rZ\n" +
+	"\x13A tenth of a second\x1a\"{\"duration\": \"0.1s\", \"nonce\": \"n\"}\"\x1f{\"slept\": \"0.1s\", \"nonce\": \"n\"}z\boptional\x82\x01\x02\b\x02\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x015\n" +
+	"\x11DEADLINE_EXCEEDED\x12 The call's deadline comes first.\xaa\x01'\n" +
+	"\tCANCELLED\x12\x1aThe caller gives up first.\x90\x02\x01\x12\xea\x01\n" +
+	"\x04Fail\x12\x1e.outrigger.demo.v1.FailRequest\x1a\x1f.outrigger.demo.v1.FailResponse\"\xa0\x01\xea\xe1\x18\x98\x01@\x00rG\n" +
+	"\x19A thing that is not there\x1a\x1f{\"code\": \"FAIL_CODE_NOT_FOUND\"}*\tNOT_FOUND\xaa\x01J\n" +
+	"\aUNKNOWN\x12?The arguments ask for it, as they may ask for any other status.\x90\x02\x01\x12\xce\x02\n" +
+	"\aInspect\x12!.outrigger.demo.v1.InspectRequest\x1a\".outrigger.demo.v1.InspectResponse\"\xfb\x01\xea\xe1\x18\xf3\x01@\x00r\xba\x01\n" +
+	"\x15What the service sees\x1a\x02{}\"\x9c\x01{\"metadata\": {\"content-type\": {\"values\": [\"application/grpc\"]}}, \"timeLeft\": \"29.982s\", \"protocol\": \"grpc\", \"httpMethod\": \"POST\", \"peer\": \"127.0.0.1:55250\"}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01\x12\xf3\x01\n" +
+	"\x05Relay\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\xa4\x01\xea\xe1\x18\x9c\x01@\x00rd\n" +
+	"\vOne message\x1a\x12{\"nonce\": \"hello\"}\"A{\"nonce\": \"hello\", \"signed\": \"0\", \"unsigned\": \"0\", \"payload\": \"\"}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01(\x010\x01B\xc8\x01\n" +
 	"\x15com.outrigger.demo.v1B\bLabProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1;demov1\xa2\x02\x03ODX\xaa\x02\x11Outrigger.Demo.V1\xca\x02\x11Outrigger\\Demo\\V1\xe2\x02\x1dOutrigger\\Demo\\V1\\GPBMetadata\xea\x02\x13Outrigger::Demo::V1b\x06proto3"
 
 var (

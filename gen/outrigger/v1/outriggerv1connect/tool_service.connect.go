@@ -51,6 +51,9 @@ const (
 	// ToolServiceRegisterToolProcedure is the fully-qualified name of the ToolService's RegisterTool
 	// RPC.
 	ToolServiceRegisterToolProcedure = "/outrigger.v1.ToolService/RegisterTool"
+	// ToolServiceUnregisterToolProcedure is the fully-qualified name of the ToolService's
+	// UnregisterTool RPC.
+	ToolServiceUnregisterToolProcedure = "/outrigger.v1.ToolService/UnregisterTool"
 	// ToolServiceListResourcesProcedure is the fully-qualified name of the ToolService's ListResources
 	// RPC.
 	ToolServiceListResourcesProcedure = "/outrigger.v1.ToolService/ListResources"
@@ -100,8 +103,10 @@ type ToolServiceClient interface {
 	// WatchTools sends all tools, then every change, until the caller ends it.
 	WatchTools(context.Context, *connect.Request[v1.WatchToolsRequest]) (*connect.ServerStreamForClient[v1.ToolsChange], error)
 	// RegisterTool adds a tool that runs an RPC of the backend under a name and schemas of the caller's choice.
-	// For administrators. The same registration again changes nothing.
+	// For administrators. The same registration again changes nothing; one with a higher version replaces the tool.
 	RegisterTool(context.Context, *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error)
+	// UnregisterTool takes back a tool that RegisterTool added. For administrators. Calls in flight end normally.
+	UnregisterTool(context.Context, *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error)
 	// ListResources lists resources, page by page.
 	ListResources(context.Context, *connect.Request[v1.ListResourcesRequest]) (*connect.Response[v1.ListResourcesResponse], error)
 	// ListResourceTemplates lists resource templates, page by page.
@@ -184,6 +189,13 @@ func NewToolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+ToolServiceRegisterToolProcedure,
 			connect.WithSchema(toolServiceMethods.ByName("RegisterTool")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		unregisterTool: connect.NewClient[v1.UnregisterToolRequest, v1.UnregisterToolResponse](
+			httpClient,
+			baseURL+ToolServiceUnregisterToolProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("UnregisterTool")),
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
@@ -282,6 +294,7 @@ type toolServiceClient struct {
 	getTool               *connect.Client[v1.GetToolRequest, v1.Tool]
 	watchTools            *connect.Client[v1.WatchToolsRequest, v1.ToolsChange]
 	registerTool          *connect.Client[v1.RegisterToolRequest, v1.RegisterToolResponse]
+	unregisterTool        *connect.Client[v1.UnregisterToolRequest, v1.UnregisterToolResponse]
 	listResources         *connect.Client[v1.ListResourcesRequest, v1.ListResourcesResponse]
 	listResourceTemplates *connect.Client[v1.ListResourceTemplatesRequest, v1.ListResourceTemplatesResponse]
 	readResource          *connect.Client[v1.ReadResourceRequest, v1.ResourceOutcome]
@@ -329,6 +342,11 @@ func (c *toolServiceClient) WatchTools(ctx context.Context, req *connect.Request
 // RegisterTool calls outrigger.v1.ToolService.RegisterTool.
 func (c *toolServiceClient) RegisterTool(ctx context.Context, req *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error) {
 	return c.registerTool.CallUnary(ctx, req)
+}
+
+// UnregisterTool calls outrigger.v1.ToolService.UnregisterTool.
+func (c *toolServiceClient) UnregisterTool(ctx context.Context, req *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error) {
+	return c.unregisterTool.CallUnary(ctx, req)
 }
 
 // ListResources calls outrigger.v1.ToolService.ListResources.
@@ -411,8 +429,10 @@ type ToolServiceHandler interface {
 	// WatchTools sends all tools, then every change, until the caller ends it.
 	WatchTools(context.Context, *connect.Request[v1.WatchToolsRequest], *connect.ServerStream[v1.ToolsChange]) error
 	// RegisterTool adds a tool that runs an RPC of the backend under a name and schemas of the caller's choice.
-	// For administrators. The same registration again changes nothing.
+	// For administrators. The same registration again changes nothing; one with a higher version replaces the tool.
 	RegisterTool(context.Context, *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error)
+	// UnregisterTool takes back a tool that RegisterTool added. For administrators. Calls in flight end normally.
+	UnregisterTool(context.Context, *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error)
 	// ListResources lists resources, page by page.
 	ListResources(context.Context, *connect.Request[v1.ListResourcesRequest]) (*connect.Response[v1.ListResourcesResponse], error)
 	// ListResourceTemplates lists resource templates, page by page.
@@ -491,6 +511,13 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 		ToolServiceRegisterToolProcedure,
 		svc.RegisterTool,
 		connect.WithSchema(toolServiceMethods.ByName("RegisterTool")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolServiceUnregisterToolHandler := connect.NewUnaryHandler(
+		ToolServiceUnregisterToolProcedure,
+		svc.UnregisterTool,
+		connect.WithSchema(toolServiceMethods.ByName("UnregisterTool")),
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -593,6 +620,8 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 			toolServiceWatchToolsHandler.ServeHTTP(w, r)
 		case ToolServiceRegisterToolProcedure:
 			toolServiceRegisterToolHandler.ServeHTTP(w, r)
+		case ToolServiceUnregisterToolProcedure:
+			toolServiceUnregisterToolHandler.ServeHTTP(w, r)
 		case ToolServiceListResourcesProcedure:
 			toolServiceListResourcesHandler.ServeHTTP(w, r)
 		case ToolServiceListResourceTemplatesProcedure:
@@ -652,6 +681,10 @@ func (UnimplementedToolServiceHandler) WatchTools(context.Context, *connect.Requ
 
 func (UnimplementedToolServiceHandler) RegisterTool(context.Context, *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.RegisterTool is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) UnregisterTool(context.Context, *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.UnregisterTool is not implemented"))
 }
 
 func (UnimplementedToolServiceHandler) ListResources(context.Context, *connect.Request[v1.ListResourcesRequest]) (*connect.Response[v1.ListResourcesResponse], error) {

@@ -217,6 +217,7 @@ func NewFleetClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+FleetReportPositionsProcedure,
 			connect.WithSchema(fleetMethods.ByName("ReportPositions")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -454,6 +455,7 @@ func NewFleetHandler(svc FleetHandler, opts ...connect.HandlerOption) (string, h
 		FleetReportPositionsProcedure,
 		svc.ReportPositions,
 		connect.WithSchema(fleetMethods.ByName("ReportPositions")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/outrigger.demo.v1.Fleet/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -114,6 +114,7 @@ func NewLabClient(httpClient connect.HTTPClient, baseURL string, opts ...connect
 			httpClient,
 			baseURL+LabRelayProcedure,
 			connect.WithSchema(labMethods.ByName("Relay")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -216,6 +217,7 @@ func NewLabHandler(svc LabHandler, opts ...connect.HandlerOption) (string, http.
 		LabRelayProcedure,
 		svc.Relay,
 		connect.WithSchema(labMethods.ByName("Relay")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/outrigger.demo.v1.Lab/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
