@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connlimit
+
+// Room is how many connections the listeners of a process may have.
+type Room struct {
+	// Callers is for the main listener, Operators for each of the others.
+	Callers, Operators int
+}
+
+const (
+	// mostOperators and leastOperators bound the connections of a listener for
+	// operators: probes, scrapes and a few people.
+	mostOperators, leastOperators = 64, 8
+	// ownFiles are what the process has open besides connections: listeners, the
+	// record, files that are read again.
+	ownFiles = 32
+	// mostBackend bounds what is kept for the connections to the backend. Only
+	// backends without HTTP/2 need one for each call.
+	mostBackend = 1088
+	// leastCallers is what the main listener gets however few files there are.
+	leastCallers = 8
+)
+
+// Fit divides file descriptors: the backend and the listeners for operators keep
+// theirs, so that probes answer whatever callers do, and callers get the rest, up
+// to want. Files of 0 or less are not known, and every number fits.
+func Fit(files uint64, want int) Room {
+	if files == 0 || files >= 1<<31 {
+		return Room{Callers: want, Operators: mostOperators}
+	}
+	n := int(files)
+	operators := min(max(n/16, leastOperators), mostOperators)
+	left := n - 2*operators - ownFiles - min(n/4, mostBackend)
+	return Room{Callers: max(min(left, want), leastCallers), Operators: operators}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package share divides a total among callers: how much of it one caller may
+// hold, so that the others always find some left. It knows no caller and no
+// resource; those who keep a bound ask it. Values are safe for concurrent use.
+package share
+
+// DefaultPercent leaves a fifth of each total to the others.
+const DefaultPercent = 80
+
+// Rule says how much of a total one caller may hold. It is the dynamic threshold
+// of shared-memory switches (Choudhury and Hahne, 1998): a caller may hold at
+// most a fixed multiple of what is free. Nothing is reserved for callers that do
+// not exist, nobody has to be counted, and a newcomer always finds room:
+//
+//	percent 80: the multiple is 80/(100-80) = 4
+//	one busy caller     holds at most 4/5 of the total
+//	two of them         hold 4/9 each, 1/9 is free
+//	n of them           hold 4/(1+4n) each
+//
+// The zero Rule lets one caller hold everything.
+type Rule struct{ percent int64 }
+
+// Percent is the rule under which a caller who is alone may hold so many percent
+// of a total. 100 and more is the zero Rule.
+func Percent(p int) Rule {
+	if p <= 0 || p >= 100 {
+		return Rule{}
+	}
+	return Rule{percent: int64(p)}
+}
+
+// Allows reports whether a caller that holds held may have n more of a total of
+// which used is in use by everybody.
+func (r Rule) Allows(held, n, used, total int64) bool {
+	free := total - used
+	if n > free {
+		return false
+	}
+	if r.percent == 0 {
+		return true
+	}
+	// (held + n) <= free * percent / (100 - percent), without the rounding, where
+	// free is what there is before: of 1 somebody may have 1.
+	return float64(held+n)*float64(100-r.percent) <= float64(free)*float64(r.percent)
+}
+
+// Part is how much of a total one caller may hold while the others hold nothing.
+func (r Rule) Part(total int64) int64 {
+	if r.percent == 0 {
+		return total
+	}
+	return int64(float64(total) * float64(r.percent) / 100)
+}

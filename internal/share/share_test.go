@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/share"
+)
+
+// TestOneCallerLeavesSomeForTheOthers has callers take all that they get, one
+// after the other, and then a newcomer.
+func TestOneCallerLeavesSomeForTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		percent, total int
+		want           []int64 // what each greedy caller ends up with
+		newcomer       share.Verdict
+	}{
+		{80, 10000, []int64{8000, 1600, 320}, share.Granted},
+		{80, 1024, []int64{820, 164, 32}, share.Granted},
+		{50, 1000, []int64{500, 250, 125}, share.Granted},
+		{100, 1000, []int64{1000, 0}, share.Full},
+		// A bound of a few is no bound to divide.
+		{80, 1, []int64{1}, share.Full},
+		{80, 4, []int64{4}, share.Full},
+		{80, 5, []int64{4}, share.Granted},
+	} {
+		t.Run(fmt.Sprintf("%d %% of %d", tc.percent, tc.total), func(t *testing.T) {
+			t.Parallel()
+			l := share.NewLedger(int64(tc.total), share.Percent(tc.percent))
+			for i, want := range tc.want {
+				name := fmt.Sprint("greedy ", i)
+				var got int64
+				for l.Take(name) == share.Granted {
+					got++
+				}
+				if got != want {
+					t.Errorf("%s holds %d, want %d", name, got, want)
+				}
+			}
+			if got := l.Take("newcomer"); got != tc.newcomer {
+				t.Errorf("the newcomer gets %v, want %v", got, tc.newcomer)
+			}
+		})
+	}
+}
+
+// TestGreedyCallersEvenOut: those who ask in turns hold the same.
+func TestGreedyCallersEvenOut(t *testing.T) {
+	t.Parallel()
+	l := share.NewLedger(9000, share.Percent(80))
+	held := map[string]int{}
+	for took := true; took; {
+		took = false
+		for _, name := range []string{"a", "b"} {
+			if l.Take(name) == share.Granted {
+				held[name]++
+				took = true
+			}
+		}
+	}
+	if held["a"] != 4000 || held["b"] != 4000 {
+		t.Errorf("they hold %v, want 4/9 each", held)
+	}
+}
+
+// TestALedgerForgets: what is given back leaves nothing behind.
+func TestALedgerForgets(t *testing.T) {
+	t.Parallel()
+	l := share.NewLedger(10, share.Percent(80))
+	for i := range 1000 {
+		name := fmt.Sprint(i)
+		if l.Take(name) != share.Granted {
+			t.Fatal(i)
+		}
+		l.Give(name)
+	}
+	for range 9 {
+		l.Take("x")
+	}
+	if s := l.Stats(); s.Used != 8 || s.Callers != 1 || s.Over != 1 || s.Full != 0 {
+		t.Errorf("%+v", s)
+	}
+	var none *share.Ledger
+	if none.Take("x") != share.Granted {
+		t.Error("nil refuses")
+	}
+	none.Give("x")
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slowpeer
+
+import (
+	"io"
+
+	"github.com/outrigger-mcp/outrigger/internal/share"
+)
+
+// Body returns the body of a request of a caller, of which the Budget counts what
+// has come until it has come whole. Reading fails with what refuse returns once
+// the caller holds more than its share, or all callers together more than there
+// may be. Release gives back what is counted, and has to be called at the end of
+// the request.
+func (b *Budget) Body(from io.ReadCloser, caller string, refuse func(share.Verdict) error) *Body {
+	return &Body{ReadCloser: from, budget: b, caller: caller, refuse: refuse}
+}
+
+// Body is a body whose bytes count. It is for one goroutine.
+type Body struct {
+	io.ReadCloser
+
+	budget *Budget
+	caller string
+	refuse func(share.Verdict) error
+	// read is what has come, held what counts.
+	read, held int64
+	done       bool
+}
+
+// Read implements [io.Reader]. Small bodies are not counted.
+func (r *Body) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.read += int64(n)
+	if err != nil {
+		r.Release()
+		return n, err
+	}
+	if r.done || r.read <= atOnce {
+		return n, nil
+	}
+	if verdict := r.grow(r.read - r.held); verdict != share.Granted {
+		r.Release()
+		return 0, r.refuse(verdict)
+	}
+	return n, nil
+}
+
+// grow counts more bytes. One body of a caller that holds nothing else may have
+// any size that a message may have.
+func (r *Body) grow(bytes int64) share.Verdict {
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.held == 0 {
+		b.hold(r.caller, bytes)
+	} else {
+		b.bytes += bytes
+		b.callers[r.caller].bytes += bytes
+	}
+	r.held += bytes
+	c := b.callers[r.caller]
+	switch {
+	case c.parts == 1:
+		return share.Granted
+	case c.bytes > b.most():
+		b.over++
+		return share.Over
+	case b.bytes > b.opts.MaxBytes:
+		b.full++
+		return share.Full
+	}
+	return share.Granted
+}
+
+// Release gives back what is counted. It may be called again.
+func (r *Body) Release() {
+	r.done = true
+	if r.held == 0 {
+		return
+	}
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	r.budget.drop(r.caller, r.held)
+	r.held = 0
+}
+
+// Close implements [io.Closer].
+func (r *Body) Close() error {
+	r.Release()
+	return r.ReadCloser.Close()
+}

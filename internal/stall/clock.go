@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stall knows when this process itself stood still: stopped by a signal, or
+// without a processor because others have them all. A timer that fires after such a
+// time says nothing about the peer that it was set for, because the peer's answer
+// may wait unread.
+//
+// It stands beside the flow. A [Clock] is safe for concurrent use; a nil one never
+// stands still.
+package stall
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// every is how often a Clock looks: rarely enough to cost nothing, often enough
+	// for a time that is read without asking the system.
+	every = 250 * time.Millisecond
+	// tolerated is how late a look may be: the garbage collector and a busy machine
+	// delay some by less.
+	tolerated = 200 * time.Millisecond
+)
+
+// Clock counts the time in which the process did not run. Make one with [New], and
+// end it with Stop.
+type Clock struct {
+	coarse, lost atomic.Int64 // nanoseconds
+	stop, done   chan struct{}
+	once         sync.Once
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// New returns a Clock that is running.
+func New() *Clock {
+	c := &Clock{stop: make(chan struct{}), done: make(chan struct{}), last: time.Now()}
+	c.coarse.Store(c.last.UnixNano())
+	go c.run()
+	return c
+}
+
+// Stop ends the Clock and waits for that. It may be called twice, and of nil.
+func (c *Clock) Stop() {
+	if c == nil {
+		return
+	}
+	c.once.Do(func() { close(c.stop) })
+	<-c.done
+}
+
+func (c *Clock) run() {
+	defer close(c.done)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-ticker.C:
+		}
+		c.look()
+	}
+}
+
+// look notes how late it is. A goroutine that a timer wakes goes to the front; what
+// the others wait for shows once it has gone to the end of the queue.
+func (c *Clock) look() {
+	runtime.Gosched()
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost.Add(int64(c.overdue(now)))
+	c.last = now
+	c.coarse.Store(now.UnixNano())
+}
+
+// overdue is by how much a look is late beyond what is tolerated; 0 where it is not.
+func (c *Clock) overdue(now time.Time) time.Duration {
+	if late := now.Sub(c.last) - every; late > tolerated {
+		return late
+	}
+	return 0
+}
+
+// Now is Unix time in nanoseconds, at most a look old. Nil asks the system.
+func (c *Clock) Now() int64 {
+	if c == nil {
+		return time.Now().UnixNano()
+	}
+	return c.coarse.Load()
+}
+
+// Mark is a place to count from.
+func (c *Clock) Mark() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.lost.Load()
+}
+
+// Since is how long the process stood still since mark, the present included: after
+// a stop, timers fire before the clock has looked.
+func (c *Clock) Since(mark int64) time.Duration {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.lost.Load()-mark) + c.overdue(time.Now())
+}
