@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,32 +18,76 @@ import (
 // admit lets a call run once there is memory and a place for it. What it takes
 // is given back by leave.
 func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
-	if b.opts.Shed != nil {
-		if err := b.opts.Shed(); err != nil {
-			return err
-		}
+	if err := b.room(ctx, c); err != nil {
+		return err
 	}
 	if err := checkIdempotencyKey(c.req.Header); err != nil {
 		return err
 	}
 	var err *errmap.Error
-	c.queued, err = b.opts.Slots.Take(ctx)
+	if c.req.paced {
+		err = b.opts.Slots.Wait(ctx, c.req.Caller) // and its own time begins then
+	} else {
+		c.queued, err = b.opts.Slots.Take(ctx, c.req.Caller)
+	}
 	c.placed = err == nil
 	return err
+}
+
+// room refuses a call while memory is short, or lets it wait.
+func (b *Bridge) room(ctx context.Context, c *toolCall) *errmap.Error {
+	switch {
+	case b.opts.Shed == nil:
+		return nil
+	case c.req.paced:
+		return b.awaitMemory(ctx, c)
+	}
+	return b.opts.Shed()
+}
+
+// memoryLook is how often a call that waits for memory looks whether there is
+// some. Their number is bounded by their edge.
+const memoryLook = 50 * time.Millisecond
+
+// awaitMemory lets a call run whose caller is held back by flow control: at once
+// while there is memory, and one at a time while it is short. Its message is in
+// memory either way, and to run it is what frees that.
+func (b *Bridge) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
+	if b.opts.Short == nil || !b.opts.Short() {
+		return nil
+	}
+	look := time.NewTicker(memoryLook)
+	defer look.Stop()
+	for b.opts.Short() {
+		select {
+		case b.alone <- struct{}{}:
+			c.alone = true
+			return nil
+		case <-look.C:
+		case <-ctx.Done():
+			return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
 // leave gives back what admit took. A call that runs on as a task has a bound of
 // its own.
 func (b *Bridge) leave(c *toolCall) {
+	if c.alone {
+		c.alone = false
+		<-b.alone
+	}
 	if c.placed {
 		c.placed = false
-		b.opts.Slots.Give()
+		b.opts.Slots.Give(c.req.Caller)
 	}
 }
 
 // risk is what the guard of the backend has to know of a call.
 func (b *Bridge) risk(c *toolCall) resilience.Call {
 	return resilience.Call{
+		Key:        c.tool.Name,
 		Repeatable: isIdempotent(c.tool) || idempotencyKey(c.req.Header) != "",
 		Hurried:    c.req.Timeout > 0 && c.req.Timeout < b.allowed(c),
 	}
@@ -52,7 +97,8 @@ func (b *Bridge) risk(c *toolCall) resilience.Call {
 func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
 	if risk.Repeatable && b.opts.Guard != nil {
-		ctx = backend.Repeatable(ctx)
+		risk.Claim = &c.claim
+		ctx = backend.Repeatable(ctx, &c.claim)
 	}
 	var err *errmap.Error
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
@@ -137,10 +183,14 @@ func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.
 	})
 }
 
+// questionKey begins what the guard knows questions to a native backend by; no tool's
+// name has a slash.
+const questionKey = "/"
+
 // askNative puts a question to a native backend. Those that change nothing there
 // are repeated.
 func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
-	risk := resilience.Call{Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < b.opts.Timeout}
+	risk := resilience.Call{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < b.opts.Timeout}
 	switch in.(type) {
 	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
 		risk.Repeatable = false

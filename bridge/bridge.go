@@ -27,6 +27,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of Options.
@@ -114,6 +116,16 @@ type Options struct {
 	// Shed, where set, refuses a call while the process is short of memory: its
 	// error, or nil. It must return at once.
 	Shed func() *errmap.Error
+	// Short reports what Shed would say, and counts nothing. Calls of a caller that
+	// is held back by flow control are not shed: while memory is short, one of them
+	// runs at a time. It is needed where Shed is set.
+	Short func() bool
+	// Streams bounds the streams that last until somebody ends them; nil bounds
+	// nothing.
+	Streams *share.Ledger
+	// Unread, where set, refuses a request of a caller that does not read its
+	// answers: its error, or nil. It must return at once.
+	Unread func(caller string) *errmap.Error
 	// Guard repeats calls of the backend, and holds them back while it is away;
 	// nil sends each once.
 	Guard *resilience.Guard
@@ -121,6 +133,8 @@ type Options struct {
 	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
 	Metadata MetadataRules
+	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
+	ForwardsHeaders bool
 	// MaxResult bounds the bytes of one result; zero leaves it to what the
 	// caller of the backend admits.
 	MaxResult int
@@ -153,9 +167,13 @@ type Bridge struct {
 	views    views
 	counted  countCache
 	log      *zap.Logger
+	// noted is the same log for lines that many requests can cause; it drops what is
+	// over its bound.
+	noted    *zap.Logger
 	begun    atomic.Uint64
 	parting  parting
 	buffers  bytepool.Pool // of large results and replies
+	alone    chan struct{} // holds a value while a call runs alone
 	repaired atomic.Uint64
 
 	canonical, modern, legacy *era
@@ -201,9 +219,9 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 		opts.Server.Version = "0.0.0"
 	}
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log,
-		parting: parting{begun: make(chan struct{})},
-		feed:    opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
+		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
+		parting: parting{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
+		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
 		canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
 	}
 	b.prepare()
@@ -270,9 +288,28 @@ func (f *Flight) Run() *Response {
 		f.ended(resp)
 		return resp
 	}
-	resp := settle(f.call, f.bridge.run(f.call.Context(), f.req))
+	if f.req.paced {
+		f.meter.elsewhere += time.Since(f.start) // in its edge's queue
+	}
+	resp := f.notRun()
+	if resp == nil {
+		resp = f.bridge.run(f.call.Context(), f.req)
+	}
+	resp = settle(f.call, resp)
 	f.ended(resp)
 	return resp
+}
+
+// notRun is the response to a request that ended before it ran: it was cancelled
+// while it waited, or the sidecar shut down. Nil where it is to be run.
+func (f *Flight) notRun() *Response {
+	switch cause := context.Cause(f.call.Context()); {
+	case errors.Is(cause, correlate.ErrDrainCut):
+		return &Response{Err: unavailable("the sidecar shut down before this request began; try another replica")}
+	case errors.Is(f.call.Context().Err(), context.Canceled):
+		return &Response{Err: errmap.Wrap(errmap.Cancelled, cause)}
+	}
+	return nil
 }
 
 // settle takes the request out of the table before anything is written. A
@@ -321,7 +358,8 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	case OpGet:
 		return b.get(ctx, req)
 	case OpServer:
-		return &Response{Catalog: b.CatalogFor(ctx), who: access.FromContext(ctx)}
+		cat, err := b.catalog(ctx)
+		return &Response{Catalog: cat, Err: err, who: access.FromContext(ctx)}
 	case OpPing:
 		return &Response{}
 	case OpListen:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -16,8 +17,16 @@ import (
 
 // toolCall is one tools/call on its way: each step adds a fact.
 type toolCall struct {
-	req  *Request
-	tool *catalog.Tool
+	req *Request
+	// claim is the right to be given up for another attempt.
+	claim resilience.Claim
+	tool  *catalog.Tool
+	// catalog is what the tool was found in.
+	catalog *catalog.Catalog
+	// deadline is when the caller stops waiting, once the backend is called.
+	deadline time.Time
+	// learnUntil bounds all look-ups of types for this call; see learnFor.
+	learnUntil time.Time
 	// blocked is what the gate said where the user may still be asked.
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
@@ -30,6 +39,9 @@ type toolCall struct {
 	// placed: the call holds one of the places of those that run. queued is how
 	// long it waited for it, which its deadline counts.
 	placed bool
+	// alone: while memory is short, no other call of a caller with flow control
+	// runs beside it.
+	alone  bool
 	queued time.Duration
 	// repaired are the arguments after something in them was decoded, and repairs
 	// say what; both nil where nothing was.
@@ -74,7 +86,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			if c.tool != nil {
 				err.Tool = c.shownName()
 			}
-			c.resp.Err = err
+			c.resp.Err = b.explained(ctx, c, err)
 			break
 		}
 		if c.resp.Outcome != nil {
@@ -106,9 +118,10 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
+	c.catalog = cat
 	b.found(c)
-	if c.tool.Method.ClientStreaming {
-		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream; such tools are listed, but a call has one request")
+	if !c.tool.IsCallable() {
+		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream of requests, which cannot be called yet; that is why lists leave it out")
 	}
 	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
 		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
@@ -129,7 +142,10 @@ func (b *Bridge) gate(ctx context.Context, c *toolCall) *errmap.Error {
 
 // limit counts the call against the rates of its caller and its tool.
 func (b *Bridge) limit(_ context.Context, c *toolCall) *errmap.Error {
-	return b.opts.Limiter.Check(c.req.Caller, c.tool.Name)
+	if err := b.opts.Limiter.Check(c.req.Caller, c.tool.Name); err != nil {
+		return err
+	}
+	return b.unread(c.req)
 }
 
 // limitOther counts what is no call against the caller's rate. A ping is free,
@@ -138,7 +154,18 @@ func (b *Bridge) limitOther(req *Request) *errmap.Error {
 	if req.Op == OpCall || req.Op == OpPing {
 		return nil
 	}
-	return b.opts.Limiter.Check(req.Caller, "")
+	if err := b.opts.Limiter.Check(req.Caller, ""); err != nil {
+		return err
+	}
+	return b.unread(req)
+}
+
+// unread refuses a request of a caller that does not read its answers.
+func (b *Bridge) unread(req *Request) *errmap.Error {
+	if b.opts.Unread == nil {
+		return nil
+	}
+	return b.opts.Unread(req.Caller)
 }
 
 // validate turns the arguments into wire bytes, or names everything that is
@@ -218,6 +245,7 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
 	defer cancel()
+	c.deadline, _ = ctx.Deadline()
 	defer c.req.waited(time.Now())
 	if c.tool.Method.ServerStreaming {
 		return b.invokeStream(ctx, c)
@@ -270,7 +298,7 @@ func (b *Bridge) allowed(c *toolCall) time.Duration {
 }
 
 // result checks the answer and brings it into the caller's encoding.
-func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
+func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 	c.resp.Result.Encoding = c.req.Arguments.Encoding
 	if c.resp.Result.Bytes != nil {
 		return b.checked(c) // a stream was read to its end, item by item
@@ -284,7 +312,7 @@ func (b *Bridge) result(_ context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes = c.answer.Body
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
-		c.resp.Result.Bytes, err = b.resultJSON(c)
+		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
 		c.resp.Result.lent = true
 		c.answer = nil // all of it is there as JSON
 	}
@@ -334,11 +362,11 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
 // in an object {"value": ...} where it is no object itself. Only a typed
 // pass-through gets it bare, because its caller knows the message.
-func (b *Bridge) resultJSON(c *toolCall) ([]byte, error) {
+func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 	if !c.tool.OutputNotObject || c.req.Procedure != "" {
-		return c.tool.Out.ToJSONWith(&b.buffers, nil, c.answer.Body)
+		return b.answerJSON(ctx, c, nil, c.answer.Body)
 	}
-	dst, err := c.tool.Out.ToJSONWith(&b.buffers, []byte(`{"value":`), c.answer.Body)
+	dst, err := b.answerJSON(ctx, c, []byte(`{"value":`), c.answer.Body)
 	if err != nil {
 		return nil, err
 	}

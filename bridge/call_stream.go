@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -23,28 +24,56 @@ const (
 	// truncatedTail closes a result, in its two forms.
 	wholeTail     = `],"truncated":false}`
 	truncatedTail = `],"truncated":true}`
+	// streamReserve is the part of a call's deadline that is left to answer with what
+	// a stream without an end has brought.
+	streamReserve = time.Second
 )
 
-// errEnough ends a stream that has more to say than a result may hold.
-var errEnough = errors.New("bridge: the result is full")
+var (
+	// errEnough ends a stream that has more to say than a result may hold.
+	errEnough = errors.New("bridge: the result is full")
+	// errStreamTime ends a stream that is still open when its time is over.
+	errStreamTime = errors.New("bridge: the stream time is over")
+)
+
+// streamTime is how long a stream is read: to its deadline less a second, at least
+// half of that, and no longer than its tool says.
+func streamTime(deadline, declared time.Duration) time.Duration {
+	most := max(deadline-streamReserve, deadline/2)
+	if declared > 0 {
+		return min(most, declared)
+	}
+	return most
+}
 
 // invokeStream calls an RPC that answers with a stream, and gathers its answers
-// as {"items": [...], "truncated": bool}. Where a bound is met, the stream is
-// ended and the result says so.
+// as {"items": [...], "truncated": bool}. Where a bound is met, or the stream time
+// is over, the stream is ended and the result says so: a stream that watches
+// something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), body: []byte(`{"items":[`), now: time.Now}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
-	risk.Answered = func() bool { return g.items > 0 || g.full || g.failed != nil }
+	risk.Answered = func() bool { return g.items > 0 || g.full != "" || g.failed != nil }
+	most := streamTime(b.timeout(c), c.tool.StreamTime)
+	// The backend keeps the whole deadline: it must not end the stream first.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
+	defer timer.Stop()
 	answer, err := resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.caller.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})
 	c.answer = answer
 	b.keepMetadata(c)
+	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
+		g.full = fmt.Sprintf("the stream did not end within %v", most)
+	}
 	switch {
 	case g.failed != nil:
 		return g.failed
-	case g.full:
+	case g.full != "":
 		c.resp.Truncated = true
+		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It holds the first %d messages.", g.full, g.items)
 		g.body = append(g.body, truncatedTail...)
 		c.resp.Result.Bytes = g.body
 	case err != nil:
@@ -58,6 +87,7 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 
 // gathering is a result that grows answer by answer.
 type gathering struct {
+	ctx    context.Context
 	bridge *Bridge
 	call   *toolCall
 	events func(*outriggerv1.ToolEvent)
@@ -66,14 +96,15 @@ type gathering struct {
 	told   time.Time
 	now    func() time.Time
 
-	full   bool
+	// full is why no more is taken, empty while more is.
+	full   string
 	failed *errmap.Error
 }
 
 // take adds one answer, or ends the stream with an error of its own.
 func (g *gathering) take(message []byte) error {
 	if g.items >= g.bridge.opts.MaxItems {
-		g.full = true
+		g.full = "the stream has more messages than one result may hold (--max-items)"
 		g.bridge.opts.Tally.Over(errmap.LimitResultItems)
 		return errEnough
 	}
@@ -81,13 +112,13 @@ func (g *gathering) take(message []byte) error {
 	if g.items > 0 {
 		g.body = append(g.body, ',')
 	}
-	body, err := g.call.tool.Out.ToJSON(g.body, message)
+	body, err := g.bridge.answerJSON(g.ctx, g.call, g.body, message)
 	if err != nil {
 		g.failed = outputError(err)
 		return g.failed
 	}
 	if limit := g.bridge.opts.MaxResult; limit > 0 && len(body)+len(wholeTail) > limit {
-		g.body, g.full = body[:before], true
+		g.body, g.full = body[:before], "the stream has more bytes than one result may hold (--max-result-bytes)"
 		g.bridge.opts.Tally.Over(errmap.LimitResultBytes)
 		return errEnough
 	}

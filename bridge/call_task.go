@@ -52,7 +52,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 // background is the rest of a call as the work of a task: a call of its own,
 // which shares nothing with the request that began it.
 func (b *Bridge) background(c *toolCall) task.Run {
-	own := &toolCall{tool: c.tool, wire: c.wire, req: &Request{
+	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, req: &Request{
 		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route,
 	}}
@@ -68,7 +68,7 @@ func (b *Bridge) background(c *toolCall) task.Run {
 		}
 		if err != nil {
 			err.Tool = own.shownName()
-			return nil, err
+			return nil, b.explained(ctx, own, err)
 		}
 		return own.resp.ToolOutcome().GetResult(), nil
 	}
@@ -81,6 +81,8 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 		full := unavailable("as many tasks run as are admitted (--max-tasks)")
 		full.Limit = errmap.LimitTasks
 		return full
+	case errors.Is(err, task.ErrShare):
+		return overShare("this caller has its share of the tasks (--max-tasks, --caller-share)")
 	case errors.Is(err, task.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case ctx.Err() != nil:
@@ -100,7 +102,7 @@ func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 		status = statusPartial
 	}
 	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
-		Status: status, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
+		Status: status, Explanation: r.Explanation, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
 	}}}
 }
 

@@ -104,7 +104,11 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
 			return errmap.Wrap(errmap.Timeout, err)
 		}
-		return errmap.FromBackendStatus(failed.Code, failed.Message, failed.Details)
+		code := failed.Code
+		if failed.PeerStatus != 0 {
+			code = connect.Code(failed.PeerStatus)
+		}
+		return errmap.FromBackendStatus(code, failed.Message, failed.Details)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

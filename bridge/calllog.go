@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
 // CallLogMode says which tool calls leave a line in the log.
@@ -46,6 +48,7 @@ type CallLog struct {
 	most    atomic.Int64
 	done    budget
 	failed  budget
+	refused budget
 	skipped atomic.Uint64
 }
 
@@ -87,6 +90,22 @@ func (l *CallLog) admits(now time.Time, failed bool) bool {
 		return false
 	}
 	if of.take(now.Unix(), l.most.Load()) {
+		return true
+	}
+	l.skipped.Add(1)
+	return false
+}
+
+// admitsRefusal reports whether a message that never became a request leaves a line.
+// Nobody needs credentials to send one where none are asked for, so there are few.
+func (l *CallLog) admitsRefusal(now time.Time) bool {
+	if l == nil {
+		return true
+	}
+	if CallLogMode(l.mode.Load()) == LogNoCalls {
+		return false
+	}
+	if l.refused.take(now.Unix(), min(l.most.Load(), loglimit.PerSecond)) {
 		return true
 	}
 	l.skipped.Add(1)

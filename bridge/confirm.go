@@ -18,7 +18,7 @@ const confirmKey = "outrigger_confirm"
 
 // confirmSchema is the form of that question.
 const confirmSchema = `{"type":"object","properties":{"confirm":{"type":"boolean","title":"Run it",` +
-	`"description":"Yes runs the tool once, with these arguments."}},"required":["confirm"]}`
+	`"description":"Yes runs the tool with these arguments."}},"required":["confirm"]}`
 
 // maxShownArguments bounds how much of the arguments the question repeats.
 const maxShownArguments = 2048
@@ -26,7 +26,9 @@ const maxShownArguments = 2048
 // confirm asks the user before a destructive tool runs for a caller that is not
 // trusted. The answer comes with a repetition of the call, which carries the
 // sealed state of the first: nobody can answer a question that was not asked,
-// and an answer is for these arguments and one run.
+// and an answer is for these arguments. Each replica accepts it once, so the
+// question does not promise a single run: replicas that share a key do not share
+// what they have accepted.
 func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	if c.blocked == nil || c.state.confirmed {
 		return nil
@@ -82,7 +84,7 @@ func confirmMessage(c *toolCall) string {
 		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
 	}
 	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: what it changes may be lost for good. " +
-		"Run it once with " + text + "?"
+		"Run it with " + text + "?"
 }
 
 // mayAsk reports whether a call that the gate holds back can be put to the user:

@@ -15,12 +15,12 @@ import (
 func (b *Bridge) writeCall(call *exchange, tail ...[]byte) {
 	result := call.resp.Result.Bytes
 	const around = 128 // the names and brackets around the two copies
-	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result)
+	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result) + len(call.resp.Explanation)
 	for _, piece := range tail {
 		size += len(piece)
 	}
 	dst := jsonrpc.AppendResultHead(b.buffers.Get(size), call.in.Message.ID)
-	dst = appendContent(dst, result)
+	dst = appendContent(dst, result, call.resp.Explanation)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)
 	dst = append(dst, `,"isError":false`...)
@@ -37,12 +37,16 @@ func escapes(compact []byte) int {
 	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
 }
 
-// appendContent opens a tool result whose one content block repeats the
-// structured result as text, for callers that read text only. The object stays
-// open.
-func appendContent(dst, result []byte) []byte {
+// appendContent opens a tool result whose first content block repeats the
+// structured result as text, for callers that read text only; a second one says
+// what is to be said about it. The object stays open.
+func appendContent(dst, result []byte, explanation string) []byte {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	dst = jsonrpc.AppendText(dst, result)
+	if explanation != "" {
+		dst = append(dst, `},{"type":"text","text":`...)
+		dst = jsonrpc.AppendString(dst, explanation)
+	}
 	return append(dst, `}]`...)
 }
 

@@ -334,7 +334,7 @@ func TestContractOfTheGate(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
-			live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: tt.build})
+			live := catalog.NewLive([]catalog.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{Build: tt.build})
 			if err := live.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}

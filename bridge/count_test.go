@@ -137,8 +137,8 @@ func TestCountsAreKeptForAMoment(t *testing.T) {
 		expect(1)
 		time.Sleep(time.Millisecond)
 		expect(2)
-		if got := string(b.Description()); got == "" {
-			t.Error("no description")
+		if _, err := b.Description(t.Context()); err != nil {
+			t.Error(err)
 		}
 		expect(2)
 	})

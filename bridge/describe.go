@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 
@@ -67,11 +68,7 @@ func writeDiscover(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	dst = b.appendInstructions(dst)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
-	if call.resp.IsPersonal() {
-		dst = append(dst, `,"cacheScope":"private"`...)
-	} else {
-		dst = append(dst, `,"cacheScope":"public"`...)
-	}
+	dst = appendCacheScope(dst, call.resp.CacheScope())
 	return append(dst, b.modernTail...), nil
 }
 
@@ -111,32 +108,40 @@ func (b *Bridge) Offer(cat *catalog.Catalog) Offer {
 	return out
 }
 
-// Description is what server/describe answers in the canonical dialect now.
-// Counts are zero until the first catalog has been loaded, and [Offer] says how
-// they are found.
-func (b *Bridge) Description() json.RawMessage {
-	return b.appendDescription(nil, b.catalogs.Current())
+// Description is what server/describe answers in the canonical dialect. Like
+// every request about tools it waits for the first catalog, and is UNAVAILABLE
+// without one: counts of zero would look like a service without tools.
+func (b *Bridge) Description(ctx context.Context) (json.RawMessage, *errmap.Error) {
+	cat, err := b.catalog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.appendDescription(nil, cat), nil
 }
 
-// canonicalCapabilities is what the JSON-RPC edges of the canonical dialect
-// offer. Nothing there announces a change of a list: a caller who wants to be
-// told subscribes at ToolService, whose Describe says so. Every member is always
-// present.
-const canonicalCapabilities = `{"tools":{"listChanged":false},` +
-	`"resources":{"listChanged":false,"subscribe":false},"prompts":{"listChanged":false}}`
-
+// appendDescription appends the description. It says what [Bridge.Offer] says, so
+// that all edges agree. Every member is always present: what is not offered has
+// the value false.
 func (b *Bridge) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
+	offer := b.Offer(cat)
 	dst = append(dst, `{"name":`...)
 	dst = jsonrpc.AppendString(dst, b.opts.Server.Name)
 	dst = append(dst, `,"version":`...)
 	dst = jsonrpc.AppendString(dst, b.opts.Server.Version)
-	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":`+canonicalCapabilities+`,"tools_count":`...)
-	dst = strconv.AppendInt(dst, int64(visibleTools(cat)), 10)
-	listed := b.count(cat)
+	dst = append(dst, `,"contract_version":"`+ContractVersion+`","capabilities":{"tools":{"listChanged":`...)
+	dst = strconv.AppendBool(dst, offer.Capabilities.GetTools().GetListChanged())
+	dst = append(dst, `},"resources":{"listChanged":`...)
+	dst = strconv.AppendBool(dst, offer.Capabilities.GetResources().GetListChanged())
+	dst = append(dst, `,"subscribe":`...)
+	dst = strconv.AppendBool(dst, offer.Capabilities.GetResources().GetSubscribe())
+	dst = append(dst, `},"prompts":{"listChanged":`...)
+	dst = strconv.AppendBool(dst, offer.Capabilities.GetPrompts().GetListChanged())
+	dst = append(dst, `}},"tools_count":`...)
+	dst = strconv.AppendInt(dst, int64(offer.Tools), 10)
 	dst = append(dst, `,"resources_count":`...)
-	dst = strconv.AppendInt(dst, int64(listed.resources), 10)
+	dst = strconv.AppendInt(dst, int64(offer.Resources), 10)
 	dst = append(dst, `,"prompts_count":`...)
-	return append(strconv.AppendInt(dst, int64(listed.prompts), 10), '}')
+	return append(strconv.AppendInt(dst, int64(offer.Prompts), 10), '}')
 }
 
 // writeEmpty renders the result of ping.

@@ -62,6 +62,18 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 	return err
 }
 
+// isMessageForm reports whether a message is a call in the message form. It is
+// for a request that is refused before its params were read, because a limit was
+// met: its caller still reads a result.
+func isMessageForm(in *Inbound) bool {
+	m := in.Message
+	if in.Dialect != DialectCanonical || m.Kind != jsonrpc.KindRequest || m.Fault != nil || m.Method != methodToolsCall {
+		return false
+	}
+	_, ok := m.Param("tool_name")
+	return ok
+}
+
 // readMessageForm reads {"tool_name", "arguments"}: both required, nothing
 // else, canonical names only.
 func readMessageForm(call *exchange) *errmap.Error {
@@ -120,7 +132,11 @@ func writeCanonicalResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 		dst = append(append(dst, `{"status":"`...), status...)
 		dst = append(dst, `","data":`...)
 		dst = append(dst, result...)
-		return append(dst, `,"error":null,"explanation":null}`...), nil
+		dst = append(dst, `,"error":null,"explanation":`...)
+		if call.resp.Explanation == "" {
+			return append(dst, `null}`...), nil
+		}
+		return append(jsonrpc.AppendString(dst, call.resp.Explanation), '}'), nil
 	}
 	b.writeCall(call, call.resp.truncation(), closingBrace)
 	return nil, nil

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -63,11 +65,15 @@ func TestTheGateHoldsBackEveryFormOfADestructiveCall(t *testing.T) {
 
 func TestAToolThatOnlyMayBeDestructiveRuns(t *testing.T) {
 	t.Parallel()
-	b := fake(t, mcptest.Echo, bridge.Options{})
+	live := catalog.NewLive([]catalog.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{})
+	if err := live.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
 	if resp := b.Handle(t.Context(), toolCall(b, "lab.echo", `{}`)); resp.Err != nil {
 		t.Errorf("got %v", resp.Err)
 	}
-	// fleet.update_vehicle says that it is idempotent, and nothing about harm.
+	// Without its options fleet.update_vehicle says that it is idempotent, and nothing about harm.
 	resp := b.Handle(t.Context(), toolCall(b, "fleet.update_vehicle",
 		`{"vehicleId":"101","patch":{"driver":"Ann"},"updateMask":"driver"}`))
 	if codeOf(resp) == errmap.DestructiveBlocked {

@@ -58,7 +58,9 @@ func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalo
 	if who.Scope() == "" {
 		return cat
 	}
-	may := func(t *catalog.Tool) bool { return who.MayCall(t.Name) }
+	may := func(t *catalog.Tool) bool {
+		return who.MayCall(t.Name) || t.Alias != "" && who.MayCall(t.Alias)
+	}
 	v := &b.views
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -27,17 +27,11 @@ func writeCanonicalList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	return call.list(listed(&b.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
 }
 
-// writeModernList renders a page of tools. Where nobody has to say who they are,
-// every caller sees the same tools, so that a list on one page may be shared; a
-// cursor is its caller's own, and so are all pages of a list that has one.
+// writeModernList renders a page of tools.
 func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
-	if call.resp.IsPersonal() {
-		tail = append(tail, `,"cacheScope":"private"`...)
-	} else {
-		tail = append(tail, `,"cacheScope":"public"`...)
-	}
+	tail = appendCacheScope(tail, call.resp.CacheScope())
 	return call.list(listed(&b.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, b.modernTail...))
 }
 

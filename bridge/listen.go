@@ -35,6 +35,13 @@ func (b *Bridge) Feed() *feed.Hub { return b.feed }
 // is called, or the reader falls behind. The end of the feed and EndListens are the
 // good ends.
 func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
+	if !req.HasPlace {
+		release, failed := b.OpenStream(req.Caller)
+		if failed != nil {
+			return &Response{Err: failed}
+		}
+		defer release()
+	}
 	ctx, stop := UntilRevoked(ctx)
 	defer stop()
 	l, failed := b.subscribe(ctx, req)

@@ -30,7 +30,9 @@ func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) 
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 	}
-	late := unavailable("the tool catalog has not been loaded yet; " + err.Error())
+	// Why is for operators: it may hold addresses and names of files.
+	late := errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+		errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
 	late.Limit = errmap.LimitCatalogWait
 	return nil, late
 }
@@ -45,7 +47,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 		return nil, errmap.UnknownTool(req.Procedure)
 	}
 	tool, ok := cat.Lookup(req.Tool)
-	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool) {
+	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool && tool.Alias != req.Tool) {
 		return nil, unknownTool(cat, req)
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {

@@ -34,8 +34,7 @@ func answerOf[T proto.Message](call *exchange) (T, *errmap.Error) {
 
 // appendCache appends how long an answer may be kept and by whom. Where the
 // backend said nothing, announced says that changes are: then the contract's
-// time for discovery results holds, else nothing may be kept. Only what is said
-// to be the same for everybody is public.
+// time for discovery results holds, else nothing may be kept.
 func appendCache(dst []byte, cache *outriggerv1.CachePolicy, announced bool) []byte {
 	ttl := time.Duration(0)
 	switch {
@@ -46,10 +45,7 @@ func appendCache(dst []byte, cache *outriggerv1.CachePolicy, announced bool) []b
 	}
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, ttl.Milliseconds(), 10)
-	if cache.GetScope() == outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC {
-		return append(dst, `,"cacheScope":"public"`...)
-	}
-	return append(dst, `,"cacheScope":"private"`...)
+	return appendCacheScope(dst, cache.GetScope())
 }
 
 func appendNextCursor(dst []byte, next *string) []byte {

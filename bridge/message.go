@@ -38,6 +38,14 @@ type Inbound struct {
 	// Opened takes the session that the message opens, which its owner has to
 	// release; nil where none can be kept.
 	Opened func(*session.Session)
+	// Paced is set where the edge holds requests back itself and the caller waits:
+	// then a call waits for a place as long as it takes, and is not refused because
+	// many calls wait.
+	Paced bool
+	// Yield is called when the request begins to wait for its client or for changes,
+	// which may come behind requests that wait for this one. It may be called more
+	// than once, and be nil.
+	Yield func()
 	// Quiet is told that nothing will be sent for a while; it may be nil.
 	Quiet func()
 	// Send takes notifications that belong to the request, each one JSON-RPC
@@ -111,11 +119,11 @@ func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
 	return *b.BeginMessage(ctx, in)()
 }
 
-// begin is BeginMessage without the run record.
-func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() *Reply) {
+// begin is TakeMessage without the run record.
+func (b *Bridge) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
+			reply, run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
 		}
 	}()
 	msg := in.Message
@@ -130,7 +138,8 @@ func (b *Bridge) begin(ctx context.Context, in *Inbound) (run func() *Reply) {
 	return ready(b.notification(in))
 }
 
-func ready(r Reply) func() *Reply { return func() *Reply { return &r } }
+// ready is a reply that needs no run.
+func ready(r Reply) (reply *Reply, run func() *Reply) { return &r, nil }
 
 // strayResponse refuses a response: nothing here waits for one. Its id is not
 // echoed, because it is an id of our own requests: the sender could take the
@@ -146,9 +155,9 @@ func (b *Bridge) strayResponse(in *Inbound) Reply {
 	})))
 }
 
-// request finds the method in the era's table and reads its params; what it
-// returns runs the request and writes the reply.
-func (b *Bridge) request(ctx context.Context, in *Inbound) func() *Reply {
+// request finds the method in the era's table and reads its params; run runs the
+// request and writes the reply. What is refused has its reply at once.
+func (b *Bridge) request(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	era := b.era(in.Dialect)
 	if err := era.admit(in); err != nil {
 		return ready(b.refuse(in, err))
@@ -160,7 +169,7 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() *Reply {
 	call := &exchange{in: in, req: &Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
 		Caller: in.Caller, Transport: in.Transport, Route: in.Route, enveloped: true,
-		PageSize: b.opts.PageSize,
+		PageSize: b.opts.PageSize, paced: in.Paced,
 	}}
 	call.req.message = call
 	call.req.mirrored = era.mirrors && in.Header != nil
@@ -182,12 +191,16 @@ func (b *Bridge) request(ctx context.Context, in *Inbound) func() *Reply {
 	flight := b.Begin(ctx, call.req)
 	b.connect(call, flight)
 	call.flight, call.era, call.method = flight, era, method
-	return func() *Reply {
+	run = func() *Reply {
 		// Nothing of the reply is there while the request runs: it may run for days.
 		call.resp = call.flight.Run()
 		b.replyTo(call)
 		return &call.reply
 	}
+	if flight.call == nil {
+		return run(), nil // it was not registered, and only says why
+	}
+	return nil, run
 }
 
 // replyTo writes the reply to a request that has run.
@@ -257,7 +270,7 @@ const statusClientClosed = 499
 
 // refuse answers a message that never became a request.
 func (b *Bridge) refuse(in *Inbound, err *errmap.Error) Reply {
-	return b.refuseCall(&exchange{in: in, req: &Request{}}, err)
+	return b.refuseCall(&exchange{in: in, req: &Request{}, messageForm: isMessageForm(in)}, err)
 }
 
 // refuseCall answers a request whose params or headers do not fit.
@@ -269,7 +282,8 @@ func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	if in.Transport == transportHTTP && isHTTPRefusal(err.Code) {
 		b.opts.Tally.HTTPRefused(edge, err.Code)
 	}
-	if now := time.Now(); b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admits(now, true) {
+	// A request without valid credentials has left its line where it was refused.
+	if err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
 		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", in.Route),
 			zap.String("request_id", in.Message.ID.String()), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
 			zap.String("caller", in.Caller), zap.String("code", string(err.Code)), zap.String("cause", errmap.Redact(err.Error())))
@@ -317,17 +331,27 @@ func (b *Bridge) notify(in *Inbound) {
 // cancelled ignores what it cannot match, because a cancellation may cross the
 // answer on its way (MCP, cancellation).
 func (b *Bridge) cancelled(in *Inbound) {
-	raw, ok := in.Message.Param("requestId")
+	id, ok := CancelledID(in.Message)
 	if !ok {
 		return
 	}
-	id, err := jsonrpc.ParseID(raw)
-	if err != nil {
-		return
-	}
-	raw, _ = in.Message.Param("reason")
+	raw, _ := in.Message.Param("reason")
 	reason, _ := jsonrpc.Text(raw)
 	b.flights.Cancel(in.Origin, id, reason)
+}
+
+// CancelledID is the id of the request that a message cancels; false where the
+// message is no cancellation, or names no request.
+func CancelledID(msg *jsonrpc.Message) (jsonrpc.ID, bool) {
+	if msg.Kind != jsonrpc.KindNotification || msg.Fault != nil || msg.Method != methodCancelled {
+		return jsonrpc.ID{}, false
+	}
+	raw, ok := msg.Param("requestId")
+	if !ok {
+		return jsonrpc.ID{}, false
+	}
+	id, err := jsonrpc.ParseID(raw)
+	return id, err == nil
 }
 
 // FaultError is the canonical form of what the parser found.

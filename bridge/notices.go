@@ -39,7 +39,7 @@ func (b *Bridge) connect(call *exchange, flight *Flight) {
 	send := flight.guarded(call.in.Send)
 	switch call.req.Op {
 	case OpListen:
-		call.req.Changes = b.subscription(call, send)
+		call.req.Changes = yielding(b.subscription(call, send), call.in.Yield)
 	case OpCall:
 		n := &notices{bridge: b, send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == DialectModern {
@@ -54,6 +54,18 @@ func (b *Bridge) connect(call *exchange, flight *Flight) {
 	}
 	if call.in.Dialect == DialectLegacy {
 		b.connectLegacy(call)
+	}
+}
+
+// yielding is a sink of changes that says, after the first one, that only changes
+// are waited for: the first acknowledges the subscription.
+func yielding(changes func(*outriggerv1.Notification) error, yield func()) func(*outriggerv1.Notification) error {
+	if yield == nil {
+		return changes
+	}
+	return func(n *outriggerv1.Notification) error {
+		defer yield()
+		return changes(n)
 	}
 }
 
@@ -117,13 +129,13 @@ func (n *notices) write(method string, params []byte) {
 	}
 	if err := n.send(notification(method, params)); err != nil {
 		n.broken = true
-		n.bridge.log.Debug("the caller takes no more notifications", zap.Error(err))
+		n.bridge.noted.Debug("the caller takes no more notifications", zap.Error(err))
 	}
 }
 
 // unwritten tells an operator of what a backend sent and no caller can get.
 func (n *notices) unwritten(what string, err error) {
-	n.bridge.log.Warn("a notification of the backend is left out", zap.String("kind", what), zap.Error(err))
+	n.bridge.noted.Warn("a notification of the backend is left out", zap.String("kind", what), zap.Error(err))
 }
 
 // notification is a JSON-RPC notification with params, compact and on one line.
@@ -146,7 +158,7 @@ func (b *Bridge) subscription(call *exchange, send func([]byte) error) func(*out
 	return func(n *outriggerv1.Notification) error {
 		members, err := b.changeMembers(n)
 		if err != nil {
-			b.log.Warn("a change is left out", zap.String("method", n.GetMethod()), zap.Error(err))
+			b.noted.Warn("a change is left out", zap.String("method", n.GetMethod()), zap.Error(err))
 			return nil
 		}
 		params := append([]byte{'{'}, members...)

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -99,17 +101,21 @@ func TestDescriptionIsWhatDescribeAnswers(t *testing.T) {
 	if err := json.Unmarshal(reply.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(got.Result), string(b.Description())); diff != "" {
+	said, failed := b.Description(t.Context())
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	if diff := cmp.Diff(string(got.Result), string(said)); diff != "" {
 		t.Errorf("(-describe +description):\n%s", diff)
 	}
 	var description struct {
 		Tools int `json:"tools_count"`
 	}
-	if err := json.Unmarshal(b.Description(), &description); err != nil || description.Tools != len(b.Catalogs().Current().Tools()) {
+	if err := json.Unmarshal(said, &description); err != nil || description.Tools != len(b.Catalogs().Current().Tools()) {
 		t.Errorf("%d tools, %v", description.Tools, err)
 	}
-	none := bridge.New(hollow{}, nil, b.Flights(), bridge.Options{})
-	if err := json.Unmarshal(none.Description(), &description); err != nil || description.Tools != 0 {
-		t.Errorf("without a catalog: %d tools, %v", description.Tools, err)
+	none := bridge.New(loading(), nil, b.Flights(), bridge.Options{CatalogWait: time.Millisecond})
+	if said, failed := none.Description(t.Context()); failed == nil || failed.Code != errmap.Unavailable {
+		t.Errorf("without a catalog: %s, %v", said, failed)
 	}
 }

@@ -44,6 +44,7 @@ func (b *Bridge) offer(ctx context.Context, req *Request) *Response {
 	default:
 		resp = &Response{Err: errmap.Wrap(errmap.InternalError, fmt.Errorf("operation %d is none of the offer", req.Op))}
 	}
+	b.keepPrivate(ctx, resp)
 	resp.Catalog = cat
 	return resp
 }
@@ -157,7 +158,7 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.R
 		return page[*outriggerv1.Resource]{}, errmap.Wrap(errmap.InvalidToolOutput, err)
 	case err != nil:
 		// One item without an id must not cost the others.
-		b.log.Warn("some items are no resources", zap.String("tool", method.Tool.Name), zap.Error(err))
+		b.noted.Warn("some items are no resources", zap.String("tool", method.Tool.Name), zap.Error(err))
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
 }

@@ -161,7 +161,7 @@ func (e *entries[T]) read(ctx context.Context, b *Bridge, req *Request, token *s
 	}
 	if token != nil || out.next != nil {
 		// Cursors are their caller's own, and so are all pages of a list that has some.
-		out.cache = &outriggerv1.CachePolicy{Ttl: out.cache.GetTtl(), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE}
+		out.cache = private(out.cache)
 	}
 	return out, nil
 }

@@ -23,13 +23,29 @@ import (
 // A panic in reading or writing is answered INTERNAL_ERROR, like one in the
 // pipeline: on a stream it must not end its neighbours.
 func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
-	entry := b.recorded(in)
-	run := b.begin(ctx, in)
-	if entry == nil {
-		return run
+	reply, run := b.TakeMessage(ctx, in)
+	if reply != nil {
+		return func() *Reply { return reply }
 	}
-	return func() *Reply {
-		reply := run()
+	return run
+}
+
+// TakeMessage is [Bridge.BeginMessage] for edges that let requests wait. Where
+// nothing is left to run, because the message is no request or is refused, it
+// returns the reply. Otherwise it returns what runs the request.
+func (b *Bridge) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	entry := b.recorded(in)
+	reply, run = b.begin(ctx, in)
+	switch {
+	case entry == nil:
+		return reply, run
+	case reply != nil:
+		b.recordEnd(entry, in, reply)
+		return reply, nil
+	}
+	work := run // the result run is what is returned here
+	return nil, func() *Reply {
+		reply := work()
 		b.recordEnd(entry, in, reply)
 		return reply
 	}

@@ -142,6 +142,8 @@ type Request struct {
 	// AskClient puts questions to the caller's client while the request waits; nil
 	// where that cannot be done, and then the questions are the answer.
 	AskClient func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error)
+	// HasPlace: the edge has called [Bridge.OpenStream] for this OpListen.
+	HasPlace bool
 	// Changes takes the notifications of an OpListen in the same way; its error
 	// ends the stream.
 	Changes func(*outriggerv1.Notification) error
@@ -155,6 +157,8 @@ type Request struct {
 	// enveloped is set where the request was the params of a JSON-RPC message:
 	// then violations point into params, else at a field of outrigger.v1.
 	enveloped bool
+	// paced is set where the caller waits by itself, see [Inbound].
+	paced bool
 	// mirrored is set where HTTP headers have to repeat arguments.
 	mirrored bool
 	// repeated is set where the message brings something back from an earlier
@@ -226,6 +230,8 @@ type Response struct {
 	Result Payload
 	// Truncated tells that Result holds only the beginning of what there was.
 	Truncated bool
+	// Explanation says in words why Result is not all there was; empty where it is.
+	Explanation string
 	// Outcome of a successful OpCall that is more than that: nil where Result
 	// says it all.
 	Outcome *outriggerv1.ToolOutcome
@@ -236,8 +242,8 @@ type Response struct {
 	// end.
 	First, Next int
 	NextCursor  *string
-	// Catalog is the snapshot that answered OpList, OpGet and OpServer; nil
-	// for OpServer while no catalog has been loaded.
+	// Catalog is the snapshot that answered OpList, OpGet, OpServer and OpOpen;
+	// nil for OpOpen while no catalog has been loaded.
 	Catalog *catalog.Catalog
 	// Header and Trailer are the backend's metadata that the allow-list
 	// admits. Either may be nil.
@@ -248,13 +254,6 @@ type Response struct {
 	// who asked, where that decides about the answer of OpList and OpServer; nil
 	// where nobody has to say.
 	who *access.Identity
-}
-
-// IsPersonal reports whether the answer to an OpList or OpServer is for its
-// caller alone, so that nobody may keep it for others: callers have to say who
-// they are, or it is a part of a list, whose cursor is the caller's own.
-func (r *Response) IsPersonal() bool {
-	return r.who != nil || r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
 }
 
 // About says what the response's error is the answer to, for the words of an

@@ -124,11 +124,11 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, method *catalog.R
 	defer b.leave(c)
 	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.validate, b.invokeRPC} {
 		if err := step(ctx, c); err != nil {
-			c.resp.Err = err
+			c.resp.Err = b.explained(ctx, c, err)
 			return nil, &c.resp
 		}
 	}
-	body, err := c.tool.Out.ToJSON(nil, c.answer.Body)
+	body, err := b.answerJSON(ctx, c, nil, c.answer.Body)
 	if err != nil {
 		c.resp.Err = outputError(err)
 	} else if limit := b.opts.MaxResult; limit > 0 && len(body) > limit {

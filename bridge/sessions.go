@@ -59,6 +59,8 @@ func sessionError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.SessionNotFound, err)
 	case errors.Is(err, session.ErrFull):
 		return unavailable("too many sessions are open (--max-sessions)")
+	case errors.Is(err, session.ErrShare):
+		return overShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
 	case errors.Is(err, feed.ErrFull):
 		return unavailable("too much is being watched")
 	case errors.Is(err, session.ErrLargeClient):
@@ -115,6 +117,9 @@ func (b *Bridge) connectLegacy(call *exchange) {
 	switch call.req.Op {
 	case OpCall, OpReadResource, OpGetPrompt:
 		call.req.AskClient = func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
+			if call.in.Yield != nil {
+				call.in.Yield()
+			}
 			return askSession(ctx, s, call.in.revision(), in, send)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // client's backend, over the connections and the protocol that calls use. The
 // protocol may not be known before the backend is up, so every load looks for
 // it where it is not.
-func NewReflectionSource(client *backend.Client, o catalog.ReflectionOptions) catalog.Source {
+func NewReflectionSource(client *backend.Client, o catalog.ReflectionOptions) catalog.Reflection {
+	o.Mask = client.Mask
 	return catalog.NewReflection(client.Target().String(), func(ctx context.Context) (catalog.Endpoint, error) {
 		e, err := client.Streams(ctx)
 		if err != nil {

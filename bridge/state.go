@@ -57,8 +57,8 @@ func (b *Bridge) sealState(caller string, digest [32]byte, s state) ([]byte, *er
 }
 
 // openState opens what the caller brought back; an empty one is the state of a
-// first round. A state that settles the sidecar's own question counts once: a
-// consent is for one run.
+// first round. A state that settles the sidecar's own question counts once on
+// this replica; see decision 0009.
 func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
 	if len(token) == 0 {
 		return state{}, nil
@@ -72,7 +72,7 @@ func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member 
 	}
 	s := state{asked: plain[0]&stateAsked != 0, confirmed: plain[0]&stateConfirmed != 0, backend: plain[1:]}
 	if (s.asked || s.confirmed) && !b.spent.Spend(string(token), until) {
-		return state{}, staleState(member, "the request state was used before, and a consent is for one run; call again without it")
+		return state{}, staleState(member, "the request state was used before; call again without it")
 	}
 	return s, nil
 }

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -40,7 +42,8 @@ func (s *streaming) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ h
 		select {
 		case <-time.After(s.pause):
 		case <-ctx.Done():
-			return nil, errmap.Wrap(errmap.Timeout, ctx.Err())
+			s.ended = ctx.Err()
+			return nil, untilDoneError(ctx)
 		}
 		if s.ended = each(item); s.ended != nil {
 			return &bridge.Answer{}, errmap.Wrap(errmap.Cancelled, s.ended)
@@ -48,6 +51,14 @@ func (s *streaming) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ h
 		s.sent++
 	}
 	return &bridge.Answer{}, s.end
+}
+
+// untilDoneError is what a caller of backends makes of a context that has ended.
+func untilDoneError(ctx context.Context) *errmap.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errmap.Wrap(errmap.Timeout, ctx.Err())
+	}
+	return errmap.Wrap(errmap.Cancelled, ctx.Err())
 }
 
 // updates are n items of the demo's one streaming RPC.
@@ -156,7 +167,7 @@ func TestAStreamReportsItsProgressNowAndThen(t *testing.T) {
 		{0, 1},                        // all of them within one moment
 		{10 * time.Millisecond, 25},   // one in ten
 		{100 * time.Millisecond, 250}, // each of them
-		{1100 * time.Millisecond, 27}, // until the deadline of a call
+		{1100 * time.Millisecond, 26}, // until the stream time of a call, 29 s
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var heard []string
@@ -165,7 +176,7 @@ func TestAStreamReportsItsProgressNowAndThen(t *testing.T) {
 				heard: func(message string) { heard = append(heard, message) },
 			}
 			got := c.sendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + watch + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`)
-			if isOver := got.toolError() == "TIMEOUT"; isOver != (tc.want == 27) {
+			if isPart := strings.Contains(got.raw, `"truncated":true`); got.toolError() != "" || isPart != (tc.want == 26) {
 				t.Errorf("every %v: it ended with %.300s", tc.pause, got.raw)
 			}
 			if len(heard) != tc.want {
@@ -175,6 +186,101 @@ func TestAStreamReportsItsProgressNowAndThen(t *testing.T) {
 				if !strings.HasPrefix(message, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":`) || !strings.Contains(message, " items so far") {
 					t.Errorf("got %s", message)
 				}
+			}
+		})
+	}
+}
+
+// A stream that watches something never ends. What came in the stream time is a
+// result, which says that it is incomplete, and the backend's call ends.
+func TestAStreamThatDoesNotEndIsAResult(t *testing.T) {
+	t.Parallel()
+	live := mcptest.Memory(t)
+	items := updates(t, 9000)
+	for _, tc := range []struct {
+		name           string
+		timeout, pause time.Duration
+		want           int
+		took           time.Duration
+	}{
+		{"the default deadline", 0, 10 * time.Second, 2, 29 * time.Second},
+		{"nothing came", 0, time.Hour, 0, 29 * time.Second},
+		{"a short deadline", time.Second, 200 * time.Millisecond, 2, 500 * time.Millisecond},
+		{"a deadline of three seconds", 3 * time.Second, 900 * time.Millisecond, 2, 2 * time.Second},
+	} {
+		for _, dialect := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+			t.Run(tc.name+" "+dialect.String(), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := &streaming{items: items, pause: tc.pause}
+					b := bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.timeout})
+					start := time.Now()
+					got := answer(t, b, dialect, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`,`+modernMeta+`}}`)
+					if got.code() != "" || got.Result == nil || got.Result.IsError || time.Since(start) != tc.took {
+						t.Fatalf("got %+v after %v", got, time.Since(start))
+					}
+					content := string(got.Result.StructuredContent)
+					if n := strings.Count(content, `"round"`); n != tc.want || !strings.HasSuffix(content, `],"truncated":true}`) {
+						t.Errorf("got %s, want %d items", content, tc.want)
+					}
+					said := fmt.Sprintf("This result is incomplete: the stream did not end within %v. It holds the first %d messages.", tc.took, tc.want)
+					if c := got.Result.Content; len(c) != 2 || c[0].Text != content || c[1].Text != said {
+						t.Errorf("content %+v, want %q", c, said)
+					}
+					if !errors.Is(s.ended, context.Canceled) {
+						t.Errorf("the backend's call ended with %v", s.ended)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The message form says so in its explanation.
+func TestAnIncompleteStreamInTheMessageForm(t *testing.T) {
+	t.Parallel()
+	live := mcptest.Memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bridge.New(live, &streaming{items: updates(t, 100), pause: 10 * time.Second}, correlate.New(correlate.Options{}), bridge.Options{})
+		reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical,
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.watch_vehicles","arguments":{}}}`))
+		if got := string(reply.Bytes()); !containsAll(got, `"status":"partial_success"`, `"truncated":true`, `"explanation":"This result is incomplete: the stream did not end within 29s. It holds the first 2 messages."`) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// An error of the backend that comes first is no result.
+func TestAStreamThatFailsBeforeItsTimeIsNoResult(t *testing.T) {
+	t.Parallel()
+	live := mcptest.Memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := &streaming{items: updates(t, 2), pause: time.Second, end: errmap.Wrap(errmap.Unavailable, errors.New("gone"))}
+		b := bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{})
+		got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
+		if got.code() != errmap.Unavailable {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// What a tool or an overlay declares is shorter than the default, never longer.
+func TestTheStreamTimeOfATool(t *testing.T) {
+	t.Parallel()
+	for declared, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, time.Hour: 29 * time.Second} {
+		loaded := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+			Overlay: []catalog.Override{{Match: "outrigger.demo.v1.Fleet/WatchVehicles", Options: &outriggerv1.ToolOptions{StreamTime: durationpb.New(declared)}}},
+		}})
+		if err := loaded.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		items := updates(t, 100)
+		synctest.Test(t, func(t *testing.T) {
+			b := bridge.New(loaded, &streaming{items: items, pause: time.Second}, correlate.New(correlate.Options{}), bridge.Options{})
+			start := time.Now()
+			got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
+			if got.code() != "" || time.Since(start) != want || !strings.Contains(string(got.Result.StructuredContent), `"truncated":true`) {
+				t.Errorf("stream_time %v: %+v after %v", declared, got, time.Since(start))
 			}
 		})
 	}

@@ -123,8 +123,17 @@ func (m *Method) find(ctx context.Context) (*link, error) {
 // fail classifies the failure of a call over l.
 func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error {
 	e := classify(ctx, err, f)
+	c.credentials.set().maskError(e)
+	if e.Kind == KindTooLarge {
+		e.Message = c.tooLarge()
+	}
 	c.reconsider(l, e)
 	return e
+}
+
+// tooLarge says that an answer was over its limit, and which setting that is: callers cannot change it, and pass it on.
+func (c *Client) tooLarge() string {
+	return fmt.Sprintf("the backend's answer is over %d bytes (backend.max_receive_bytes)", c.opts.MaxResponseBytes)
 }
 
 // check refuses what must not be sent, and returns the metadata that is to go
@@ -132,7 +141,7 @@ func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error 
 func (m *Method) check(in []byte, md http.Header) (http.Header, error) {
 	o := &m.client.opts
 	if len(in) > o.MaxRequestBytes {
-		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed", len(in), o.MaxRequestBytes), nil)
+		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed (backend.max_send_bytes)", len(in), o.MaxRequestBytes), nil)
 	}
 	if len(md) == 0 {
 		return nil, nil
@@ -156,13 +165,20 @@ func request(in []byte, header http.Header) *connect.Request[rawMessage] {
 // makes the standard health check and takes any answer to it, "unimplemented"
 // too; what the answer says about health it leaves aside. The error is an *Error.
 func (c *Client) Ping(ctx context.Context) error {
+	err := c.Check(ctx)
+	if e := new(Error); errors.As(err, &e) && e.Kind == KindStatus {
+		return nil
+	}
+	return err
+}
+
+// Check is Ping, but returns the backend's own refusal too: an *Error of
+// KindStatus, of which CodeUnimplemented only says that it has no health check.
+func (c *Client) Check(ctx context.Context) error {
 	if _, err := c.find(ctx, reflectionProcedures()); err != nil {
 		return err
 	}
 	_, err := c.Call(ctx, healthProcedure, nil, nil)
-	if e := new(Error); errors.As(err, &e) && e.Kind == KindStatus {
-		return nil
-	}
 	return err
 }
 
@@ -175,7 +191,7 @@ func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
 	c := m.client
 	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
 	rpc := connect.NewClient[rawMessage, rawMessage](
-		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent}, c.target.baseURL()+m.procedure, opts...)
+		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials}, c.target.baseURL()+m.procedure, opts...)
 	m.bound.Store(&binding{link: l, rpc: rpc})
 	return rpc
 }

@@ -90,12 +90,15 @@ func fromPeer(ctx context.Context, rpc *connect.Error, ours Kind) *Error {
 	return e
 }
 
-// statusError keeps foreign codes, 0 among them, from leaving: status details can
-// carry any number whatever the header says.
+// statusError keeps foreign codes, 0 among them, apart: status details can carry
+// any number whatever the header says.
 func statusError(code connect.Code, message string) *Error {
 	e := &Error{Kind: KindStatus, Code: code, PeerCode: code.String(), Message: message, Sent: true}
 	if code < connect.CodeCanceled || code > connect.CodeUnauthenticated {
 		e.Code = connect.CodeUnknown
+	}
+	if code > connect.CodeUnauthenticated {
+		e.PeerStatus = uint32(code)
 	}
 	return e
 }

@@ -26,6 +26,8 @@ type Client struct {
 	h1, h2 *pool
 	wires  *h2Pool // of unary gRPC calls
 	scheme string  // of URLs
+	// credentials are sent with every request; nil holds none.
+	credentials *credentials
 
 	link    atomic.Pointer[link] // nil while the protocol is not known
 	methods sync.Map             // procedure -> *Method, at most opts.MaxMethods
@@ -47,7 +49,8 @@ type link struct {
 }
 
 // New makes a client. It dials nothing. Errors are about the target and the TLS
-// options (ErrTLSUnused, unreadable files).
+// options (ErrTLSUnused, unreadable files), and about credentials
+// (ErrPlaintextCredentials, unreadable files).
 func New(target Target, o Options) (*Client, error) {
 	if target.IsZero() {
 		return nil, errors.New("backend: the target is empty; ParseTarget makes one")
@@ -63,6 +66,12 @@ func New(target Target, o Options) (*Client, error) {
 	case !o.TLS.isZero():
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
+	credentials, err := newCredentials(o.Credentials, target)
+	if err != nil {
+		return nil, fmt.Errorf("backend %s: %w", target, err)
+	}
+	c.credentials, c.opts.Credentials = credentials, CredentialOptions{} // kept in one place
+	c.conns.idle, c.conns.lost = c.opts.IdleTimeout, make(chan struct{}, 1)
 	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
 	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
 	c.base, c.stop = context.WithCancel(context.Background())
@@ -87,6 +96,11 @@ func (c *Client) declared() *link {
 
 // Target returns what the client was made for.
 func (c *Client) Target() Target { return c.target }
+
+// Lost gets a value after a connection to the backend was lost: the backend closed
+// it, as at a restart, or it broke. Connections that end because nobody uses them
+// do not count. Several losses may be one value; there is one reader.
+func (c *Client) Lost() <-chan struct{} { return c.conns.lost }
 
 // Protocol returns the protocol in use, ProtocolUnknown while it has not been
 // found.
@@ -121,7 +135,7 @@ func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
 		p = l.pool
 	}
 	return Endpoint{
-		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent},
+		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials},
 		BaseURL:    c.target.baseURL(),
 		Options:    c.clientOptions(l.protocol),
 		Protocol:   l.protocol,

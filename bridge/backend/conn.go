@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // greeting is what the first bytes from a peer look like.
@@ -33,6 +34,8 @@ type conn struct {
 	tell     sync.Once
 	readErr  error         // set before told is closed, if reading failed by then
 	broken   atomic.Uint32 // brokeReading or brokeWriting, whichever came first
+	used     atomic.Int64  // when bytes last moved, in nanoseconds of Unix time
+	spare    atomic.Bool   // we close it because it is not needed
 }
 
 const (
@@ -47,6 +50,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.tell.Do(func() { close(c.told) })
 	}
 	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.used.Store(time.Now().UnixNano())
+	}
 	if n > 0 && c.have < len(c.begin) {
 		c.have += copy(c.begin[c.have:], p[:n])
 		g := greetingOf(c.begin[:c.have])
@@ -56,7 +62,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	if err != nil {
-		c.broken.CompareAndSwap(0, brokeReading)
+		if !errors.Is(err, net.ErrClosed) {
+			c.broken.CompareAndSwap(0, brokeReading)
+		}
 		c.tell.Do(func() {
 			c.readErr = err
 			close(c.told)
@@ -77,6 +85,7 @@ func (c *conn) readError() error {
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
+	c.used.Store(time.Now().UnixNano())
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		c.broken.CompareAndSwap(0, brokeWriting)
 	}
@@ -95,6 +104,9 @@ func (c *conn) greeted() greeting {
 	}
 	return greeting(c.greeting.Load())
 }
+
+// NetConn is the connection below.
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // failedToWrite reports whether the first thing to fail was a write: the last
 // part of what was to be sent never left.
@@ -122,8 +134,29 @@ func greetingOf(b []byte) greeting {
 	}
 }
 
-// connSet knows the open connections, so that Close leaves none behind.
+// isLoss reports whether the end of a connection may be that of the backend: the
+// peer ended it, or we did for another reason than that nobody uses it.
+func (c *conn) isLoss(idle time.Duration) bool {
+	// Timers and clocks are not exact; a connection that is closed that early for
+	// idleness looks like one that was lost, which costs a question to the backend.
+	const slack = time.Second
+	switch {
+	case c.greeted() == greetNothing, c.greeted() == greetOther, c.spare.Load():
+		return false // never was one, or not needed
+	case c.broken.Load() != 0:
+		return true
+	case c.greeted() != greetSettings:
+		return false // HTTP/1.1 closes connections after an answer where the server asks for that
+	}
+	return time.Since(time.Unix(0, c.used.Load())) < idle-min(slack, idle/2)
+}
+
+// connSet knows the open connections, so that Close leaves none behind, and tells
+// of those that are lost.
 type connSet struct {
+	idle time.Duration // after which an unused connection is closed
+	lost chan struct{} // holds a token when a connection was lost
+
 	mu     sync.Mutex
 	open   map[*conn]struct{}
 	closed bool
@@ -132,6 +165,7 @@ type connSet struct {
 // adopt wraps nc. It returns nil, with nc closed, once the set is closed.
 func (s *connSet) adopt(nc net.Conn) *conn {
 	c := &conn{Conn: nc, release: s.forget, told: make(chan struct{})}
+	c.used.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -149,6 +183,13 @@ func (s *connSet) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
+	if s.closed || s.lost == nil || !c.isLoss(s.idle) {
+		return
+	}
+	select {
+	case s.lost <- struct{}{}:
+	default:
+	}
 }
 
 func (s *connSet) closeAll() {

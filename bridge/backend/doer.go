@@ -27,6 +27,8 @@ type doer struct {
 	frames    frameLimits // of a stream's response body
 	gzip      bool
 	userAgent string // "" leaves the RPC library's
+	// credentials are added to every request.
+	credentials *credentials
 }
 
 // Do implements connect.HTTPClient.
@@ -37,6 +39,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if d.userAgent != "" {
 		req.Header["User-Agent"] = []string{d.userAgent} // the library adds to its own on streams
 	}
+	d.credentials.set().apply(req.Header)
 	f := factsFrom(req.Context())
 	resp, err := d.send(req, f)
 	if f == nil {

@@ -79,6 +79,9 @@ type Error struct {
 	// PeerCode is the peer's code as it named it ("not_found", "code_42"), only
 	// for KindStatus.
 	PeerCode string
+	// PeerStatus is the peer's status number where it is above those that gRPC
+	// and Connect define, 0 where it is not.
+	PeerStatus uint32
 	// Message is the peer's own for KindStatus (not redacted), else a sentence of
 	// this package.
 	Message string

@@ -32,12 +32,16 @@ func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.H
 	req := c.wireRequest(ctx, m.procedure, in, header)
 	if err := c.exchange(ctx, &req, answer, f); err != nil {
 		e := wireFailure(ctx, err, f)
+		if e.Kind == KindTooLarge {
+			e.Message = c.tooLarge()
+		}
 		c.reconsider(l, e)
 		return nil, e
 	}
 	got, e := c.read(ctx, answer)
 	if e != nil {
 		e.HTTPStatus = answer.HTTPStatus
+		c.credentials.set().maskError(e)
 		c.reconsider(l, e)
 		return nil, e
 	}
@@ -53,8 +57,8 @@ func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, h
 	}
 	return grpcwire.Request{
 		Scheme: c.scheme, Authority: c.target.host, Path: c.target.prefix + procedure, UserAgent: c.userAgent(),
-		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: header, Message: in, MaxAnswer: c.opts.MaxResponseBytes,
-		Repeatable: isRepeatable(ctx),
+		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: c.credentials.set().over(header), Message: in, MaxAnswer: c.opts.MaxResponseBytes,
+		Again: againOf(ctx),
 	}
 }
 
@@ -178,7 +182,7 @@ func (c *Client) inflated(a *grpcwire.Answer) ([]byte, *Error) {
 	body, err := io.ReadAll(reader)
 	switch {
 	case errors.Is(err, boundedgzip.ErrOverLimit), len(body) > c.opts.MaxResponseBytes:
-		e := newError(KindTooLarge, "the answer is larger than allowed", err)
+		e := newError(KindTooLarge, c.tooLarge(), err)
 		e.Sent = true
 		return nil, e
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // h2Dialer makes HTTP/2 connections.
@@ -38,7 +39,7 @@ type madeKey struct{}
 // establish dials, opens HTTP/2 and waits for the peer to do the same. One of those
 // who wait is woken when a stream ends, the limit rises or the connection closes.
 func (d *h2Dialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := stall.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	var c *conn
 	cc, err := d.transport.NewClientConn(context.WithValue(ctx, madeKey{}, &c), "http", "backend:0") // the dialer knows the address
@@ -64,7 +65,7 @@ type wireDialer struct {
 // establish implements establisher. All who wait are woken: the connection tells
 // only of changes that may concern all of them.
 func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := stall.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	nc, err := d.dial(ctx, "", "") // it knows the address
 	if err != nil {

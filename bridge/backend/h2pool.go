@@ -229,6 +229,7 @@ func (p *h2Pool) closeIdle() {
 	})
 	p.mu.Unlock()
 	for _, c := range unused {
+		c.conn.spare.Store(true)
 		_ = c.state.Close()
 	}
 }

@@ -52,7 +52,7 @@ func TestAnswerLimit(t *testing.T) {
 					case want && (err != nil || len(got.Body) != size):
 						t.Errorf("%d bytes: got %v", size, err)
 					case !want:
-						if e := failure(t, err); e.Kind != KindTooLarge || e.Code != connect.CodeResourceExhausted {
+						if e := failure(t, err); e.Kind != KindTooLarge || e.Code != connect.CodeResourceExhausted || !strings.Contains(e.Message, "(backend.max_receive_bytes)") {
 							t.Errorf("%d bytes: got %v", size, err)
 						}
 					}
@@ -119,7 +119,7 @@ func TestBomb(t *testing.T) {
 	for _, scheme := range allSchemes() {
 		c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
-		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent {
+		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent || e.Message != "the backend's answer is over 1048576 bytes (backend.max_receive_bytes)" {
 			t.Errorf("%s: got %v", scheme, err)
 		}
 	}

@@ -69,6 +69,9 @@ type Options struct {
 	// TLS is for targets with TLS; anything set with another target is an error.
 	TLS TLSOptions
 
+	// Credentials are sent with every request.
+	Credentials CredentialOptions
+
 	// MaxRequestBytes bounds an encoded request, MaxResponseBytes an encoded
 	// answer, counted after decompression.
 	MaxRequestBytes  int

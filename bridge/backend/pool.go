@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // errClosed is the cause of every failure after Close.
@@ -83,9 +84,11 @@ func baseTransport(o Options, p *http.Protocols) *http.Transport {
 // dialer connects to the target, whatever address is asked for. With a TLS
 // configuration, the connection is one over TLS on which the peer chose HTTP/2.
 func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) netDial {
-	d := &net.Dialer{Timeout: o.DialTimeout}
+	d := new(net.Dialer)
 	network, addr := t.address()
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ctx, cancel := stall.WithTimeout(ctx, o.DialTimeout)
+		defer cancel()
 		nc, err := d.DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err

@@ -121,7 +121,7 @@ func (c *Client) join(hints []string) (*search, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return nil, newError(KindUnreachable, "", errClosed)
+		return nil, newError(KindUnreachable, "the sidecar is shutting down", errClosed)
 	case c.search != nil:
 		return c.search, nil
 	}
@@ -170,7 +170,7 @@ func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
 	cause := &ProbeError{Target: c.target, Attempts: p.attempts}
 	switch {
 	case c.base.Err() != nil:
-		return nil, newError(KindUnreachable, "", errClosed)
+		return nil, newError(KindUnreachable, "the sidecar is shutting down", errClosed)
 	case p.answered:
 		return nil, newError(KindGarbage, "the backend answers, but not in a protocol that can be told", cause)
 	default:

@@ -187,7 +187,7 @@ func (p *prober) post(ctx context.Context, pool *pool, procedure string, header 
 	if c.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", c.opts.UserAgent)
 	}
-	resp, err := (&doer{pool: pool, limit: most, gzip: true}).Do(req)
+	resp, err := (&doer{pool: pool, limit: most, gzip: true, credentials: c.credentials}).Do(req)
 	if err != nil {
 		return reply{}, p.sendFault(err, f)
 	}
@@ -235,8 +235,17 @@ func (r reply) judge(protocol Protocol) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("HTTP %d %s", r.status, clip(r.header.Get("Content-Type")))
+	return &AnswerError{Status: r.status, ContentType: clip(r.header.Get("Content-Type"))}
 }
+
+// AnswerError is an answer of HTTP that is none of the protocol that was tried.
+type AnswerError struct {
+	Status      int
+	ContentType string
+}
+
+// Error implements error.
+func (e *AnswerError) Error() string { return fmt.Sprintf("HTTP %d %s", e.Status, e.ContentType) }
 
 // isConnectError is stricter than the RPC library, which takes any JSON object
 // for an error of the protocol: many servers answer 404 in JSON.

@@ -118,7 +118,7 @@ func TestASilentConnectionIsReplaced(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	road.silence()
-	firm, loose := start(t.Context(), c, "firm"), start(Repeatable(t.Context()), c, "loose")
+	firm, loose := start(t.Context(), c, "firm"), start(Repeatable(t.Context(), always{}), c, "loose")
 	// Those who call when the time to find out is over must not wait. A busy machine
 	// gets half a second more.
 	time.Sleep(DefaultQuietAfter + DefaultSuspectAfter + 500*time.Millisecond)
@@ -172,7 +172,7 @@ func TestNobodyWaitsLongForADeadConnection(t *testing.T) {
 		calls.Go(func() {
 			began, what := time.Now(), fmt.Sprint(i)
 			for { // as somebody does who may repeat a call
-				got := <-start(Repeatable(t.Context()), c, what)
+				got := <-start(Repeatable(t.Context(), always{}), c, what)
 				if got.err == nil {
 					break
 				}
@@ -272,3 +272,8 @@ func TestPingsThatServersTolerate(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 }
+
+// always grants every claim.
+type always struct{}
+
+func (always) Claim() bool { return true }

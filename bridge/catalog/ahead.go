@@ -113,8 +113,7 @@ func (b *builder) likely(offers []offer) []protoreflect.MethodDescriptor {
 		methods := of.service.Methods()
 		for i := range methods.Len() {
 			md := methods.Get(i)
-			name := CanonicalName(md)
-			if b.selection.takes(string(of.service.FullName()), methodName(md), name, MCPName(name)) {
+			if b.selection.takes(string(of.service.FullName()), methodName(md), b.derivedNames(md).forms()...) {
 				out = append(out, md)
 			}
 		}

@@ -28,7 +28,9 @@ type BuildOptions struct {
 	Disagreed func(*transcode.DisagreementError)
 	// MaxDepth bounds how deep arguments are nested; 0 means the default of package schema.
 	MaxDepth int
-	Limits   Limits
+	// ListUncallable also lists methods that take a stream of requests, which cannot be called yet.
+	ListUncallable bool
+	Limits         Limits
 }
 
 // Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
@@ -44,7 +46,7 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
 		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
-		problems: problems,
+		problems: problems, listUncallable: o.ListUncallable,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	b.bind = newBinder(types, o)
@@ -52,6 +54,7 @@ func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
 	offers := b.offered(loads)
+	b.keepSuffixes(offers)
 	b.bind.ahead(b.likely(offers))
 	for _, s := range offers {
 		if s.isTyped {
@@ -76,10 +79,15 @@ type builder struct {
 	overlayIndex overlayIndex
 	selection    *Selection
 	limits       Limits
+	// listUncallable is BuildOptions.ListUncallable.
+	listUncallable bool
 	// hasToolOption and hasResourceOption tell that the descriptors define our options.
 	hasToolOption, hasResourceOption bool
-	rules                            optionRules
-	contract                         contractRules
+	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
+	suffixed map[string]bool
+	plain    map[string]bool
+	rules    optionRules
+	contract contractRules
 	// description is what the native backend says about itself; nil where there is none.
 	description *outriggerv1.ServerDescription
 
@@ -169,24 +177,24 @@ func (b *builder) service(of offer) {
 
 // tool makes a tool of one method; nil where it is not selected, or where a problem was noted. An error costs the method.
 func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, error) {
-	id, derived := methodName(md), CanonicalName(md)
+	id, derived := methodName(md), b.derivedNames(md)
 	options, err := readMethodOptions(md, b.hasToolOption)
 	if err != nil {
 		// Excluding it by what is known of it must remain a way out.
-		if b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived)) {
+		if b.selection.takes(string(md.Parent().FullName()), id, derived.forms()...) {
 			b.problems = append(b.problems, Problem{id, err.Error()})
 		} else {
 			b.unselected++
 		}
 		return nil, nil
 	}
-	names := []string{derived, MCPName(derived)}
+	names := derived.forms()
 	if n := options.tool.GetName(); n != "" {
 		names = append(names, n, MCPName(n))
 	}
 	declared, schemas := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
-	name := cmp.Or(declared.GetName(), derived)
-	if !b.selection.takes(string(md.Parent().FullName()), id, derived, MCPName(derived), name, MCPName(name)) {
+	name := cmp.Or(declared.GetName(), derived.name)
+	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name))...) {
 		b.unselected++
 		return nil, nil
 	}
@@ -205,6 +213,9 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 			Idempotency: options.idempotency,
 		},
 		Hidden: declared.GetHidden(),
+	}
+	if declared.GetName() == "" {
+		t.Alias = derived.alias
 	}
 	if err := b.bind.bind(t); err != nil {
 		return nil, err
@@ -234,18 +245,24 @@ func (b *builder) finish() (*Catalog, error) {
 			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, which no method reads; give one that uri_template", m.template.text))
 		}
 	}
+	b.settleNames()
 	collisions := findCollisions(b.tools)
 	if len(collisions)+len(b.problems) > 0 {
 		return nil, b.fault(collisions, b.problems...)
 	}
-	visible := 0
+	visible, listed := 0, 0
 	for _, t := range b.tools {
-		if !t.Hidden {
-			visible++
+		t.Unlisted = !t.IsCallable() && !b.listUncallable
+		if t.Hidden {
+			continue
+		}
+		visible++
+		if !t.Unlisted {
+			listed++
 		}
 	}
-	if visible == 0 {
-		return nil, b.empty()
+	if listed == 0 {
+		return nil, b.empty(visible)
 	}
 	if visible > b.limits.MaxTools {
 		return nil, b.fault(nil, Problem{"catalog",
@@ -266,7 +283,7 @@ func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError
 }
 
 // empty says why there are no tools.
-func (b *builder) empty() error {
+func (b *builder) empty(uncallable int) error {
 	var why []string
 	if b.seen == 0 {
 		why = append(why, "no source offers a service with methods")
@@ -278,7 +295,10 @@ func (b *builder) empty() error {
 	if b.unselected > 0 {
 		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))
 	}
-	if n := len(b.tools); n > 0 {
+	if uncallable > 0 {
+		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, plural(uncallable, "takes", "take")))
+	}
+	if n := len(b.tools) - uncallable; n > 0 {
 		why = append(why, fmt.Sprintf("%d %s hidden", n, plural(n, "is", "are")))
 	}
 	if len(b.warnings) > 0 {

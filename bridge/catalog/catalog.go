@@ -56,7 +56,7 @@ func (c *Catalog) lists() *lists {
 // All are all tools, hidden ones too, sorted by canonical name: for an operator's eyes.
 func (c *Catalog) All() []*Tool { return c.lists().all }
 
-// Lookup finds a tool by its canonical or its MCP name. A hidden tool is not found.
+// Lookup finds a tool by its canonical or its MCP name, or by either form of its alias. A hidden tool is not found.
 func (c *Catalog) Lookup(name string) (*Tool, bool) {
 	if t, ok := c.byName[name]; ok {
 		return t, true
@@ -118,6 +118,7 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []W
 		addRPC(t)
 		c.byProcedure[t.Method.Procedure] = t
 	}
+	var named []*Tool
 	for _, t := range tools {
 		if !t.Native {
 			addRPC(t)
@@ -128,12 +129,16 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []W
 		if err := t.seal(); err != nil {
 			return nil, err
 		}
-		c.own.visible = append(c.own.visible, t)
+		named = append(named, t)
+		if !t.Unlisted {
+			c.own.visible = append(c.own.visible, t)
+		}
 		c.byName[t.Name], c.byName[t.MCPName] = t, t
 		if !t.Native {
 			c.byProcedure[t.Method.Procedure] = t
 		}
 	}
+	addAliases(c.byName, named)
 	for _, name := range sortedKeys(services) {
 		c.own.services = append(c.own.services, *services[name])
 	}
@@ -148,7 +153,7 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []W
 // derived, listed or compiled again.
 func (c *Catalog) with(tools []*Tool, warnings []Warning) *Catalog {
 	out := *c
-	out.growth = c.growth.with(tools, c.own)
+	out.growth = c.growth.with(tools, c)
 	if len(warnings) > 0 {
 		out.warnings = slices.Concat(c.warnings, warnings)
 		slices.SortStableFunc(out.warnings, bySubject)

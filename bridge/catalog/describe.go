@@ -23,6 +23,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)
+	t.markShown()
 
 	said := comment(md)
 	title := cmp.Or(oneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
@@ -34,6 +35,9 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	}
 	t.Description = text
 	t.Examples = b.examples(t, declared.GetExamples())
+	for _, e := range declared.GetErrors() {
+		t.Errors = append(t.Errors, ToolError{Status: e.GetStatus(), When: oneSpaced(e.GetWhen())})
+	}
 }
 
 // settle fills in what is declared and needs no words; what says nothing gets its default.
@@ -44,6 +48,7 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	t.TaskSupport = cmp.Or(declared.GetTaskSupport(), "forbidden")
 	t.TaskUnsaid = declared.GetTaskSupport() == ""
 	t.TaskAfter = declared.GetTaskAfter().AsDuration()
+	t.StreamTime = declared.GetStreamTime().AsDuration()
 	t.Metadata = Metadata{
 		Module:       cmp.Or(cleanText(declared.GetModule()), module),
 		Destructive:  declared.GetDestructive(),
@@ -52,6 +57,14 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	}
 	if ttl := declared.GetCacheTtl(); ttl != nil {
 		t.Metadata.CacheTTL = ttl.AsDuration()
+	}
+}
+
+// markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
+// verb, or by a native backend.
+func (t *Tool) markShown() {
+	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
+		t.Metadata.Destructive = true
 	}
 }
 
@@ -122,7 +135,7 @@ func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Examp
 	for i, e := range declared {
 		example := Example{
 			Name: cleanText(e.GetName()), Description: cleanText(e.GetDescription()),
-			Arguments: json.RawMessage(e.GetArgumentsJson()),
+			Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus(),
 		}
 		if err := t.checkExample(example.Arguments); err != nil {
 			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, clip(example.Name), err))

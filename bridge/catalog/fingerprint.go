@@ -55,6 +55,9 @@ func (t *Tool) seal() error {
 	if err != nil {
 		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}
+	if t.StreamTime > 0 {
+		text = append(text, t.StreamTime.String()...)
+	}
 	// The long ones as they are, each behind its length: nothing can run into its neighbour.
 	for _, part := range [...]string{
 		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Version, t.Fingerprint, t.TaskSupport,

@@ -44,19 +44,31 @@ func insertTools(sorted, added []*Tool) []*Tool {
 // growth is what registrations added to the derived tools of a catalog. Immutable. It is made so that one more tool
 // copies little of what is there, whatever the number of tools: a registration is to take microseconds.
 type growth struct {
-	tools []*Tool // by name
+	base  *Catalog // what it was before the first registration
+	tools []*Tool  // by name
 	names names
 	// lists are those of derived and registered tools together, made when somebody first asks for one.
 	lists func() *lists
 }
 
-// with is the growth with tools added to it, which are sorted by name, on top of the derived ones.
-func (g *growth) with(added []*Tool, derived *lists) *growth {
+// with is the growth with tools added to it, which are sorted by name, in a catalog that has grown that far.
+func (g *growth) with(added []*Tool, c *Catalog) *growth {
 	if g == nil {
-		g = &growth{names: names{seed: maphash.MakeSeed()}}
+		g = &growth{base: c, names: names{seed: maphash.MakeSeed()}}
 	}
-	tools := insertTools(g.tools, added)
-	return &growth{tools: tools, names: g.names.with(added), lists: sync.OnceValue(func() *lists { return derived.with(tools) })}
+	derived, tools := g.base.own, insertTools(g.tools, added)
+	return &growth{
+		base: g.base, tools: tools, names: g.names.with(added),
+		lists: sync.OnceValue(func() *lists { return derived.with(tools) }),
+	}
+}
+
+// ungrown is the catalog without registered tools and without warnings about them.
+func (c *Catalog) ungrown() *Catalog {
+	if c.growth == nil {
+		return c
+	}
+	return c.growth.base
 }
 
 // count is how many tools there are.

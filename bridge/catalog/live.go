@@ -19,8 +19,14 @@ type LiveOptions struct {
 	BackoffMin, BackoffMax time.Duration
 	// RefreshEvery is how often Run loads again after the first success; 0 leaves it to Refresh.
 	RefreshEvery time.Duration
+	// OnLoad is told how each load of Run and Refresh ended, unless its context ended it. It runs within the load: it must
+	// be quick.
+	OnLoad func(error)
 	// Random shortens pauses, in [0, 1); nil means math/rand.
 	Random func() float64
+	// Types is asked for types that only answers name, within TypeLimits; nil where nobody can be asked. See [Live.Learn].
+	Types      TypeFinder
+	TypeLimits TypeLimits
 }
 
 // Live keeps the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
@@ -28,12 +34,17 @@ type LiveOptions struct {
 type Live struct {
 	plan       atomic.Pointer[plan]
 	every      time.Duration
+	onLoad     func(error)
 	pause      backoff // used by Run only
 	current    atomic.Pointer[Catalog]
 	registered registrations
 	// loading holds a token while a load is under way: there is one at a time.
 	loading chan struct{}
 	built   origin
+
+	types      TypeFinder
+	typeLimits TypeLimits
+	learns     learnCounts
 
 	mu      sync.Mutex
 	state   loadState
@@ -59,9 +70,11 @@ func NewLive(sources []Source, o LiveOptions) *Live {
 	}
 	l := &Live{
 		every:   o.RefreshEvery,
+		onLoad:  o.OnLoad,
 		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
 		loading: make(chan struct{}, 1),
 		settled: make(chan struct{}),
+		types:   o.Types, typeLimits: o.TypeLimits,
 	}
 	l.plan.Store(&plan{sources: slices.Clone(sources), build: o.Build})
 	return l
@@ -136,6 +149,15 @@ func (l *Live) Reconfigure(ctx context.Context, sources []Source, build BuildOpt
 
 // load loads once by a plan that is used from then on where it works, or by the one in use.
 func (l *Live) load(ctx context.Context, next *plan) error {
+	err := l.loadOnce(ctx, next)
+	if l.onLoad != nil && next == nil && ctx.Err() == nil {
+		l.onLoad(err)
+	}
+	return err
+}
+
+// loadOnce is load without telling.
+func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 	select {
 	case l.loading <- struct{}{}:
 	case <-ctx.Done():

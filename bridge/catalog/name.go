@@ -17,11 +17,13 @@ const (
 	hashDigits = 8
 )
 
-// CanonicalName is the canonical name of the method: the service's simple name and the method's name, both in snake
-// case, joined by a dot, as in "route_guide.get_feature". The package is left out, because it rarely tells two tools
-// apart and always costs a model tokens; where it is what tells them apart, the collision is reported.
+// CanonicalName is the canonical name of the method where nothing collides: the service's simple name without a Service
+// suffix and the method's name, both in snake case, joined by a dot, as in "route_guide.get_feature". The package is
+// left out, because it rarely tells two tools apart and always costs a model tokens; where it is what tells them apart,
+// the collision is reported.
 func CanonicalName(md protoreflect.MethodDescriptor) string {
-	return snakeCase(string(md.Parent().Name())) + "." + snakeCase(string(md.Name()))
+	short, _ := canonicalNames(string(md.Parent().Name()), string(md.Name()))
+	return short
 }
 
 // MCPName is the form of a canonical name that MCP callers see: "_" for ".", because model providers refuse dots. A

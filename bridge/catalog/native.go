@@ -81,9 +81,14 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		t.behind = "/" + rpc.GetService() + "/" + rpc.GetMethod()
 		// The globs of an operator who knows the RPC go on to mean it where a sidecar stands in between.
 		names = append(names, rpc.GetService(), rpc.GetService()+"/"+rpc.GetMethod())
+		if t.Alias = aliasOf(t.Name, rpc.GetService(), rpc.GetMethod()); t.Alias != "" {
+			names = append(names, t.Alias, MCPName(t.Alias))
+		}
 	}
 	options, schemas := b.overlaid(service, t.id, names, nativeOptions(declared))
-	t.Name = cmp.Or(options.GetName(), t.Name)
+	if options.GetName() != "" {
+		t.Name, t.Alias = options.GetName(), ""
+	}
 	if !b.selection.takes(service, t.id, append(names, t.Name)...) {
 		b.unselected++
 		return nil, nil
@@ -212,6 +217,7 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *outrigg
 		ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what was not said
 		Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what was not said
 	})
+	t.markShown()
 	human := humanName(strings.NewReplacer(".", "_", "-", "_").Replace(t.NativeName))
 	// Neither text is cut, because the backend chose the words.
 	t.Title = cmp.Or(oneSpaced(o.GetTitle()), oneSpaced(hints.GetTitle()), human)

@@ -296,7 +296,7 @@ func TestAMarkedNativeToolIsGated(t *testing.T) {
 	} {
 		tool := toolOf(t, c, name)
 		got, err := json.Marshal(tool.Annotations)
-		if err != nil || string(got) != want || tool.Metadata.Destructive != (name == "marked") {
+		if err != nil || string(got) != want || !tool.Metadata.Destructive {
 			t.Errorf("%s: destructive %v, annotations %s (%v), want %s", name, tool.Metadata.Destructive, got, err, want)
 		}
 	}

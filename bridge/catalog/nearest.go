@@ -19,7 +19,10 @@ const (
 // Nearest returns the canonical names of at most n listed tools whose names are near the given one, nearest first, ties
 // by name; none where nothing is near. It compares both forms without regard to case, and takes a name that ends like a tool's (a caller
 // that left the service out) as near. Time is bounded by the number of tools, whatever the name is.
-func (c *Catalog) Nearest(name string, n int) []string {
+func (c *Catalog) Nearest(name string, n int) []string { return nearestOf(c.Tools(), name, n) }
+
+// nearestOf is Nearest among some tools.
+func nearestOf(tools []*Tool, name string, n int) []string {
 	if n <= 0 || name == "" {
 		return nil
 	}
@@ -33,7 +36,7 @@ func (c *Catalog) Nearest(name string, n int) []string {
 	}
 	var found []candidate
 	var rows editRows
-	for _, t := range c.Tools() {
+	for _, t := range tools {
 		d, near := rows.near(asked, strings.ReplaceAll(t.Name, ".", "_"))
 		if t.Native {
 			// Its name in MCP is no form of the canonical one.

@@ -26,8 +26,8 @@ const (
 // it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
 // to that.
 func arePlain(o *outriggerv1.ToolOptions) bool {
-	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || len(o.GetTags()) > 0 ||
-		len(o.GetIcons()) > 0 || o.GetReadOnly() && o.GetDestructive() {
+	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || len(o.GetTags()) > 0 ||
+		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || o.GetReadOnly() && o.GetDestructive() {
 		return false
 	}
 	switch o.GetTaskSupport() {
@@ -47,7 +47,7 @@ func arePlain(o *outriggerv1.ToolOptions) bool {
 func arePlainExamples(examples []*outriggerv1.ToolExample) bool {
 	for _, e := range examples {
 		if len(e.ProtoReflect().GetUnknown()) > 0 || !isShort(e.GetName(), maxExampleNameBytes) ||
-			!isShort(e.GetDescription(), maxExampleTextBytes) || len(e.GetArgumentsJson()) < minExampleArgumentsBytes ||
+			!isShort(e.GetDescription(), maxExampleTextBytes) || e.GetStatus() != "" || len(e.GetArgumentsJson()) < minExampleArgumentsBytes ||
 			!isShort(e.GetArgumentsJson(), maxExampleJSONBytes) || !isShort(e.GetDataJson(), maxExampleJSONBytes) {
 			return false
 		}

@@ -18,6 +18,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	}
 	t := *base
 	t.Name, t.MCPName, t.Registered = r.Name, MCPName(r.Name), true
+	t.Alias = "" // that of the RPC's own tool
 	t.Version = r.Version
 	t.Timeout = cmp.Or(r.Timeout, base.Timeout)
 	t.TaskSupport, t.TaskAfter = r.TaskSupport, 0
@@ -28,6 +29,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	// What the RPC may destroy it destroys under every name.
 	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
 	t.Annotations = r.Annotations.over(base.Annotations)
+	t.markShown()
 	if t.Metadata.Destructive {
 		yes, no := true, false
 		t.Annotations.Destructive, t.Annotations.ReadOnly = &yes, &no

@@ -65,10 +65,12 @@ type Refusal uint8
 const (
 	// Invalid registrations are wrong in themselves.
 	Invalid Refusal = iota
-	// Conflict means that the name belongs to a tool that is not the same.
+	// Conflict means that the name belongs to a tool that is not the same, or that another version is registered.
 	Conflict
 	// TooMany means that there is no room for another one.
 	TooMany
+	// Unknown means that no tool of the name is registered.
+	Unknown
 )
 
 // RegistrationError says why a tool was not registered.
@@ -78,6 +80,8 @@ type RegistrationError struct {
 	Reason Refusal
 	// Faults are everything that was found; paths are JSON Pointers into outrigger.v1.RegisterToolRequest.
 	Faults []schema.Violation
+	// Remedy says how to replace the registered tool, where a higher version would do that.
+	Remedy string
 }
 
 // Error lists the faults on one line.
@@ -85,6 +89,9 @@ func (e *RegistrationError) Error() string {
 	var faults []string
 	for _, f := range e.Faults {
 		faults = append(faults, strings.TrimPrefix(f.Path+": "+f.Message, ": "))
+	}
+	if e.Remedy != "" {
+		faults = append(faults, e.Remedy)
 	}
 	return fmt.Sprintf("tool %q is not registered: %s", e.Name, strings.Join(faults, "; "))
 }
@@ -171,7 +178,7 @@ func (r *Registration) options() *outriggerv1.ToolOptions {
 	}
 	for _, e := range r.Examples {
 		o.Examples = append(o.Examples, &outriggerv1.ToolExample{
-			Name: e.Name, Description: e.Description, ArgumentsJson: string(e.Arguments), DataJson: string(e.Data),
+			Name: e.Name, Description: e.Description, ArgumentsJson: string(e.Arguments), DataJson: string(e.Data), Status: e.Status,
 		})
 	}
 	return o

@@ -171,7 +171,7 @@ func TestAnotherToolUnderATakenNameIsAConflict(t *testing.T) {
 		"another input schema":  {registration(taking(`{"type":"object"}`)), []string{"/input_schema"}, "another input_schema"},
 		"another output schema": {registration(func(r *Registration) { r.OutputSchema = json.RawMessage(`{"type":"object"}`) }), []string{"/output_schema"}, "another output_schema"},
 		"everything else": {registration(boundTo("Drop"), func(r *Registration) {
-			r.Description, r.Title, r.Version, r.Metadata.Destructive, r.Annotations.ReadOnly = "x", "x", "2.0.0", true, new(false)
+			r.Description, r.Title, r.Version, r.Metadata.Destructive, r.Annotations.ReadOnly = "x", "x", "0.9.0", true, new(false)
 			r.Timeout, r.TaskSupport, r.Examples = 1, "optional", []Example{{Arguments: json.RawMessage(`{"n":1}`)}}
 		}), []string{"/annotations", "/binding", "/description", "/examples", "/execution/task_support", "/execution/timeout", "/metadata", "/title", "/version"}, "another binding"},
 		"a derived tool's name":    {registration(named("shop.get")), []string{"/name"}, `belongs to the tool shop.get of shop.v1.Shop/Get`},

@@ -39,11 +39,11 @@ func (b *builder) typedTools() []*Tool {
 		}
 		slices.SortFunc(tools, byName)
 		as := tools[0]
-		if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Name == rpc.Name }); i >= 0 {
+		if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Name == rpc.Name || t.Name == rpc.Alias }); i >= 0 {
 			as = tools[i]
 		}
 		rpc.Name, rpc.MCPName, rpc.Version, rpc.Timeout = as.Name, as.MCPName, as.Version, as.Timeout
-		rpc.Annotations, rpc.Metadata = as.Annotations, as.Metadata
+		rpc.Alias, rpc.Annotations, rpc.Metadata = as.Alias, as.Annotations, as.Metadata
 		if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Metadata.Destructive }); i >= 0 {
 			// What the RPC may destroy it destroys under every name.
 			rpc.Annotations, rpc.Metadata.Destructive = tools[i].Annotations, true

@@ -22,6 +22,9 @@ import (
 // healthy one needs one round trip; after that the stream is cut off.
 const closeWait = 500 * time.Millisecond
 
+// ErrNoServices tells that a server reflects, but lists nothing that could be called.
+var ErrNoServices = errors.New("the server lists nothing to call")
+
 // Endpoint is what it takes to call a server.
 type Endpoint struct {
 	// HTTPClient speaks HTTP/2 to the server, because reflection is a bidirectional stream.
@@ -40,6 +43,14 @@ type ReflectionOptions struct {
 	// Selection keeps services that are excluded as a whole from being asked for. Nil asks for all but infrastructure.
 	Selection *Selection
 	Limits    Limits
+	// Mask hides secrets in what the server said in an error. Nil changes nothing.
+	Mask func(error) error
+}
+
+// Reflection is a server's reflection: where tools come from, and types that only answers name.
+type Reflection interface {
+	Source
+	TypeFinder
 }
 
 // serverReflection is a Source that asks a running server.
@@ -48,6 +59,7 @@ type serverReflection struct {
 	dial      Dial
 	selection *Selection
 	limits    Limits
+	mask      func(error) error
 }
 
 // NewReflection is a source that asks the server at the target for its services and all files that they need, first
@@ -57,9 +69,9 @@ type serverReflection struct {
 //
 // Errors are *SourceError and not permanent: another server may answer the next time. A server that lists nothing to
 // call, and does not speak the tool API, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
-func NewReflection(target string, dial Dial, o ReflectionOptions) Source {
+func NewReflection(target string, dial Dial, o ReflectionOptions) Reflection {
 	return &serverReflection{
-		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(),
+		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(), mask: o.Mask,
 	}
 }
 
@@ -104,7 +116,51 @@ func (r *serverReflection) loadUnless(ctx context.Context, before *mark) (*Loade
 	if cause != nil && errors.As(err, &failed) {
 		failed.Cause = cause
 	}
+	if r.mask != nil && errors.As(err, &failed) {
+		failed.Cause = r.mask(failed.Cause)
+	}
 	return out, err
+}
+
+// FindType implements [TypeFinder]: it asks for the file that defines a message, and for those that it imports.
+func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	endpoint, err := r.dial(ctx)
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	limits := Limits{MaxBytes: maxAnswerBytes, MaxFiles: maxAnswerFiles}.withDefaults()
+	w := &reflectionWalk{
+		source: r.name, stream: openReflection(ctx, endpoint, limits.MaxBytes), limits: limits,
+		files: map[string]*reflectedFile{}, defined: map[string]bool{},
+	}
+	err = w.stream.symbols([]string{string(name)}, func(_ string, got [][]byte, err error) error {
+		if err == nil {
+			_, err = w.keep("find "+clip(string(name)), got)
+		}
+		return err
+	})
+	if err == nil {
+		err = w.imports()
+	}
+	if err != nil {
+		cancel() // there is nothing to wait for
+	} else {
+		defer time.AfterFunc(closeWait, cancel).Stop()
+	}
+	w.stream.end()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*descriptorpb.FileDescriptorProto, 0, len(w.files))
+	for _, path := range sortedKeys(w.files) {
+		if err := w.files[path].decode(); err != nil {
+			return nil, w.fail("decode "+clip(path), err)
+		}
+		out = append(out, w.files[path].file)
+	}
+	return out, nil
 }
 
 // deadlineSkew is how far apart the two ends of one machine or one network may see the same deadline pass.
@@ -238,12 +294,16 @@ func (w *reflectionWalk) services() ([]string, error) {
 		return wanted, nil
 	}
 	if len(skipped) == 0 {
-		return nil, w.fail(step, errors.New("the server lists no services: it reflects, but nothing is registered with its reflection"))
+		return nil, w.fail(step, fmt.Errorf("%w: no services are registered with its reflection", ErrNoServices))
 	}
 	if slices.Contains(skipped, toolService) {
 		return []string{}, nil // it is asked for its tools by a source of its own
 	}
 	slices.Sort(skipped)
+	if !slices.ContainsFunc(skipped, func(name string) bool { return !isInfrastructure(name) }) {
+		return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure", ErrNoServices,
+			clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
+	}
 	return nil, w.fail(step, fmt.Errorf("the server lists nothing to call: %s %s infrastructure or excluded",
 		clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
 }

@@ -260,7 +260,7 @@ func TestReflectionFailures(t *testing.T) {
 	}{
 		{
 			name: "no services at all", peer: func() *scripted { return newScripted() },
-			step: "list services", want: "lists no services",
+			step: "list services", want: "no services are registered",
 		},
 		{
 			name: "only infrastructure", peer: func() *scripted { return newScripted("grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection") },

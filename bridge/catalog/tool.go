@@ -28,6 +28,9 @@ const (
 type Tool struct {
 	// Name is the canonical name ("route_guide.get_feature"), MCPName the one that MCP shows.
 	Name, MCPName string
+	// Alias is the other spelling of the canonical name, with the service's Service suffix or without it, which callers,
+	// policies and globs may use as well, also in MCP's form. Empty where there is none or another tool has that name.
+	Alias string
 	// Native tells that a backend which speaks the tool API declared the tool and runs it itself, under NativeName. In
 	// and Out are nil then: arguments and results stay JSON.
 	Native     bool
@@ -67,8 +70,12 @@ type Tool struct {
 	Timeout time.Duration
 	// Hidden tools are offered to nobody. Lookup and ByProcedure do not find them, and Tools does not list them.
 	Hidden bool
+	// Unlisted tools are not listed, but found: what asks for one by name hears why it cannot be called.
+	Unlisted bool
 	// Examples are calls to learn from, whose arguments the input schema accepts.
 	Examples []Example
+	// Errors are the statuses that the tool is declared to answer with, in the order of the declaration.
+	Errors []ToolError
 	// Tags are words to group by.
 	Tags []string
 	// Icons are pictures for a user interface. Not to be changed.
@@ -80,6 +87,8 @@ type Tool struct {
 	// TaskUnsaid tells that nobody said so: the sidecar's own setting may let calls become tasks.
 	TaskUnsaid bool
 	TaskAfter  time.Duration
+	// StreamTime is how long a call of a streaming RPC gathers messages; zero is the default, which goes by the deadline.
+	StreamTime time.Duration
 
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
 	id string
@@ -97,6 +106,10 @@ func (t *Tool) HasOutput() bool { return len(t.Output.Advertised) > 0 }
 // Streams reports whether one call is answered with many messages, which its result gathers as items. Methods that take
 // a stream of requests are listed, and cannot be called.
 func (t *Tool) Streams() bool { return t.Method.ServerStreaming && !t.Method.ClientStreaming }
+
+// IsCallable reports whether a call can reach the method: it has one request, and one that takes a stream of them does
+// not fit.
+func (t *Tool) IsCallable() bool { return !t.Method.ClientStreaming }
 
 // subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
 func (t *Tool) subject() string {
@@ -143,7 +156,8 @@ type Annotations struct {
 type Metadata struct {
 	// Module is the part of the system that it belongs to: by default the service's full name.
 	Module string `json:"module"`
-	// Destructive is set where an option or the overlay marks the tool, and makes the gate hold it back.
+	// Destructive is set where callers are shown that the tool is destructive (an option, the overlay, a DELETE verb, a
+	// native backend's hint), and makes the gate hold it back.
 	Destructive bool `json:"destructive"`
 	// DeprecatedIn is the version in which the tool was deprecated, "unknown" where only the fact is known, and empty
 	// where it was not.
@@ -158,4 +172,14 @@ type Example struct {
 	Description string          `json:"description,omitempty"`
 	Arguments   json.RawMessage `json:"arguments"`
 	Data        json.RawMessage `json:"data,omitempty"`
+	// Status is the status that the call fails with, such as "NOT_FOUND"; empty where it succeeds.
+	Status string `json:"status,omitempty"`
+}
+
+// ToolError is a status that a tool is declared to answer with.
+type ToolError struct {
+	// Status is the name of a google.rpc.Code, such as "NOT_FOUND".
+	Status string
+	// When says in a sentence when the tool answers with it.
+	When string
 }

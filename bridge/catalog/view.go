@@ -18,8 +18,13 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 	}
 	out.growth = nil // its tools are among those of lists
 	out.byName = make(map[string]*Tool, 2*len(out.own.visible))
-	for _, t := range out.own.visible {
-		out.byName[t.Name], out.byName[t.MCPName] = t, t
+	for _, t := range out.own.all {
+		if t.Hidden {
+			continue
+		}
+		for _, name := range t.names() {
+			out.byName[name] = t
+		}
 	}
 	out.byProcedure = filtered(c.byProcedure, may)
 	out.derived = filtered(c.derived, may)

@@ -19,6 +19,9 @@ const (
 	RemovedTool Kind = "removed_tool"
 	// AddedTool: the tool is new.
 	AddedTool Kind = "added_tool"
+	// Renamed: the tool has the other of the two names that its service's Service suffix makes. It breaks where the old
+	// name means another tool now.
+	Renamed Kind = "renamed_tool"
 	// AddedRequiredParameter: a parameter, new or not, has to be given now.
 	AddedRequiredParameter Kind = "added_required_parameter"
 	// AddedOptionalParameter: a parameter may be given now.

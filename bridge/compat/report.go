@@ -25,7 +25,8 @@ type Report struct {
 
 // Compare makes a report.
 func Compare(before, after []Tool, l Limits) Report {
-	changes := Diff(before, after, l)
+	before, renames := align(before, after)
+	changes := diff(before, after, renames, l)
 	r := Report{
 		Breaking: HasBreaking(changes), Changes: changes, Versions: checkVersions(changes, before, after),
 		versions: map[string][2]string{},

@@ -38,7 +38,8 @@ func (f Finding) String() string {
 // has no version to change, and one that is marked destructive has the schema it had. It is to the letter: 0.x versions have the major version 0, a lower one than before has not
 // been raised, and a tool without a version has 1.0.0, as the contract says.
 func CheckVersions(before, after []Tool, l Limits) []Finding {
-	return checkVersions(Diff(before, after, l), before, after)
+	before, renames := align(before, after)
+	return checkVersions(diff(before, after, renames, l), before, after)
 }
 
 func checkVersions(changes []Change, before, after []Tool) []Finding {

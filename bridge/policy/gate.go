@@ -41,29 +41,38 @@ func (t Trust) String() string {
 // Scope says which tools a gate takes for destructive.
 type Scope uint8
 
-// The scopes. Marked is the zero value: only tools that an option or the overlay
-// marks. Unproven also covers every tool about which nobody says otherwise: it
-// is neither read-only nor declared not destructive.
+// The scopes. Marked is the zero value: tools that callers are shown as
+// destructive, by an option, the overlay, a DELETE verb of google.api.http or a
+// native backend's hint. Unproven also covers every tool about which nobody says
+// otherwise: it is neither read-only nor declared not destructive. Writes covers
+// all that is not declared read-only.
 const (
 	Marked Scope = iota
 	Unproven
+	Writes
 )
 
-// ParseScope reads "marked" or "unproven".
+// ParseScope reads "marked", "unproven" or "writes".
 func ParseScope(s string) (Scope, error) {
 	switch s {
 	case "marked":
 		return Marked, nil
 	case "unproven":
 		return Unproven, nil
+	case "writes":
+		return Writes, nil
 	}
-	return Unproven, fmt.Errorf("gate %q: want marked or unproven", s)
+	return Writes, fmt.Errorf("gate %q: want marked, unproven or writes", s)
 }
 
 // String returns the scope's name.
 func (s Scope) String() string {
-	if s == Unproven {
+	switch s {
+	case Unproven:
 		return "unproven"
+	case Writes:
+		return "writes"
+	case Marked:
 	}
 	return "marked"
 }
@@ -147,19 +156,31 @@ func (g *Gate) Rule(s Scope, trusted []string) error {
 // names the tool and what would allow it.
 func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	rules := g.current()
-	if !rules.holds(tool) || g.Trust() == Trusted || rules.callers.include(caller) {
+	if !rules.scope.Holds(tool) || g.Trust() == Trusted || rules.callers.include(caller) {
 		return nil
 	}
 	g.refused.add(tool.Name)
-	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(reason(tool)))
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
 }
 
-// holds reports whether a gate takes the tool for destructive.
-func (r gateRules) holds(tool *catalog.Tool) bool {
-	if tool.Metadata.Destructive {
+// Holds reports whether a gate of this scope takes the tool for destructive.
+func (s Scope) Holds(tool *catalog.Tool) bool {
+	if isMarked(tool) {
 		return true
 	}
-	return r.scope == Unproven && !isHarmless(tool.Annotations)
+	switch s {
+	case Unproven:
+		return !isHarmless(tool.Annotations)
+	case Writes:
+		return tool.Annotations.ReadOnly == nil || !*tool.Annotations.ReadOnly
+	case Marked:
+	}
+	return false
+}
+
+// isMarked holds for tools that callers are shown as destructive.
+func isMarked(tool *catalog.Tool) bool {
+	return tool.Metadata.Destructive || tool.Annotations.Destructive != nil && *tool.Annotations.Destructive
 }
 
 // isHarmless holds for tools that say so: that they only read, or that they are
@@ -173,9 +194,13 @@ func isHarmless(a catalog.Annotations) bool {
 }
 
 // reason says what is held back, and what would let it through.
-func reason(tool *catalog.Tool) string {
-	if tool.Metadata.Destructive {
+func (s Scope) reason(tool *catalog.Tool) string {
+	switch {
+	case isMarked(tool):
 		return "Destructive tool blocked: " + tool.Name + " runs only for callers that are trusted; " + howToTrust
+	case s == Writes:
+		return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only, and --gate writes " +
+			"lets such tools run only for callers that are trusted; " + howToTrust
 	}
 	return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only or not destructive, and --gate unproven " +
 		"lets such tools run only for callers that are trusted; " + howToTrust

@@ -47,6 +47,7 @@ func TestGateHoldsBackWhatIsMarked(t *testing.T) {
 	both := &catalog.Tool{Name: "shop.odd", Annotations: catalog.Annotations{ReadOnly: &yes, Destructive: &yes}}
 	denied := &catalog.Tool{Name: "shop.wipe", Annotations: catalog.Annotations{Destructive: &no}, Metadata: catalog.Metadata{Destructive: true}}
 	unproven := policy.NewScopedGate(policy.Untrusted, policy.Unproven)
+	writes := policy.NewScopedGate(policy.Untrusted, policy.Writes)
 	var zero policy.Gate
 	for _, tc := range []struct {
 		name string
@@ -57,7 +58,7 @@ func TestGateHoldsBackWhatIsMarked(t *testing.T) {
 		{"the zero gate", &zero, marked, true},
 		{"an untrusting gate", policy.NewGate(policy.Untrusted), marked, true},
 		{"a trusting gate", policy.NewGate(policy.Trusted), marked, false},
-		{"only a hint", policy.NewGate(policy.Untrusted), hinted, false},
+		{"a hint is shown, so it is held", policy.NewGate(policy.Untrusted), hinted, true},
 		{"nothing said", policy.NewGate(policy.Untrusted), silent, false},
 		{"a mark beats a hint", policy.NewGate(policy.Untrusted), denied, true},
 		{"unproven: marked", unproven, marked, true},
@@ -69,6 +70,14 @@ func TestGateHoldsBackWhatIsMarked(t *testing.T) {
 		{"unproven: read-only and destructive", unproven, both, true},
 		{"unproven: read-only", unproven, reading, false},
 		{"unproven: not destructive", unproven, writing, false},
+		{"writes: marked", writes, marked, true},
+		{"writes: nothing said", writes, silent, true},
+		{"writes: not destructive", writes, writing, true},
+		{"writes: not read-only", writes, notReading, true},
+		{"writes: idempotent", writes, again, true},
+		{"writes: read-only and destructive", writes, both, true},
+		{"writes: read-only", writes, reading, false},
+		{"writes: trusted", policy.NewScopedGate(policy.Trusted, policy.Writes), silent, false},
 		{"unproven: trusted", policy.NewScopedGate(policy.Trusted, policy.Unproven), silent, false},
 	} {
 		err := tc.gate.Check(tc.tool, "")
@@ -87,8 +96,9 @@ func TestParseScope(t *testing.T) {
 	}{
 		{"marked", policy.Marked, true},
 		{"unproven", policy.Unproven, true},
-		{"", policy.Unproven, false}, // a mistake must not open the gate
-		{"all", policy.Unproven, false},
+		{"writes", policy.Writes, true},
+		{"", policy.Writes, false}, // a mistake must not open the gate
+		{"all", policy.Writes, false},
 	} {
 		got, err := policy.ParseScope(tc.text)
 		if got != tc.want || (err == nil) != tc.ok {

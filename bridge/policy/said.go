@@ -10,7 +10,7 @@ import (
 // CheckAs is Check for a caller of whom it was said in particular whether they are
 // trusted: neither the gate's state nor its list of callers matters.
 func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
-	if said == Trusted || !g.current().holds(tool) {
+	if said == Trusted || !g.current().scope.Holds(tool) {
 		return nil
 	}
 	g.refused.add(tool.Name)

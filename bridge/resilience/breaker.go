@@ -12,6 +12,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // State is what a breaker does with calls.
@@ -73,6 +74,10 @@ type breaker struct {
 	percent  uint
 	least    uint
 	recent   window
+	silent   blackhole
+	// clock is coarse; answered is when something was answered last, in its time.
+	clock    *stall.Clock
+	answered atomic.Int64
 	// late says that the failure that is being counted was a call that ran out of
 	// time, hung that such a one opened the breaker last: the backend takes calls.
 	late bool
@@ -90,7 +95,8 @@ func newBreaker(o Options) *breaker {
 	if o.NoBreaker {
 		return nil
 	}
-	b := &breaker{told: o.OnState, window: o.Window, percent: uint(o.FailurePercent), least: uint(o.MinCalls), recent: newWindow(o.Window)}
+	b := &breaker{told: o.OnState, window: o.Window, percent: uint(o.FailurePercent), least: uint(o.MinCalls),
+		recent: newWindow(o.Window), silent: blackhole{late: newWindow(o.Window)}, clock: o.Clock}
 	b.policy = circuitbreaker.NewBuilder[any]().
 		WithSuccessThreshold(uint(o.Probes)).
 		WithDelay(o.OpenFor).
@@ -106,6 +112,7 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 	b.state.Store(int32(to))
 	if to == Closed { // which happens where outcomes are counted
 		b.recent.forget()
+		b.silent.forget()
 		b.lastFailure.Store(0)
 	}
 	if to == Open {
@@ -157,14 +164,26 @@ const (
 	unclear outcome = iota
 	answered
 	failedOnTheWay
-	ranOut // of time, which is no less a failure
+	ranOut // of time: a failure of its tool, and of the backend only beside others
 )
 
 // leave counts the outcome of a call. A probe that brought no answer keeps the
 // breaker open, whatever the reason: its place must be given back, and the
 // backend has not been seen.
-func (b *breaker) leave(p permit, o outcome) {
-	if b == nil || p.round != b.round.Load() {
+func (b *breaker) leave(p permit, key string, o outcome) {
+	if b == nil {
+		return
+	}
+	if o == answered {
+		if now := b.clock.Now(); b.answered.Load() != now { // mostly it is: then nobody waits for the line
+			b.answered.Store(now)
+		}
+	}
+	if p.round != b.round.Load() {
+		return
+	}
+	if o == ranOut && !p.probe {
+		b.timedOut(p, key)
 		return
 	}
 	failed := o == failedOnTheWay || o == ranOut || o == unclear && p.probe
@@ -189,6 +208,31 @@ func (b *breaker) leave(p permit, o outcome) {
 		b.policy.RecordFailure()
 	default:
 		b.policy.RecordSuccess()
+	}
+}
+
+// timedOut counts a call that ran out of time while calls go through.
+func (b *breaker) timedOut(p permit, key string) {
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	now := time.Now()
+	if p.round != b.round.Load() || State(b.state.Load()) != Closed {
+		return
+	}
+	if b.silent.timedOut(now, key, b.window, b.least) && now.UnixNano()-b.answered.Load() > int64(b.window) {
+		b.late = true
+		b.policy.Open()
+	}
+}
+
+// lost keeps calls away from a backend that does not answer questions about its
+// health either.
+func (b *breaker) lost() {
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	if State(b.state.Load()) == Closed {
+		b.late = false
+		b.policy.Open()
 	}
 }
 

@@ -89,7 +89,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 		"":                         false,
 		errmap.Unavailable:         true,
 		errmap.TransportError:      true,
-		errmap.Timeout:             true,
+		errmap.Timeout:             false, // of one tool alone
 		errmap.Cancelled:           false,
 		errmap.ToolExecutionFailed: false,
 		errmap.SerializationError:  false,

@@ -6,7 +6,10 @@
 // One [Guard] stands for one backend. What counts is the canonical code of a
 // failure and nothing else: what the tool service answers itself, however bad, is
 // an answer, which is neither repeated nor held against the backend. So a tool
-// that always fails takes no other tool with it.
+// that always fails takes no other tool with it. Timeouts count for their tool, which
+// has a breaker of its own; the backend's breaker opens for them where two or more
+// tools time out and none answers, or where the backend does not answer its health
+// check.
 //
 // A call is repeated only where its owner says that a second run does no harm,
 // before anything of an answer has come, while its deadline leaves room for it,

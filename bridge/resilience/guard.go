@@ -18,6 +18,8 @@ import (
 type Guard struct {
 	opts    Options
 	breaker *breaker
+	tools   *tools // nil where there is no breaker
+	doubted atomic.Bool
 	budget  *budget
 	pauses  retrypolicy.RetryPolicy[any]
 
@@ -28,6 +30,9 @@ type Guard struct {
 func New(o Options) *Guard {
 	o = o.withDefaults()
 	g := &Guard{opts: o, breaker: newBreaker(o), budget: newBudget(o.BudgetPercent, o.BudgetBurst)}
+	if !o.NoBreaker {
+		g.tools = &tools{opts: o}
+	}
 	builder := retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {
 			var failed *attemptError
@@ -47,8 +52,14 @@ func New(o Options) *Guard {
 
 // Call is what a Guard has to know of a call.
 type Call struct {
+	// Key is the tool: timeouts count for it. Its caller must not choose it. "" counts
+	// for none.
+	Key string
 	// Repeatable says that a second run does no harm.
 	Repeatable bool
+	// Claim lets the call be given up for its next attempt while it runs; nil never
+	// does.
+	Claim *Claim
 	// Hurried says that the caller gave the call less time than it would have had:
 	// running out of it says nothing about the backend.
 	Hurried bool
@@ -75,7 +86,7 @@ func Do[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) 
 		return run(ctx)
 	}
 	g.budget.earn()
-	out, err := once(ctx, g, c, run)
+	out, err := once(ctx, g, c, 1, run)
 	if err == nil || !g.again(ctx, c, err, 1) {
 		return out, err
 	}
@@ -94,7 +105,7 @@ func repeat[T any](ctx context.Context, g *Guard, c Call, run func(context.Conte
 			return &attemptError{again: true}
 		}
 		g.repeated.Add(1)
-		now, failed := once(ctx, g, c, run)
+		now, failed := once(ctx, g, c, attempts, run)
 		if failed != nil && errors.Is(failed, errHeld) {
 			return &attemptError{} // the first failure says more
 		}
@@ -112,16 +123,48 @@ func repeat[T any](ctx context.Context, g *Guard, c Call, run func(context.Conte
 }
 
 // once makes one attempt, if the breaker lets it through.
-func once[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
-	p, err := g.breaker.enter()
+func once[T any](ctx context.Context, g *Guard, c Call, n int, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
+	tp, err := g.tools.enter(c.Key)
 	if err != nil {
 		return out, err
 	}
-	said := unclear // what a panic leaves behind
-	defer func() { g.breaker.leave(p, said) }()
+	p, err := g.breaker.enter()
+	if err != nil {
+		g.tools.leave(tp, c.Key, unclear)
+		return out, err
+	}
+	said, mark := unclear, g.opts.Clock.Mark() // what a panic leaves behind
+	defer func() { g.leave(tp, p, c.Key, said) }()
+	if c.Claim != nil {
+		deadline, _ := ctx.Deadline()
+		c.Claim.begin(g, deadline, n)
+	}
 	out, err = run(ctx)
 	said = c.outcome(err)
+	if c.Claim.end() && said == failedOnTheWay {
+		said = unclear // it was given up for another connection, which reached the backend
+	}
+	if said == ranOut && g.opts.Clock.Since(mark) > 0 {
+		said = unclear // this process stood still meanwhile: the answer may be unread
+	}
 	return out, err
+}
+
+// leave counts an outcome. A tool that is closed off raises the question whether the
+// backend is there at all.
+func (g *Guard) leave(tp toolPermit, p permit, key string, said outcome) {
+	g.breaker.leave(p, key, said)
+	if g.tools.leave(tp, key, said) && g.opts.OnDoubt != nil {
+		g.doubted.Store(true)
+		g.opts.OnDoubt()
+	}
+}
+
+// KeepTools forgets what is known of tools that there are no more.
+func (g *Guard) KeepTools(exists func(key string) bool) {
+	if g != nil && g.tools != nil {
+		g.tools.keep(exists)
+	}
 }
 
 // outcome is what the end of an attempt says about the backend.
@@ -158,6 +201,9 @@ func (g *Guard) again(ctx context.Context, c Call, err *errmap.Error, n int) boo
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.opts.pause(n) {
 		return false
 	}
+	if c.Claim.end() {
+		return true // and it is paid for
+	}
 	if !g.budget.spend() {
 		g.overBudget.Add(1)
 		return false
@@ -174,6 +220,11 @@ type Stats struct {
 	// Repeated is how many attempts were repetitions, OverBudget how many more
 	// there would have been with a larger budget.
 	Repeated, OverBudget uint64
+	// Tools are the first 256 tools that are held back, MoreTools how many more there
+	// are. ToolsOpened is how often one was, ToolsHeld how many calls were answered.
+	Tools                  []ToolBreaker
+	MoreTools              int
+	ToolsOpened, ToolsHeld uint64
 }
 
 // Stats returns the counts; none of a nil Guard.
@@ -185,6 +236,8 @@ func (g *Guard) Stats() Stats {
 	if g.breaker != nil {
 		s.Breaker = State(g.breaker.state.Load())
 		s.Opened, s.Held = g.breaker.opened.Load(), g.breaker.held.Load()
+		s.Tools, s.MoreTools = g.tools.notClosed()
+		s.ToolsOpened, s.ToolsHeld = g.tools.opened.Load(), g.tools.held.Load()
 	}
 	return s
 }

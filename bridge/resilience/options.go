@@ -2,7 +2,11 @@
 
 package resilience
 
-import "time"
+import (
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/stall"
+)
 
 // Defaults of Options. The configuration has the same, which a test compares.
 const (
@@ -60,6 +64,14 @@ type Options struct {
 	// OnState is told of every change of the breaker's state, by the call that
 	// caused it: it must return at once. Nil is not told.
 	OnState func(from, to State)
+	// OnTool is told of every change of a single tool's state, OnDoubt that one was
+	// closed off, so that Seek should ask the backend how it is. Both are called like
+	// OnState; nil is not told.
+	OnTool  func(key string, from, to State)
+	OnDoubt func()
+	// Clock knows when this process itself stood still: calls that ran out of time
+	// then do not count. Nil never does.
+	Clock *stall.Clock
 }
 
 func (o Options) withDefaults() Options {

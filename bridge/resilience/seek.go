@@ -23,7 +23,8 @@ const (
 // and lets calls through as soon as it is: earlier than OpenFor, after which a
 // caller's call would have to try, and although such a call may take its time. ask
 // makes the smallest call that there is; one is under way at most, and none while
-// the breaker is closed. opened wakes Seek when the breaker has opened.
+// the breaker is closed, unless a tool was closed off (OnDoubt). opened wakes Seek
+// when the breaker has opened, and at a doubt.
 //
 // A backend that takes calls and does not answer them in time is left alone for all
 // of OpenFor: that it answers a question says nothing about calls. Then the
@@ -39,6 +40,9 @@ func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(conte
 			return
 		case <-opened:
 		}
+		if g.doubted.Swap(false) {
+			g.confirm(ctx, ask)
+		}
 		for pause := firstSeek; State(g.breaker.state.Load()) != Closed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
 			if !sleep(ctx, min(jittered(pause), g.opts.OpenFor)) {
 				return
@@ -48,6 +52,25 @@ func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(conte
 	}
 }
 
+// confirmations is how many questions in a row have to stay without an answer before
+// a backend that only timed out so far counts as lost.
+const confirmations = 2
+
+// confirm asks a backend of which a tool was closed off how it is, and keeps calls
+// away where it does not answer.
+func (g *Guard) confirm(ctx context.Context, ask func(context.Context) *errmap.Error) {
+	for range confirmations {
+		mark := g.opts.Clock.Mark()
+		if State(g.breaker.state.Load()) != Closed || ask(ctx) == nil || ctx.Err() != nil || g.opts.Clock.Since(mark) > 0 {
+			return
+		}
+		if !sleep(ctx, jittered(firstSeek)) {
+			return
+		}
+	}
+	g.breaker.lost()
+}
+
 // seek asks once.
 func (g *Guard) seek(ctx context.Context, ask func(context.Context) *errmap.Error) {
 	b := g.breaker
@@ -55,7 +78,7 @@ func (g *Guard) seek(ctx context.Context, ask func(context.Context) *errmap.Erro
 		if b.policy.RemainingDelay() > 0 {
 			return
 		}
-		_, _ = once(ctx, g, Call{}, func(ctx context.Context) (struct{}, *errmap.Error) { return struct{}{}, ask(ctx) })
+		_, _ = once(ctx, g, Call{}, 1, func(ctx context.Context) (struct{}, *errmap.Error) { return struct{}{}, ask(ctx) })
 		return
 	}
 	times := b.opened.Load()

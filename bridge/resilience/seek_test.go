@@ -153,7 +153,9 @@ func TestSeekDoesNotWaitForASlowProbe(t *testing.T) {
 func TestSeekLeavesABackendThatHangsAlone(t *testing.T) {
 	t.Parallel()
 	seeking(t, resilience.Options{OpenFor: 5 * time.Second}, func(t *testing.T, s *sought) {
-		call(s.Guard, resilience.Call{}, errmap.Timeout)
+		for _, tool := range []string{"a.b", "a.c"} {
+			call(s.Guard, resilience.Call{Key: tool}, errmap.Timeout)
+		}
 		time.Sleep(4900 * time.Millisecond)
 		if len(s.times()) > 0 || s.Stats().Breaker != resilience.Open || s.Stats().Held != 0 {
 			t.Errorf("asked at %v, %+v", s.times(), s.Stats())

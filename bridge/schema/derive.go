@@ -29,6 +29,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 	canonical := newDeriver(md, dir, opts, dir == Input)
 	canonical.scratch = make([]byte, 0, usualBytes)
 	advertised := newDeriver(md, dir, opts, false)
+	advertised.shown = true
 	out := &Schema{Wrapped: isWrapped(md, dir)}
 	doc, err := canonical.bounded(md, []plan{{share: true}})
 	if err != nil {
@@ -62,6 +63,8 @@ type deriver struct {
 	dir  Direction
 	opts Options
 	all  bool
+	// shown is set for the advertised schema, which clients compile and models read.
+	shown bool
 
 	graph   *graph
 	root    protoreflect.MessageDescriptor

@@ -19,7 +19,8 @@
 //   - Two spellings of one map key ("1" and "+1") are two members in JSON and one key in Protobuf.
 //   - A message that is left open to keep a schema within its bounds (Schema.Warnings) is only checked in transcoding.
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those
-//     formats; a validator that takes formats for annotations admits numbers beyond the range.
+//     formats; a validator that takes formats for annotations admits numbers beyond the range. An advertised schema shows
+//     no format that ajv-formats does not know, so it admits twenty-digit numbers above the largest uint64.
 //   - Rules of protovalidate that no keyword can say (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
 //     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges

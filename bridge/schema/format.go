@@ -34,6 +34,22 @@ const (
 
 var errFormat = errors.New("not of this format")
 
+// isWidelyKnown reports whether ajv-formats 3 knows a format. Validators in JavaScript refuse a whole schema for one
+// format that they do not know, so an advertised schema shows no others: ranges that only a format could say are left
+// to the description.
+func isWidelyKnown(format string) bool {
+	switch format {
+	case formatUint32, formatUint64, formatDuration, formatFieldMask:
+		return false
+	}
+	return true
+}
+
+// mayShow reports whether the schema may name a format. ProfileStrict turns formats into words and shows none.
+func (d *deriver) mayShow(format string) bool {
+	return !d.shown || isWidelyKnown(format) || d.opts.Profile == ProfileStrict
+}
+
 // registerFormats replaces every format that the library asserts: ours by ProtoJSON's reading, the rest by nothing.
 func registerFormats(c *jsonschema.Compiler) {
 	for _, name := range []string{

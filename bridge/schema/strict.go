@@ -293,8 +293,7 @@ func inWords(doc *object, but ...string) string {
 			if text := formatInWords(fmt.Sprint(m.value)); text != "" {
 				say("%s", text)
 			}
-		case "contentEncoding":
-			say("In %v.", m.value)
+		case "contentEncoding": // the description says it
 		case "minLength":
 			say("Length: at least %v.", m.value)
 		case "maxLength":

@@ -170,7 +170,7 @@ func isPortable(pattern string) bool {
 		return false
 	}
 	_, err := regexp.Compile(pattern)
-	return err == nil
+	return err == nil && isUnicodePattern(pattern)
 }
 
 // bytes writes the schema of bytes: base64. The limits of rules are scaled, which is exact to within two bytes: a
@@ -180,7 +180,12 @@ func (d *deriver) bytes(v value) *object {
 	if d.dir == Input {
 		doc.set("format", formatByte)
 	}
+	inBase64 := ""
+	if d.shown { // models overlook contentEncoding; words in the canonical schema would only change its fingerprint
+		inBase64 = "In base64."
+	}
 	if v.isFree() {
+		d.describe(doc, inBase64)
 		return doc
 	}
 	rules := v.rules.GetBytes()
@@ -203,7 +208,7 @@ func (d *deriver) bytes(v value) *object {
 	if rules.GetMinLen() > 0 || rules.HasLen() || rules.HasMaxLen() {
 		d.describe(doc, byteNote(rules.GetLen(), rules.GetMinLen(), rules.GetMaxLen(), rules.HasMaxLen())+", in base64.", otherRules(v.rules, "len", "min_len", "max_len"))
 	} else {
-		d.describe(doc, otherRules(v.rules))
+		d.describe(doc, inBase64, otherRules(v.rules))
 	}
 	return doc
 }

@@ -20,27 +20,36 @@ type Manager struct {
 	opts  Options
 	shelf *shelf
 
-	mu     sync.Mutex
-	byID   map[string]*Session
-	unused *list.List // of *Session, the longest unused first; those in use stand nowhere
-	timer  *time.Timer
-	closed bool
+	mu   sync.Mutex
+	byID map[string]*Session
+	// callers are those that have sessions.
+	callers map[string]*holder
+	unused  *list.List // of *Session, the longest unused first; those in use stand nowhere
+	timer   *time.Timer
+	closed  bool
 
-	opened, expired, evicted uint64
+	opened, expired, evicted, over uint64
+}
+
+// holder is what one caller has.
+type holder struct {
+	sessions int
+	// unused are its sessions that nobody uses, the longest unused first.
+	unused *list.List
 }
 
 // New returns a Manager without sessions. It needs no goroutine; timers run
 // while there is something that expires.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{opts: o, shelf: newShelf(o.Keep, o.MaxKept), byID: map[string]*Session{}, unused: list.New()}
+	return &Manager{opts: o, shelf: newShelf(o.Keep, o.MaxKept), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
 }
 
 // Open begins a session of a caller and counts as its first use, which
 // [Session.Release] ends. client is what the client said when it opened, of
-// which a copy is kept. Where there are as many sessions as there may be, the
-// longest unused one ends. Its errors are [ErrFull], [ErrClosed],
-// [ErrLargeClient], and those of the feed and of the source of ids.
+// which a copy is kept. Where the caller has its share, its own longest
+// unused session ends; where there are as many as there may be, one of the caller
+// that has most. Its errors are [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and of the source of ids.
 func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
 	kept, err := keptClient(client, m.opts.MaxClient)
 	if err != nil {
@@ -75,22 +84,74 @@ func (m *Manager) admit(s *Session) error {
 		m.mu.Unlock()
 		return ErrClosed
 	}
-	var gone *Session
-	if len(m.byID) >= m.opts.Max {
-		if gone = m.oldest(); gone == nil {
-			m.mu.Unlock()
-			return ErrFull
-		}
+	gone, err := m.room(s.principal)
+	if err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	if gone != nil {
 		m.forget(gone)
 		m.evicted++
 	}
 	m.byID[s.id] = s
+	h := m.callers[s.principal]
+	if h == nil {
+		h = &holder{unused: list.New()}
+		m.callers[s.principal] = h
+	}
+	h.sessions++
 	s.uses = 1
 	m.mu.Unlock()
 	if gone != nil {
 		gone.close()
 	}
 	return nil
+}
+
+// room is the session that has to end before a caller can have one more, nil where
+// there is room; m.mu is held. A caller over its share gives its own. Where nothing
+// is left for anybody, the caller that holds most gives one.
+func (m *Manager) room(principal string) (*Session, error) {
+	held := 0
+	own := m.callers[principal]
+	if own != nil {
+		held = own.sessions
+	}
+	isFull := len(m.byID) >= m.opts.Max
+	if !isFull && m.opts.Share.Allows(int64(held), 1, int64(len(m.byID)), int64(m.opts.Max)) {
+		return nil, nil //nolint:nilnil // nobody has to go
+	}
+	if !isFull {
+		m.over++
+		if s := sessionAt(own.unused.Front()); s != nil {
+			return s, nil
+		}
+		return nil, ErrShare
+	}
+	var most *holder
+	for _, h := range m.callers {
+		if h.unused.Len() > 0 && (most == nil || h.sessions > most.sessions || h.sessions == most.sessions && h == own) {
+			most = h
+		}
+	}
+	if most == nil {
+		return nil, ErrFull
+	}
+	if own != most && most.sessions <= held+1 && own != nil && own.unused.Len() > 0 {
+		most = own // as much as anybody has
+	}
+	if most.sessions == 1 && most != own {
+		return m.oldest(), nil // everybody has one
+	}
+	return sessionAt(most.unused.Front()), nil
+}
+
+func sessionAt(e *list.Element) *Session {
+	if e == nil {
+		return nil
+	}
+	s, _ := e.Value.(*Session)
+	return s
 }
 
 const (
@@ -125,8 +186,7 @@ func (m *Manager) Use(principal, id string) (*Session, error) {
 		return nil, ErrUnknown
 	}
 	if s.uses++; s.place != nil {
-		m.unused.Remove(s.place)
-		s.place = nil
+		m.take(s)
 	}
 	return s, nil
 }
@@ -139,7 +199,7 @@ func (m *Manager) release(s *Session) {
 		return
 	}
 	s.since = time.Now()
-	s.place = m.unused.PushBack(s)
+	s.place, s.own = m.unused.PushBack(s), m.callers[s.principal].unused.PushBack(s)
 	m.schedule()
 }
 
@@ -183,36 +243,43 @@ type Stats struct {
 	Sessions                 int
 	Kept                     int
 	Opened, Expired, Evicted uint64
+	// Over counts how often a caller had its share.
+	Over uint64
 }
 
 // Stats returns the counts.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Sessions: len(m.byID), Kept: m.shelf.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted}
+	return Stats{Sessions: len(m.byID), Kept: m.shelf.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
 }
 
 // oldest is the longest unused session.
 func (m *Manager) oldest() *Session {
-	front := m.unused.Front()
-	if front == nil {
-		return nil
-	}
-	s, _ := front.Value.(*Session)
-	return s
+	return sessionAt(m.unused.Front())
 }
 
 // forget takes a session out; m.mu is held. A map that was large does not give
 // its memory back by itself.
 func (m *Manager) forget(s *Session) {
 	delete(m.byID, s.id)
-	if len(m.byID) == 0 {
-		m.byID = map[string]*Session{}
-	}
 	if s.place != nil {
-		m.unused.Remove(s.place)
-		s.place = nil
+		m.take(s)
 	}
+	h := m.callers[s.principal]
+	if h.sessions--; h.sessions == 0 {
+		delete(m.callers, s.principal)
+	}
+	if len(m.byID) == 0 {
+		m.byID, m.callers = map[string]*Session{}, map[string]*holder{}
+	}
+}
+
+// take takes a session from those that are unused; m.mu is held.
+func (m *Manager) take(s *Session) {
+	m.unused.Remove(s.place)
+	m.callers[s.principal].unused.Remove(s.own)
+	s.place, s.own = nil, nil
 }
 
 // schedule sets the timer to the moment when the longest unused session expires;

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/feed"
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of Options.
@@ -52,6 +53,8 @@ var (
 	ErrUnknown = errors.New("session: unknown")
 	// ErrFull: there is no room for another session, because all are in use.
 	ErrFull = errors.New("session: too many sessions")
+	// ErrShare: the caller has its share of the sessions, and all of them are in use.
+	ErrShare = errors.New("session: too many sessions of this caller")
 	// ErrClosed: the manager, or the session, has been closed.
 	ErrClosed = errors.New("session: closed")
 	// ErrLargeClient: the client declares more than is kept of it.
@@ -63,6 +66,9 @@ type Options struct {
 	// Max is how many sessions there may be, Idle how long one may be unused.
 	Max  int
 	Idle time.Duration
+	// Share is how much of Max one caller may hold. Beyond it, its own longest unused
+	// session ends to make room.
+	Share share.Rule
 	// MaxClient bounds the bytes of what is kept of what a client said when it
 	// opened its session.
 	MaxClient int

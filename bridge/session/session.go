@@ -27,7 +27,8 @@ type Session struct {
 	// These belong to the manager and its lock.
 	uses  int
 	since time.Time
-	place *list.Element
+	place *list.Element // of all, and own of its caller's
+	own   *list.Element
 
 	// Locks are taken in this order: a session's, a stream's, the shelf's.
 	mu    sync.Mutex

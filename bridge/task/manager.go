@@ -32,6 +32,8 @@ var (
 	// ErrClosed: the manager drains and begins nothing new. It is also the cause of
 	// the end of a work's context that a drain cut off.
 	ErrClosed = errors.New("task: shutting down")
+	// ErrShare: the caller has its share of the tasks.
+	ErrShare = errors.New("task: too many tasks of this caller")
 	// ErrCancelled is the cause of the end of a work's context where its task was
 	// cancelled.
 	ErrCancelled = errors.New("task: cancelled by the caller")
@@ -46,16 +48,17 @@ type Manager struct {
 
 	mu      sync.Mutex
 	runs    map[string]*run
+	callers map[string]int // how many of them each caller has
 	closing bool
 	// idle is closed at the first moment without work while closing.
 	idle chan struct{}
 
-	became, stayed, completed, failed, cancelled atomic.Uint64
+	became, stayed, completed, failed, cancelled, over atomic.Uint64
 }
 
 // New returns a manager over a store, which it watches.
 func New(store Store, o Options) *Manager {
-	m := &Manager{store: store, opts: o.withDefaults(), runs: map[string]*run{}, idle: make(chan struct{})}
+	m := &Manager{store: store, opts: o.withDefaults(), runs: map[string]*run{}, callers: map[string]int{}, idle: make(chan struct{})}
 	m.told = newTeller(m.opts.OnChange, m.opts.OnPanic)
 	store.Watch(m.changed)
 	return m
@@ -179,6 +182,9 @@ func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 		return nil, ErrClosed
 	case len(m.runs) >= m.opts.MaxRunning:
 		return nil, ErrFull
+	case !m.opts.Share.Allows(int64(m.callers[spec.Principal]), 1, int64(len(m.runs)), int64(m.opts.MaxRunning)):
+		m.over.Add(1)
+		return nil, ErrShare
 	}
 	var random [idBytes]byte
 	if _, err := io.ReadFull(m.opts.Rand, random[:]); err != nil {
@@ -190,14 +196,18 @@ func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 	}
 	r := newRun(ctx, m, id, spec)
 	m.runs[id] = r
+	m.callers[spec.Principal]++
 	return r, nil
 }
 
 // leave gives back the place of work that has returned.
-func (m *Manager) leave(id string) {
+func (m *Manager) leave(r *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.runs, id)
+	delete(m.runs, r.id)
+	if m.callers[r.spec.Principal]--; m.callers[r.spec.Principal] == 0 {
+		delete(m.callers, r.spec.Principal)
+	}
 	if m.closing && len(m.runs) == 0 {
 		close(m.idle)
 	}
@@ -218,6 +228,8 @@ type Stats struct {
 	Became, Stayed uint64
 	// Completed, Failed and Cancelled count the ends of tasks.
 	Completed, Failed, Cancelled uint64
+	// Over counts what was refused because its caller had its share.
+	Over uint64
 }
 
 // Stats returns the counts. Each is right, but they are not taken at one moment.
@@ -227,7 +239,7 @@ func (m *Manager) Stats() Stats {
 	m.mu.Unlock()
 	return Stats{
 		Running: running, Became: m.became.Load(), Stayed: m.stayed.Load(),
-		Completed: m.completed.Load(), Failed: m.failed.Load(), Cancelled: m.cancelled.Load(),
+		Completed: m.completed.Load(), Failed: m.failed.Load(), Cancelled: m.cancelled.Load(), Over: m.over.Load(),
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of MemoryOptions.
@@ -41,6 +43,8 @@ type MemoryOptions struct {
 	// always fit.
 	MaxTasks int
 	MaxBytes int64
+	// Share is how much of MaxTasks one caller may have.
+	Share share.Rule
 	// MaxAge is when a record is forgotten, counted from its creation, however
 	// late it says that it expires.
 	MaxAge time.Duration
@@ -55,7 +59,8 @@ type Memory struct {
 
 	mu       sync.Mutex
 	records  map[string]*entry
-	order    entries // the first to expire is at its top
+	order    entries        // the first to expire is at its top
+	callers  map[string]int // how many records each caller has
 	bytes    int64
 	timer    *time.Timer
 	due      time.Time // when the timer fires; zero where it is not set
@@ -82,7 +87,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Memory{opts: o, records: map[string]*entry{}}
+	return &Memory{opts: o, records: map[string]*entry{}, callers: map[string]int{}}
 }
 
 // entry is a record in its place.
@@ -108,10 +113,14 @@ func (m *Memory) Create(ctx context.Context, r Record) error {
 	if len(m.records) >= m.opts.MaxTasks || !m.fits(size, size) {
 		return ErrFull
 	}
+	if !m.opts.Share.Allows(int64(m.callers[r.Principal]), 1, int64(len(m.records)), int64(m.opts.MaxTasks)) {
+		return ErrShare
+	}
 	e := &entry{size: size, until: now.Add(m.opts.MaxAge)}
 	r.Version = 1
 	e.keep(r)
 	m.records[r.ID] = e
+	m.callers[r.Principal]++
 	m.bytes += size
 	heap.Push(&m.order, e)
 	m.arm(now)
@@ -255,6 +264,9 @@ func (m *Memory) sweep() time.Time {
 
 func (m *Memory) forget(e *entry) {
 	delete(m.records, e.record.ID)
+	if m.callers[e.record.Principal]--; m.callers[e.record.Principal] == 0 {
+		delete(m.callers, e.record.Principal)
+	}
 	heap.Remove(&m.order, e.at)
 	m.bytes -= e.size
 }

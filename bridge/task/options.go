@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of Options.
@@ -47,6 +48,8 @@ type Options struct {
 	// MaxRunning is how much work may go on at a time, calls that are no tasks yet
 	// and work that does not heed its end included.
 	MaxRunning int
+	// Share is how much of MaxRunning one caller may have.
+	Share share.Rule
 	// MaxQuestions is how many questions one task may ask, MaxMessage how many
 	// bytes of a status message are kept.
 	MaxQuestions, MaxMessage int

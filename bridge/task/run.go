@@ -115,7 +115,7 @@ func (r *run) close() {
 	r.overdue.Stop()
 	r.cancel(ErrEnded)
 	r.release()
-	r.m.leave(r.id)
+	r.m.leave(r)
 }
 
 // expire ends work that goes on although its time is long over.

@@ -10,7 +10,10 @@ import "github.com/outrigger-mcp/outrigger/bridge/schema"
 func (m *Message) ReadByPlan(dst, doc []byte) ([]byte, bool) { return m.read(nil, dst, doc) }
 
 // WriteByPlan is ToJSON without the general engine and without rules.
-func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) { return m.write(nil, dst, wire) }
+func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) {
+	out, _, ok := m.write(nil, dst, wire)
+	return out, ok
+}
 
 // GeneralToWire is ToWire without a plan.
 func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) { return m.generalToWire(dst, doc) }
@@ -24,7 +27,8 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 	if err := m.checkRules(msg, forOutput); err != nil {
 		return dst, err
 	}
-	return m.appendMessage(dst, msg)
+	out, _, err := m.appendMessage(dst, msg)
+	return out, err
 }
 
 // PlanOf says why the message has no plan, or "".
@@ -64,7 +68,10 @@ func (m *Message) Inject(in Injected) {
 		m.thorough.planRead = in.PlanRead
 	}
 	if in.PlanWrite != nil {
-		m.thorough.planWrite = in.PlanWrite
+		m.thorough.planWrite = func(wire []byte) ([]byte, []string, bool) {
+			out, ok := in.PlanWrite(wire)
+			return out, nil, ok
+		}
 	}
 	if in.PlanKeeps {
 		m.thorough.planKeeps = func([]byte, use) bool { return true }

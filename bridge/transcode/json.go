@@ -13,48 +13,66 @@ import (
 )
 
 // ToJSON appends the JSON of wire bytes to dst, compact and deterministic. An *OutputError means that the bytes are not
-// an encoding of the message or hold what JSON cannot say (a type of an Any that is not known, a Timestamp out of
-// range), an *InputError that rules are broken, a *RuleError that a rule failed to run; a *DisagreementError comes with
-// Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
+// an encoding of the message or hold what JSON cannot say (a Timestamp out of range), an *InputError that rules are
+// broken, a *RuleError that a rule failed to run; a *DisagreementError comes with Options.Thorough alone. On an error dst
+// is returned as it came. Neither argument is kept.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
 // ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no room for the JSON, whose size is known only now,
 // what dst holds and the JSON are written to a buffer of room's.
 func (m *Message) ToJSONWith(room Room, dst, wire []byte) ([]byte, error) {
+	out, _, err := m.ToJSONNoting(room, dst, wire)
+	return out, err
+}
+
+// ToJSONNoting is ToJSONWith that also names the types of Any which the resolver did not know, by their URLs, each once
+// and at most 16 of them. They are {"@type", "value"} in the JSON, with the bytes in base64.
+func (m *Message) ToJSONNoting(room Room, dst, wire []byte) (out []byte, unknown []string, err error) {
 	if m.thorough != nil {
 		return m.checkedToJSON(dst, wire)
 	}
-	out, ok := m.write(room, dst, wire)
+	out, unknown, ok := m.write(room, dst, wire)
 	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
-		return out, nil
+		return out, unknown, nil
 	}
 	msg, err := m.decode(wire)
 	if err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	if err := m.checkRules(msg, forOutput); err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	if ok {
-		return out, nil
+		return out, unknown, nil
 	}
 	return m.appendMessage(dst, msg)
 }
 
-// appendMessage writes a message as the general engine does.
-func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) ([]byte, error) {
-	raw, err := protojson.MarshalOptions{Resolver: m.resolver, EmitDefaultValues: true}.Marshal(msg)
+// appendMessage writes a message as the general engine does, and may change it. unknown is as in ToJSONNoting.
+func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte, unknown []string, err error) {
+	types := &opaqueTypes{Resolver: m.resolver}
+	if m.traits.holdsAny {
+		w := anyWalk{types: types, change: intoBytes}
+		if _, err := w.message(msg, 1); err != nil {
+			return dst, nil, &OutputError{Step: "encode", Err: err}
+		}
+	}
+	raw, err := protojson.MarshalOptions{Resolver: types, EmitDefaultValues: true}.Marshal(msg)
 	if err != nil {
-		return dst, &OutputError{Step: "encode", Err: err}
+		return dst, nil, &OutputError{Step: "encode", Err: err}
+	}
+	for url := range types.unknown {
+		unknown = noted(unknown, url)
 	}
 	if m.traits.hasInputOnly {
 		compact, err := appendCompact(nil, raw)
 		if err != nil {
-			return dst, err
+			return dst, nil, err
 		}
-		return m.traits.prune(dst, compact, m.md), nil
+		return m.traits.prune(dst, compact, m.md), unknown, nil
 	}
-	return appendCompact(dst, raw)
+	out, err = appendCompact(dst, raw)
+	return out, unknown, err
 }
 
 // CheckWire says whether wire bytes that are passed on as they are encode the message and keep its rules; the errors are

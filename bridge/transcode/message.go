@@ -105,6 +105,7 @@ type traits struct {
 	hasRules     bool // protovalidate's options somewhere
 	needsSchema  bool // something that protojson does not check: closed enums, field behavior
 	hasInputOnly bool
+	holdsAny     bool                                      // an Any somewhere
 	hidden       map[protoreflect.FullName]schema.Behavior // the fields that only one direction has
 }
 
@@ -117,6 +118,7 @@ func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions)
 		md := queue[0]
 		queue = queue[1:]
 		t.hasRules = t.hasRules || schema.HasRules(md)
+		t.holdsAny = t.holdsAny || md.FullName() == anyName
 		for i := range md.Oneofs().Len() {
 			t.hasRules = t.hasRules || schema.HasRules(md.Oneofs().Get(i))
 		}

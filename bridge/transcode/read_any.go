@@ -18,10 +18,9 @@ func (r *reader) packed(pos, depth int) int {
 		return refused
 	}
 	mt, err := r.resolver.FindMessageByURL(url)
-	if err != nil {
+	if err != nil && !isTypeURL(url) {
 		return refused
 	}
-	p := r.planner.of(mt.Descriptor()).prepared()
 	r.out = append(r.out, tagBytes1)
 	r.length(len(url))
 	r.out = append(r.out, url...)
@@ -29,24 +28,39 @@ func (r *reader) packed(pos, depth int) int {
 	r.out = append(r.out, tagBytes2)
 	start := len(r.out)
 	r.out = append(r.out, 0)
-	outer := r.disorder
-	r.disorder = false
 	r.inAny++
-	if p.form == formFields {
-		pos = r.members(p, pos, depth, true)
+	if err != nil {
+		pos = r.opaque(pos, depth)
 	} else {
-		pos = r.packedValue(p, pos, depth)
+		pos = r.unpackedContent(mt, pos, depth)
 	}
 	r.inAny--
-	if pos < 0 || !r.inOrder(mt, start+1) {
+	if pos < 0 {
 		return refused
 	}
-	r.disorder = outer
 	if len(r.out) == start+1 {
 		r.out = r.out[:before]
 		return pos
 	}
 	r.close(start)
+	return pos
+}
+
+// unpackedContent appends the content of an Any of a type that is known, of which the members stand at pos.
+func (r *reader) unpackedContent(mt protoreflect.MessageType, pos, depth int) int {
+	p := r.planner.of(mt.Descriptor()).prepared()
+	start := len(r.out)
+	outer := r.disorder
+	r.disorder = false
+	if p.form == formFields {
+		pos = r.members(p, pos, depth, true)
+	} else {
+		pos = r.packedValue(p, pos, depth)
+	}
+	if pos < 0 || !r.inOrder(mt, start) {
+		return refused
+	}
+	r.disorder = outer
 	return pos
 }
 

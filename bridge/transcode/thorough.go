@@ -34,9 +34,9 @@ func (e *DisagreementError) Error() string {
 type thorough struct {
 	planRead      func(doc []byte) ([]byte, bool)
 	planKeeps     func(wire []byte, u use) bool
-	planWrite     func(wire []byte) ([]byte, bool)
+	planWrite     func(wire []byte) ([]byte, []string, bool)
 	generalRead   func(doc []byte) ([]byte, error)
-	generalWrite  func(wire []byte) ([]byte, error)
+	generalWrite  func(wire []byte) ([]byte, []string, error)
 	input, output func() (*schema.Validator, error) // without protovalidate's rules
 }
 
@@ -44,15 +44,15 @@ func (m *Message) thoroughly() *thorough {
 	return &thorough{
 		planRead:    func(doc []byte) ([]byte, bool) { return m.read(nil, nil, doc) },
 		planKeeps:   m.keeps,
-		planWrite:   func(wire []byte) ([]byte, bool) { return m.write(nil, nil, wire) },
+		planWrite:   func(wire []byte) ([]byte, []string, bool) { return m.write(nil, nil, wire) },
 		generalRead: func(doc []byte) ([]byte, error) { return m.generalToWire(nil, doc) },
-		generalWrite: func(wire []byte) ([]byte, error) {
+		generalWrite: func(wire []byte) ([]byte, []string, error) {
 			msg, err := m.decode(wire)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if err := m.checkRules(msg, forOutput); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			return m.appendMessage(nil, msg)
 		},
@@ -137,39 +137,44 @@ func (m *Message) isOverDefaults() bool {
 	return m.bounds.MaxDepth > schema.DefaultMaxDepth || m.bounds.MaxNumberLength > schema.DefaultMaxNumberLength || m.bounds.MaxValues > schema.DefaultMaxValues
 }
 
-// checkedToJSON is ToJSON by both engines and the schema.
-func (m *Message) checkedToJSON(dst, wire []byte) ([]byte, error) {
+// checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting.
+func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string, err error) {
 	t := m.thorough
-	byPlan, planWrites := t.planWrite(wire)
-	byGeneral, err := t.generalWrite(wire)
+	byPlan, _, planWrites := t.planWrite(wire)
+	byGeneral, unknown, err := t.generalWrite(wire)
+	if planWrites && err == nil && len(unknown) > 0 && !bytes.Equal(byPlan, byGeneral) {
+		// The resolver may have learned a type between the two, which it does not forget.
+		byPlan, _, planWrites = t.planWrite(wire)
+		byGeneral, unknown, err = t.generalWrite(wire)
+	}
 	var broken *InputError
 	switch {
 	case err != nil && planWrites && !errors.As(err, &broken):
 		var unreadable *OutputError
 		if errors.As(err, &unreadable) {
-			return dst, m.disagree("the plan reads an answer that the general engine refuses: %s", plainError(unreadable.Err))
+			return dst, nil, m.disagree("the plan reads an answer that the general engine refuses: %s", plainError(unreadable.Err))
 		}
-		return dst, err
+		return dst, nil, err
 	case broken != nil && planWrites && m.rules != nil && t.planKeeps(wire, forOutput):
-		return dst, m.disagree("the plan finds every rule of an answer kept, protovalidate finds %s broken", broken.Violations[0].Keyword)
+		return dst, nil, m.disagree("the plan finds every rule of an answer kept, protovalidate finds %s broken", broken.Violations[0].Keyword)
 	case err != nil:
-		return dst, err
+		return dst, nil, err
 	case planWrites && !bytes.Equal(byPlan, byGeneral):
-		return dst, m.disagree("the engines write an answer differently, from byte %d", firstDifference(byPlan, byGeneral))
+		return dst, nil, m.disagree("the engines write an answer differently, from byte %d", firstDifference(byPlan, byGeneral))
 	}
 	v, err := t.output()
 	if err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	found, err := v.Validate(byGeneral)
 	if err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	// A Validator holds documents to the default bounds, which an answer need not keep.
 	if len(found) > 0 && len(schema.Inspect(byGeneral, schema.Bounds{})) == 0 {
-		return dst, m.disagree("the output schema refuses what both engines write, at %q: %s", found[0].Path, found[0].Message)
+		return dst, nil, m.disagree("the output schema refuses what both engines write, at %q: %s", found[0].Path, found[0].Message)
 	}
-	return append(dst, byGeneral...), nil
+	return append(dst, byGeneral...), unknown, nil
 }
 
 // disagree makes the error, after it has told whoever counts.

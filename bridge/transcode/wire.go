@@ -3,6 +3,7 @@
 package transcode
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -59,9 +60,16 @@ func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
 		return dst, &InputError{Violations: found, Structural: true}
 	}
 	msg := dynamicpb.NewMessage(m.md)
-	read := protojson.UnmarshalOptions{Resolver: m.resolver}
+	types := &opaqueTypes{Resolver: m.resolver, forInput: true}
+	read := protojson.UnmarshalOptions{Resolver: types}
 	if err := read.Unmarshal(m.unwrap(doc), msg); err != nil {
-		return dst, m.explain(doc, err)
+		return dst, m.explain(doc, err, types.last)
+	}
+	if len(types.unknown) > 0 {
+		w := anyWalk{types: types, change: outOfBytes}
+		if _, err := w.message(msg, 1); err != nil {
+			return dst, m.explain(doc, err, types.last)
+		}
 	}
 	if m.traits.needsSchema {
 		if err := m.checkStructure(doc); err != nil {
@@ -94,8 +102,9 @@ func (m *Message) unwrap(doc []byte) []byte {
 }
 
 // explain lists what the canonical schema finds in a document that protojson refused. What only protojson sees, such as
-// the content of an Any, is reported where protojson stopped.
-func (m *Message) explain(doc []byte, cause error) error {
+// the content of an Any, is reported where protojson stopped. unknown is the last
+// type of an Any that was read as bytes, or "".
+func (m *Message) explain(doc []byte, cause error, unknown string) error {
 	v, err := m.full()
 	if err != nil {
 		return err
@@ -105,7 +114,11 @@ func (m *Message) explain(doc []byte, cause error) error {
 		return err
 	}
 	if len(found) == 0 {
-		found = []schema.Violation{{Path: m.place(doc, cause), Keyword: "protojson", Message: plainError(cause)}}
+		at, text := m.place(doc, cause), plainError(cause)
+		if in, ok := m.placeOf(doc, unknown); ok && (at == "" || strings.HasPrefix(at, in)) {
+			at, text = in+"/"+typeMember, unknownTypeText(unknown)
+		}
+		found = []schema.Violation{{Path: at, Keyword: "protojson", Message: text}}
 	}
 	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
 }
@@ -151,6 +164,20 @@ func (m *Message) place(doc []byte, cause error) string {
 		return "/value" + schema.PointerAt(inner, offset)
 	}
 	return schema.PointerAt(inner, offset)
+}
+
+// placeOf is the JSON Pointer of the Any of a type, false where it cannot be found, as where the URL has escapes.
+func (m *Message) placeOf(doc []byte, url string) (string, bool) {
+	inner := m.unwrap(doc)
+	offset := bytes.Index(inner, appendText(nil, url))
+	if url == "" || offset < 0 {
+		return "", false
+	}
+	at, ok := strings.CutSuffix(schema.PointerAt(inner, offset), "/"+typeMember)
+	if len(inner) != len(doc) {
+		at = "/value" + at
+	}
+	return at, ok
 }
 
 // plainError takes away what only protojson's own readers need. Its errors have no-break spaces, so that nobody

@@ -24,6 +24,7 @@ type writer struct {
 	planner  *planner
 	resolver Resolver
 	inAny    int
+	unknown  []string // types that are not known, as far as they are noted
 }
 
 // span is where a field stands in the bytes of its message: the first value without its tag, and the end of the last.
@@ -35,20 +36,21 @@ type span struct {
 //nolint:gochecknoglobals // a pool is only useful if it is shared
 var writers = sync.Pool{New: func() any { return &writer{} }}
 
-// write appends the JSON of wire bytes to dst, or returns false with dst as it came.
-func (m *Message) write(room Room, dst, wire []byte) ([]byte, bool) {
+// write appends the JSON of wire bytes to dst, or returns false with dst as it came. unknown are the types of what was
+// written as bytes.
+func (m *Message) write(room Room, dst, wire []byte) (out []byte, unknown []string, ok bool) {
 	if len(wire) > math.MaxInt32 {
-		return dst, false
+		return dst, nil, false
 	}
 	w := writers.Get().(*writer)
 	// What the message takes as JSON is not known, so it is written apart and copied once.
 	w.out, w.spans, w.entries = w.out[:0], w.spans[:0], w.entries[:0]
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
-	ok := w.message(m.plan.prepared(), wire, 1, "")
+	ok = w.message(m.plan.prepared(), wire, 1, "")
 	if ok {
-		dst = append(extended(dst, len(w.out), room), w.out...)
+		dst, unknown = append(extended(dst, len(w.out), room), w.out...), w.unknown
 	}
-	w.planner, w.resolver = nil, nil
+	w.planner, w.resolver, w.unknown = nil, nil, nil
 	if cap(w.out) > maxKept {
 		w.out = nil
 	}
@@ -59,7 +61,7 @@ func (m *Message) write(room Room, dst, wire []byte) ([]byte, bool) {
 		w.entries = nil
 	}
 	writers.Put(w)
-	return dst, ok
+	return dst, unknown, ok
 }
 
 // message writes a message. depth counts those around it and itself, with the entries of maps, as the wire decoder does.

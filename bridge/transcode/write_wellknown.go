@@ -248,7 +248,7 @@ func (w *writer) unpacked(b []byte, at [6]span, depth int) bool {
 	}
 	mt, err := w.resolver.FindMessageByURL(string(url))
 	if err != nil {
-		return false
+		return w.opaque(string(url), value)
 	}
 	p := w.planner.of(mt.Descriptor()).prepared()
 	w.inAny++

@@ -65,6 +65,7 @@ type Conn struct {
 	watch  *time.Timer
 	free   atomic.Int64 // calls that may be added; none once the connection takes no more
 	doubt  atomic.Bool  // the connection is under suspicion
+	parked atomic.Bool  // the reader waits for the peer, or for its turn to read
 
 	mu       sync.Mutex
 	err      error // why no further call is taken; set once
@@ -88,7 +89,8 @@ type Conn struct {
 	handed, sent int64
 	writing      bool // the writer is at work, or has been woken
 	writeBegan   time.Time
-	owed         int // bytes of out that answer the peer
+	stuck        time.Duration // how long one write has taken, in looks
+	owed         int           // bytes of out that answer the peer
 }
 
 // peerSettings are the peer's.

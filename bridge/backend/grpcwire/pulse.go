@@ -25,6 +25,8 @@ type pulse struct {
 	// itself stands still, the peer is not to blame.
 	pinged  bool
 	silence time.Duration
+	// leaves is where the ping ends among the connection's bytes.
+	leaves int64
 	// left are the pings that the peer still tolerates; last is when one was sent.
 	left int
 	last time.Time
@@ -65,14 +67,19 @@ func (c *Conn) watchInterval() time.Duration {
 func (c *Conn) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.failed {
+		return
+	}
 	now, p := time.Now(), &c.pulse
-	if p.pinged {
+	behind := (p.pinged || !p.owed.IsZero()) && c.behind()
+	if p.pinged && !behind {
 		p.silence += c.watchInterval()
 	}
+	if !c.writeBegan.IsZero() {
+		c.stuck += c.watchInterval()
+	}
 	switch {
-	case c.failed:
-		return
-	case !c.writeBegan.IsZero() && now.Sub(c.writeBegan) > c.opts.WriteTimeout:
+	case c.stuck > c.opts.WriteTimeout && !c.writeBegan.IsZero():
 		c.fail(ErrStuck)
 		return
 	case len(c.streams) == 0 && now.Sub(c.lastUsed) > c.opts.IdleTimeout:
@@ -80,15 +87,26 @@ func (c *Conn) check() {
 		return
 	case p.silence >= c.opts.SuspectAfter && !c.doubt.Load():
 		c.suspect(true)
-	case !p.owed.IsZero() && now.Sub(p.owed) > c.opts.QuietAfter && c.mayPing(now),
+	case !p.owed.IsZero() && now.Sub(p.owed) > c.opts.QuietAfter && c.mayPing(now) && !behind,
 		len(c.streams) > 0 && now.Sub(c.lastRead) > c.opts.PingAfter:
 		c.ping(now)
 	}
-	if p.pinged && c.isDead(now) {
+	if p.pinged && !behind && c.isDead(now) {
 		c.fail(ErrSilent)
 		return
 	}
 	c.watch.Reset(c.watchInterval())
+}
+
+// behind reports whether the silence is ours: the reader is at work, bytes of the
+// peer wait to be read, or our ping has not been given to the socket although that
+// takes more. A process that gets too little of a processor would take each for the
+// peer's death.
+func (c *Conn) behind() bool {
+	if c.pulse.pinged && c.handed < c.pulse.leaves && c.writeBegan.IsZero() {
+		return true
+	}
+	return !c.parked.Load() || hasUnread(c.nc)
 }
 
 // isDead decides about a connection whose ping has no answer. Calls that may be
@@ -113,10 +131,11 @@ func (c *Conn) isDead(now time.Time) bool {
 	return p.replaced || len(c.streams) == 0 || now.Sub(quiet) > c.opts.PingAfter
 }
 
-// leave ends the calls that may be made again elsewhere.
+// leave ends the calls that will be made again elsewhere. Any other is better off
+// here: its answer may still come.
 func (c *Conn) leave() {
 	for _, s := range c.streams {
-		if s.req.Repeatable {
+		if s.req.Again != nil && s.req.Again.Claim() {
 			c.cut(s, ErrSilent, codeCancel)
 		}
 	}
@@ -166,7 +185,7 @@ func (c *Conn) mayPing(now time.Time) bool {
 func (c *Conn) gaveUp(s *stream) {
 	now := time.Now()
 	switch {
-	case !c.lastRead.Before(s.made), c.pulse.pinged:
+	case !c.lastRead.Before(s.made), c.pulse.pinged, c.behind():
 	case c.mayPing(now):
 		c.ping(now)
 	case now.Sub(s.made) > c.opts.QuietAfter:
@@ -184,5 +203,6 @@ func (c *Conn) ping(now time.Time) {
 	p.left = max(p.left-1, 0)
 	c.out = appendFrameHeader(c.out, 8, framePing, 0, 0)
 	c.out = append(c.out, "outrigge"...)
+	p.leaves = c.place()
 	c.startWriting()
 }

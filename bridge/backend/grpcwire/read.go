@@ -72,13 +72,21 @@ func (r *reader) more() error {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
-	n, err := r.c.nc.Read(r.buf[r.end:])
+	n, err := r.read(r.buf[r.end:])
 	r.end += n
 	if n > 0 {
 		r.arrived()
 		return nil
 	}
 	return err
+}
+
+// read reads from the socket, and says so.
+func (r *reader) read(p []byte) (int, error) {
+	r.c.parked.Store(true)
+	n, err := r.c.nc.Read(p)
+	r.c.parked.Store(false)
+	return n, err
 }
 
 // arrived notes that the peer is alive.
@@ -238,7 +246,7 @@ func (r *reader) body(s *stream, n int) error {
 		if r.end == r.start {
 			if s != nil {
 				if room := s.reading.room(n); len(room) > 0 {
-					got, err := r.c.nc.Read(room)
+					got, err := r.read(room)
 					s.reading.filled(got)
 					n -= got
 					if got > 0 {

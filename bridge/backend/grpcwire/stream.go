@@ -22,9 +22,10 @@ type Request struct {
 	Message []byte
 	// MaxAnswer bounds the message of the answer, compressed or not.
 	MaxAnswer int
-	// Repeatable says that a second run does no harm, so that the call need not wait
-	// for a connection that others take for dead.
-	Repeatable bool
+	// Again reserves another run of a call that does no harm if it runs twice, so that
+	// it need not wait for a connection that is probably dead. Nil never does. It must
+	// not block.
+	Again interface{ Claim() bool }
 }
 
 // Answer is what came back. One that is none of gRPC (by its HTTP status or its

@@ -53,7 +53,7 @@ func (c *Conn) writeOnce() bool {
 	c.out, c.spare = c.spare[:0], nil
 	c.owed = 0
 	c.handed += int64(len(batch))
-	c.writeBegan = time.Now()
+	c.writeBegan, c.stuck = time.Now(), 0
 	c.mu.Unlock()
 
 	n, err := c.nc.Write(batch)

@@ -25,17 +25,18 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 )
 
-// Registrar adds tools to the catalog. [*catalog.Live] is one.
+// Registrar adds tools to the catalog, replaces them, and takes them back. [*catalog.Live] is one.
 type Registrar interface {
-	Register(ctx context.Context, r catalog.Registration) (tool *catalog.Tool, created bool, err error)
+	Put(ctx context.Context, r catalog.Registration) (catalog.Placement, error)
+	Unregister(ctx context.Context, name, version string) (registered string, err error)
 }
 
 // AdminOptions configure the operators' part of the tool API.
 type AdminOptions struct {
-	// Wait bounds how long a registration waits for the first catalog; zero is
-	// bridge.DefaultCatalogWait.
+	// Wait bounds how long RegisterTool and UnregisterTool wait for the first
+	// catalog; zero is bridge.DefaultCatalogWait.
 	Wait time.Duration
-	// Log receives one line a registration; nil discards.
+	// Log receives one line for each RegisterTool and UnregisterTool; nil discards.
 	Log *zap.Logger
 }
 
@@ -49,24 +50,26 @@ type admin struct {
 }
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
-// the tool API: RegisterTool, GetTool and ListTools. It is for a listener that
-// only operators reach, since it asks nobody who they are.
+// the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. It is for a
+// listener that only operators reach, since it authenticates nobody.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
 	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, bridge.DefaultCatalogWait), log: o.Log}
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}
-	prefix, all := outriggerv1connect.NewToolServiceHandler(a, s.handlerOptions()...)
+	prefix, handler := outriggerv1connect.NewToolServiceHandler(a, s.handlerOptions()...)
+	all := s.counted(false, handler)
 	writer := connect.NewErrorWriter()
 	return prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case outriggerv1connect.ToolServiceRegisterToolProcedure,
+			outriggerv1connect.ToolServiceUnregisterToolProcedure,
 			outriggerv1connect.ToolServiceGetToolProcedure,
 			outriggerv1connect.ToolServiceListToolsProcedure:
 			all.ServeHTTP(w, r)
 			return
 		}
-		const text = "Method not found: the admin listener serves RegisterTool, GetTool and ListTools; the rest of the tool API is on the main listener"
+		const text = "Method not found: the admin listener serves RegisterTool, UnregisterTool, GetTool and ListTools; the rest of the tool API is on the main listener"
 		if writer.IsSupported(r) {
 			_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(text)), errmap.About{}))
 			return
@@ -75,10 +78,10 @@ func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handl
 	})
 }
 
-// RegisterTool adds a tool to the catalog. Every attempt leaves a line in the
-// log.
+// RegisterTool adds a tool to the catalog or replaces a lower version of it.
+// Every attempt leaves a line in the log.
 func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
-	tool, created, err := a.register(ctx, req.Msg)
+	placed, err := a.register(ctx, req.Msg)
 	from := []zap.Field{
 		zap.String("tool", clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
 		zap.String("caller", req.Peer().Addr), zap.String("protocol", req.Peer().Protocol),
@@ -88,19 +91,23 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 		a.log.Warn("registration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
-	a.log.Info("tool registered", append(from, zap.Bool("created", created), zap.Bool("destructive", tool.Metadata.Destructive),
+	tool := placed.Tool
+	a.log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
+		zap.String("replaced_version", placed.Replaced), zap.Bool("destructive", tool.Metadata.Destructive),
 		zap.String("fingerprint", tool.Fingerprint))...)
-	return connect.NewResponse(&outriggerv1.RegisterToolResponse{Tool: toolMessage(tool, true), Created: created}), nil
+	return connect.NewResponse(&outriggerv1.RegisterToolResponse{
+		Tool: toolMessage(tool, true), Created: placed.Created, ReplacedVersion: placed.Replaced,
+	}), nil
 }
 
-func (a *admin) register(ctx context.Context, req *outriggerv1.RegisterToolRequest) (*catalog.Tool, bool, error) {
+func (a *admin) register(ctx context.Context, req *outriggerv1.RegisterToolRequest) (catalog.Placement, error) {
 	registration, err := registrationFrom(req)
 	if err != nil {
-		return nil, false, err
+		return catalog.Placement{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.wait)
 	defer cancel()
-	return a.registrar.Register(ctx, registration)
+	return a.registrar.Put(ctx, registration)
 }
 
 // registrationFrom is the neutral form of a request. What is missing or wrong
@@ -127,7 +134,7 @@ func registrationFrom(req *outriggerv1.RegisterToolRequest) (catalog.Registratio
 		out.Metadata.CacheTTL = &d
 	}
 	for _, e := range req.GetExamples() {
-		example := catalog.Example{Name: e.GetName(), Description: e.GetDescription(), Arguments: json.RawMessage(e.GetArgumentsJson())}
+		example := catalog.Example{Name: e.GetName(), Description: e.GetDescription(), Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus()}
 		if data := e.GetDataJson(); data != "" {
 			example.Data = json.RawMessage(data)
 		}
@@ -170,17 +177,20 @@ func structJSON(path string, people *structpb.Struct) (json.RawMessage, error) {
 func registrationError(name string, err error) *errmap.Error {
 	var canonical *errmap.Error
 	var refused *catalog.RegistrationError
+	var notTaken *catalog.UnregistrationError
 	var notReady *catalog.NotReadyError
 	switch {
 	case errors.As(err, &canonical):
 		return canonical
 	case errors.As(err, &refused):
 		return refusal(refused)
+	case errors.As(err, &notTaken):
+		return unregistrationRefusal(notTaken)
 	case errors.Is(err, context.Canceled):
 		return errmap.Wrap(errmap.Cancelled, err)
 	case errors.As(err, &notReady):
-		return errmap.New(errmap.Unavailable, errmap.Tool(clip(name)), errmap.RetryAfter(time.Second),
-			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet; "+notReady.Error()))
+		return errmap.Wrap(errmap.Unavailable, err, errmap.Tool(clip(name)), errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet; /readyz?verbose says why"))
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }
@@ -196,6 +206,7 @@ func refusal(refused *catalog.RegistrationError) *errmap.Error {
 		}
 	case catalog.TooMany:
 		code, text = errmap.ResourceExhausted, "Too many registered tools"
+	case catalog.Unknown: // of unregistrations only
 	}
 	var reasons []string
 	out := errmap.New(code, errmap.Tool(refused.Name))
@@ -204,6 +215,9 @@ func refusal(refused *catalog.RegistrationError) *errmap.Error {
 		if len(reasons) < shownReasons {
 			reasons = append(reasons, strings.TrimPrefix(f.Path+": "+f.Message, ": "))
 		}
+	}
+	if refused.Remedy != "" {
+		reasons = append(reasons, refused.Remedy)
 	}
 	out.Message = text + ": " + strings.Join(reasons, "; ")
 	return out

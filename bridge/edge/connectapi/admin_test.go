@@ -231,6 +231,8 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 		}), connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered with a different schema: ", []string{"/input_schema"}},
 		"another description": {set(func(r *outriggerv1.RegisterToolRequest) { r.Description = "x" }),
 			connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered: /description: ", []string{"/description"}},
+		"a lower version": {set(func(r *outriggerv1.RegisterToolRequest) { r.Version = "0.9.0" }),
+			connect.CodeAlreadyExists, errmap.RegistrationConflict, "; raise the version above 1.0.0 to replace it", []string{"/version"}},
 		"a derived tool's name": {set(func(r *outriggerv1.RegisterToolRequest) { r.Name = "lab.echo" }),
 			connect.CodeAlreadyExists, errmap.RegistrationConflict, "belongs to the tool lab.echo", []string{"/name"}},
 		"no schema": {set(func(r *outriggerv1.RegisterToolRequest) { r.InputSchemaForm = nil }),
@@ -269,7 +271,7 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 		}
 	}
 	lines := s.log.FilterMessage("registration refused").All()
-	if len(lines) != 12 {
+	if len(lines) != 13 {
 		t.Fatalf("%d lines of audit", len(lines))
 	}
 	for _, line := range lines {
@@ -294,7 +296,7 @@ func TestOversizeRegistrationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestManyOperatorsRegisterAtOnce has one of each name win.
+// TestManyOperatorsRegisterAtOnce has one of each name be the first, and the highest version win.
 func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 	t.Parallel()
 	s := openStation(t, mcptest.Options{})
@@ -302,7 +304,7 @@ func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	created := map[string]int{}
-	conflicts := 0
+	replaced := 0
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 10 {
@@ -315,12 +317,13 @@ func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 				})))
 				mu.Lock()
 				switch {
-				case connect.CodeOf(err) == connect.CodeAlreadyExists:
-					conflicts++
+				case connect.CodeOf(err) == connect.CodeAlreadyExists && i > 0:
 				case err != nil:
 					t.Error(err)
 				case resp.Msg.GetCreated():
 					created[name]++
+				case resp.Msg.GetReplacedVersion() != "":
+					replaced++
 				}
 				mu.Unlock()
 			}
@@ -332,8 +335,13 @@ func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 			t.Errorf("%s was created %d times", name, n)
 		}
 	}
-	if len(created) != 10 || conflicts < 10 {
-		t.Errorf("%d names, %d conflicts", len(created), conflicts)
+	if len(created) != 10 || replaced > 10 {
+		t.Errorf("%d names, %d replaced", len(created), replaced)
+	}
+	for name := range created {
+		if tool, ok := s.live.Current().Lookup(name); !ok || tool.Version != "2.0.0" {
+			t.Errorf("%s does not have the highest version", name)
+		}
 	}
 }
 

@@ -5,33 +5,31 @@ package connectapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 )
 
-// maxDecodeError bounds, in bytes, what is said about JSON that is no message of
-// the contract. The library that reads it quotes the value that it stumbled over,
-// however long that is, and over gRPC the text travels in a header.
-const maxDecodeError = 512
+// jsonMessages is the JSON codec of the contract's own messages. It writes as Connect's does, and reads strictly: see
+// contractReader.
+type jsonMessages struct {
+	name   string
+	limits jsonrpc.Limits
+}
 
-// jsonMessages is the JSON codec of the contract's own messages: Connect's, but
-// for the length of its errors. Its value is its name.
-type jsonMessages string
-
-// withJSONMessages replaces Connect's JSON codecs.
-func withJSONMessages() connect.HandlerOption {
+// withMessages replaces Connect's codecs.
+func withMessages(limits jsonrpc.Limits) connect.HandlerOption {
 	return connect.WithHandlerOptions(
-		connect.WithCodec(jsonMessages(codecJSON)), connect.WithCodec(jsonMessages(codecJSONCharset)))
+		connect.WithCodec(jsonMessages{string(codecJSON), limits}), connect.WithCodec(jsonMessages{string(codecJSONCharset), limits}),
+		connect.WithCodec(protoMessages{}))
 }
 
 // Name is the codec's name in content types.
-func (c jsonMessages) Name() string { return string(c) }
+func (c jsonMessages) Name() string { return c.name }
 
 // Marshal implements connect.Codec.
 func (c jsonMessages) Marshal(v any) ([]byte, error) { return c.MarshalAppend(nil, v) }
@@ -62,31 +60,13 @@ func (c jsonMessages) MarshalStable(v any) ([]byte, error) {
 // IsBinary says that the encoding is text.
 func (jsonMessages) IsBinary() bool { return false }
 
-// Unmarshal reads a message. Members that it does not have are ignored, as in
-// Protobuf, so that callers may be newer than the sidecar.
-func (jsonMessages) Unmarshal(data []byte, v any) error {
+// Unmarshal reads a message. What is wrong with it is kept in the message, because an error of a codec shows the text of
+// the library and has no details; see refuseMessage.
+func (c jsonMessages) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("JSON codec: cannot unmarshal into %T", v)
 	}
-	if len(data) == 0 {
-		return errors.New("there is no JSON: a request without members is {}")
-	}
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("not the JSON of %s: %s", m.ProtoReflect().Descriptor().FullName(), shortened(err.Error()))
-}
-
-// shortened cuts a text at a border of its characters.
-func shortened(text string) string {
-	if len(text) <= maxDecodeError {
-		return text
-	}
-	cut := maxDecodeError
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return strings.TrimSpace(text[:cut]) + " ..."
+	refuseMessage(m, readContract(data, m, c.limits))
+	return nil
 }

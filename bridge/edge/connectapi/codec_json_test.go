@@ -48,15 +48,12 @@ func TestJSONThatIsNoMessageIsRefusedInASentence(t *testing.T) {
 	} {
 		for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
 			status, body := call(contentType, `{"tool_name":"lab.echo","arguments":{"signed":`+value+`}}`)
-			if status != http.StatusBadRequest || len(body) > 1024 || !strings.Contains(body, "not the JSON of outrigger.v1.ToolCall") || strings.Contains(body, "\ufffd") {
+			if status != http.StatusBadRequest || len(body) > 2048 || !strings.Contains(body, `"google.rpc.ErrorInfo"`) || speaksOfLibraries(unpacked(body)) || strings.Contains(body, "\ufffd") {
 				t.Errorf("%s as %s: %d, %d bytes: %.300s", name, contentType, status, len(body), body)
 			}
 		}
 	}
-	if status, body := call("application/json", ""); status != http.StatusBadRequest || !strings.Contains(body, "there is no JSON") {
+	if status, body := call("application/json", ""); status != http.StatusBadRequest || !strings.Contains(unpacked(body), "There is no JSON") {
 		t.Errorf("nothing at all: %d %s", status, body)
-	}
-	if status, body := call("application/json", `{"tool_name":"lab.echo","from_next_year":{"a":[1]}}`); status != http.StatusOK {
-		t.Errorf("a member that is not known yet: %d %s", status, body)
 	}
 }

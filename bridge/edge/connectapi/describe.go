@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -28,6 +29,7 @@ func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1
 		ResourcesCount:   count(offer.Resources),
 		PromptsCount:     count(offer.Prompts),
 		ProtocolVersions: bridge.Versions(),
+		Cache:            &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: resp.CacheScope()},
 	}), nil
 }
 

@@ -9,9 +9,9 @@
 // their details.
 //
 // The sidecar serves all of the tool API, as a backend would that implements it
-// itself, so that it can be the backend of another sidecar. Only RegisterTool has
-// a listener of its own. What is not offered, because the backend has none of it,
-// answers unimplemented.
+// itself, so that it can be the backend of another sidecar. RegisterTool and
+// UnregisterTool are served on the admin listener only. What is not offered,
+// because the backend has none of it, answers unimplemented.
 //
 // Subscribe, WatchTools and Exchange last until somebody ends them: their number
 // is bounded, and Close ends them all. A reader who stops reading loses its

@@ -82,6 +82,21 @@ func envelopeFault(path, reason string) *jsonrpc.Fault {
 	return &jsonrpc.Fault{Code: jsonrpc.FaultEnvelope, Path: path, Reason: reason}
 }
 
+// refusedEnvelope is the fault of an envelope that was refused when it was read. Its id may have been read all the same.
+func refusedEnvelope(failed *errmap.Error) *jsonrpc.Fault {
+	f := &jsonrpc.Fault{Code: jsonrpc.FaultEnvelope}
+	if failed.Code == errmap.ParseError {
+		f.Code = jsonrpc.FaultParse
+	}
+	if failed.Limit == errmap.LimitJSONDepth {
+		f.Over = jsonrpc.OverDepth
+	}
+	for _, v := range failed.Violations[:min(len(failed.Violations), 1)] {
+		f.Path, f.Reason = v.Path, v.Message
+	}
+	return f
+}
+
 // idFault is the fault of an id that cannot be read. A long one meets a limit.
 func idFault(id *outriggerv1.Id, l jsonrpc.Limits, reason string) *jsonrpc.Fault {
 	f := envelopeFault("/id", reason)

@@ -97,7 +97,7 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	if events != nil && s.opts.Events == nil {
 		return withoutBus("Subscribe")
 	}
-	l, failed := s.last(ctx)
+	l, failed := s.last(ctx, req.Peer().Addr)
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}
@@ -142,6 +142,7 @@ func notificationFrom(e *event.Event) *outriggerv1.Notification {
 // the caller ends it.
 func (s *Service) sendChanges(l *lasting, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
 	listen := s.request(l.ctx, bridge.OpListen, req)
+	listen.HasPlace = true
 	listen.Message, listen.Context = req.Msg.GetChanges(), withTasks(nil)
 	listen.Changes = func(n *outriggerv1.Notification) error { return send(l, stream, n) }
 	resp := s.bridge.Handle(l.ctx, listen)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
@@ -28,7 +29,7 @@ const exchangeRoute = "/outrigger.v1.ToolService/Exchange"
 // the stream breaks, which cancels what is left. A caller that takes no replies
 // breaks its stream.
 func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]) error {
-	l, failed := s.lastUntil(ctx, func(l *lasting) { l.reader.stopReading() })
+	l, failed := s.lastUntil(ctx, stream.Peer().Addr, func(l *lasting) { l.reader.stopReading() })
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}
@@ -91,7 +92,11 @@ func (x *exchange) read(ctx context.Context) error {
 // take registers one message and answers it, on a goroutine of its own where
 // there is something to run.
 func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
+	failed := refusalOf(envelope)
 	msg := messageFrom(envelope, x.service.opts.Limits)
+	if failed != nil {
+		msg.Fault = refusedEnvelope(failed)
+	}
 	in := x.inbound
 	in.Message = &msg
 	if msg.Fault != nil || msg.Kind != jsonrpc.KindRequest {
@@ -111,6 +116,12 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 	})
 }
 
+// isEnvelope holds for the messages of Exchange, which looks itself for what is wrong with them.
+func isEnvelope(m proto.Message) bool {
+	_, ok := m.(*outriggerv1.Envelope)
+	return ok
+}
+
 // crowded is what a request gets while too many of its stream are in flight.
 func crowded() *errmap.Error {
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second), errmap.Over(errmap.LimitPipelined),
@@ -123,6 +134,7 @@ func (x *exchange) send(reply bridge.Reply) {
 		return
 	}
 	envelope := envelopeFrom(reply.Bytes())
+	defer x.lasting.reader.hold(reply.Len())()
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	if x.lasting.ctx.Err() != nil {

@@ -95,7 +95,8 @@ func exposed(cat *catalog.Catalog) []string {
 }
 
 // descriptors finds descriptors in the current catalog first, then among those
-// that the binary knows.
+// that the binary knows, and then among those that answers of the backend were
+// read with. It asks nobody.
 type descriptors struct{ bridge *bridge.Bridge }
 
 // FindFileByPath implements protodesc.Resolver.
@@ -105,7 +106,14 @@ func (d descriptors) FindFileByPath(path string) (protoreflect.FileDescriptor, e
 			return file, nil
 		}
 	}
-	return protoregistry.GlobalFiles.FindFileByPath(path)
+	found, err := protoregistry.GlobalFiles.FindFileByPath(path)
+	if err == nil {
+		return found, nil
+	}
+	if cat := d.bridge.Catalogs().Current(); cat != nil {
+		return cat.Types().Learned().FindFileByPath(path)
+	}
+	return nil, err
 }
 
 // FindDescriptorByName implements protodesc.Resolver.
@@ -115,5 +123,12 @@ func (d descriptors) FindDescriptorByName(name protoreflect.FullName) (protorefl
 			return found, nil
 		}
 	}
-	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err == nil {
+		return found, nil
+	}
+	if cat := d.bridge.Catalogs().Current(); cat != nil {
+		return cat.Types().Learned().FindDescriptorByName(name)
+	}
+	return nil, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
 // Defaults of Options for streams that last until somebody ends them.
@@ -39,16 +40,18 @@ type lasting struct {
 	forget  func() bool
 	unwatch func()
 	reader  *reader
+	// release gives back its place among all streams.
+	release func()
 }
 
 // last admits one more such stream, which ends with the service; it must be
 // closed.
-func (s *Service) last(ctx context.Context) (*lasting, *errmap.Error) {
-	return s.lastUntil(ctx, func(l *lasting) { l.cancel(errEnding) })
+func (s *Service) last(ctx context.Context, peer string) (*lasting, *errmap.Error) {
+	return s.lastUntil(ctx, peer, func(l *lasting) { l.cancel(errEnding) })
 }
 
 // lastUntil is last for a stream that has its own way to end with the service.
-func (s *Service) lastUntil(ctx context.Context, end func(*lasting)) (*lasting, *errmap.Error) {
+func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)) (*lasting, *errmap.Error) {
 	if s.bridge.Flights().Draining() || s.life.Err() != nil {
 		return nil, shuttingDown()
 	}
@@ -58,7 +61,12 @@ func (s *Service) lastUntil(ctx context.Context, end func(*lasting)) (*lasting, 
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open"))
 	}
-	l := &lasting{service: s}
+	release, failed := s.bridge.OpenStream(bridge.CallerOf(ctx, peer))
+	if failed != nil {
+		s.lasting.Add(-1)
+		return nil, failed
+	}
+	l := &lasting{service: s, release: release}
 	l.reader = readerOf(ctx)
 	ctx, l.unwatch = bridge.UntilRevoked(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
@@ -80,6 +88,7 @@ func (l *lasting) close() {
 	l.cancel(nil)
 	l.reader.waitFor()
 	l.service.lasting.Add(-1)
+	l.release()
 }
 
 // send writes one message, or, where it is nil, the headers alone. A reader that
@@ -139,7 +148,9 @@ func (s *Service) Close() { s.end() }
 // reader watches over one response whose reader might stop reading without going
 // away: flow control would then hold its handler for ever.
 type reader struct {
-	control  *http.ResponseController
+	control *http.ResponseController
+	// answer counts what waits; where there is one, it also ends what does not move.
+	answer   *slowpeer.Writer
 	patience time.Duration
 	timer    *time.Timer
 
@@ -167,17 +178,27 @@ func (s *Service) watched(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		rd := &reader{control: http.NewResponseController(w), patience: s.opts.Patience}
-		rd.timer = time.AfterFunc(rd.patience, rd.giveUp)
+		rd := &reader{control: http.NewResponseController(w), answer: slowpeer.Of(w), patience: s.opts.Patience}
+		if rd.answer == nil {
+			rd.timer = time.AfterFunc(rd.patience, rd.giveUp)
+		}
 		// The response may be touched until the handler returns, and no longer.
 		defer rd.leave()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, rd)))
 	})
 }
 
+// hold counts a message that waits to be written, of which there may be many.
+func (r *reader) hold(bytes int) (release func()) {
+	if r == nil {
+		return func() {}
+	}
+	return r.answer.Hold(bytes)
+}
+
 // waitFor says that something is about to be written.
 func (r *reader) waitFor() {
-	if r == nil {
+	if r == nil || r.answer != nil {
 		return
 	}
 	r.mu.Lock()
@@ -189,7 +210,7 @@ func (r *reader) waitFor() {
 // took says that it has been written. When it returns, the response is not
 // touched from elsewhere.
 func (r *reader) took() {
-	if r == nil {
+	if r == nil || r.answer != nil {
 		return
 	}
 	r.mu.Lock()

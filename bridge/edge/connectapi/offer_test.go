@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -343,6 +344,7 @@ func describeCounts(t *testing.T, tw *tower, client apiClient) {
 		ResourcesCount:   int32(len(listResources(t, client, pageSize))),
 		PromptsCount:     int32(len(listPrompts(t, client, pageSize))),
 		ProtocolVersions: bridge.Versions(),
+		Cache:            &outriggerv1.CachePolicy{Ttl: &durationpb.Duration{Seconds: 300}, Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 	}
 	if diff := cmp.Diff(want, got.Msg, protocmp.Transform()); diff != "" {
 		t.Errorf("description (-want +got):\n%s", diff)
@@ -351,7 +353,8 @@ func describeCounts(t *testing.T, tw *tower, client apiClient) {
 		t.Errorf("it breaks the contract: %v", err)
 	}
 	counts := fmt.Sprintf(`"tools_count":%d,"resources_count":%d,"prompts_count":%d}`, want.GetToolsCount(), want.GetResourcesCount(), want.GetPromptsCount())
-	if said := string(tw.outer.Bridge.Description()); !strings.HasSuffix(said, counts) {
-		t.Errorf("the canonical dialect says %s, want %s", said, counts)
+	said, failed := tw.outer.Bridge.Description(t.Context())
+	if failed != nil || !strings.HasSuffix(string(said), counts) {
+		t.Errorf("the canonical dialect says %s, %v; want %s", said, failed, counts)
 	}
 }

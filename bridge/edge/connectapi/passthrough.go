@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -28,6 +29,8 @@ import (
 type PassThrough struct {
 	service *Service
 	unary   http.Handler
+	// reading is unary for methods without side effects, which Connect also calls by GET.
+	reading http.Handler
 	next    http.Handler
 }
 
@@ -37,6 +40,7 @@ func (s *Service) PassThrough(next http.Handler) *PassThrough {
 	options := append(s.handlerOptions(),
 		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
 	p.unary = s.counted(true, connect.NewUnaryHandler("", p.call, options...))
+	p.reading = s.counted(true, connect.NewUnaryHandler("", p.call, append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))...))
 	return p
 }
 
@@ -63,7 +67,18 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
 		return
 	}
-	p.unary.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
+	handler := p.unary
+	if hasNoSideEffects(tool) {
+		handler = p.reading
+	}
+	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
+}
+
+// hasNoSideEffects holds for methods that say so themselves (idempotency_level). What an overlay says of a tool does not
+// count: generated clients know only the descriptor, and so do the caches between them and the sidecar.
+func hasNoSideEffects(tool *catalog.Tool) bool {
+	options, ok := tool.Method.Descriptor.Options().(*descriptorpb.MethodOptions)
+	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
 func isStreaming(tool *catalog.Tool) bool {
@@ -88,13 +103,23 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 		Route:     procedure,
 	})
 	if resp.Err != nil {
-		return nil, connectError(resp)
+		return nil, typedError(req.Peer().Protocol, resp)
 	}
 	result := message(resp.Result)
 	out := connect.NewResponse(&result)
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)
 	return out, nil
+}
+
+// typedError is connectError for a caller who asked the backend's own method: a status of the backend's that only gRPC
+// has a number for keeps it. Connect has a word for each code, and no numbers; there the number is in the details.
+func typedError(protocol string, resp *bridge.Response) *connect.Error {
+	err := connectError(resp)
+	if status := resp.Err.BackendStatus; status != 0 && protocol != connect.ProtocolConnect {
+		return withCode(connect.Code(status), err)
+	}
+	return err
 }
 
 // tooDeep refuses JSON that is nested deeper than the limit of all messages, where

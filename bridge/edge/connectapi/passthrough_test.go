@@ -87,7 +87,7 @@ func TestAGeneratedClientPassesThrough(t *testing.T) {
 			{"over the limit", func() error {
 				_, err := lab.Echo(t.Context(), connect.NewRequest(&demov1.EchoRequest{Payload: make([]byte, 65<<10)}))
 				return err
-			}, connect.CodeResourceExhausted, ""},
+			}, connect.CodeResourceExhausted, errmap.PayloadTooLarge},
 			{"a procedure that is none", func() error {
 				_, err := connect.NewClient[emptypb.Empty, emptypb.Empty](client, url+"/outrigger.demo.v1.Lab/Nothing", p.options...).
 					CallUnary(t.Context(), connect.NewRequest(&emptypb.Empty{}))

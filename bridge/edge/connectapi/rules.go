@@ -25,9 +25,12 @@ import (
 func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			// What is wrong with a registration is REGISTRATION_INVALID, which the catalog says, rules included.
-			_, isRegistration := req.Any().(*outriggerv1.RegisterToolRequest)
-			if msg, ok := req.Any().(proto.Message); ok && !isRegistration {
+			if msg, ok := req.Any().(proto.Message); ok {
+				if failed := refusalOf(msg); failed != nil {
+					return nil, s.refused(req.Peer().Protocol, failed, aboutOf(msg))
+				}
+			}
+			if msg, ok := req.Any().(proto.Message); ok && !checksItself(msg) {
 				if err := protovalidate.Validate(msg); err != nil {
 					return nil, s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
 				}
@@ -35,6 +38,23 @@ func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 			return next(ctx, req)
 		}
 	}
+}
+
+// checksItself reports whether the methods of a request apply its rules. What is
+// wrong with a registration is REGISTRATION_INVALID, which the catalog says. The
+// main listener refuses both methods, whatever the request.
+func checksItself(m proto.Message) bool {
+	switch m.(type) {
+	case *outriggerv1.RegisterToolRequest, *outriggerv1.UnregisterToolRequest:
+		return true
+	}
+	return false
+}
+
+// aboutOf says what a message asks for that was refused.
+func aboutOf(m proto.Message) errmap.About {
+	_, isCall := m.(*outriggerv1.ToolCall)
+	return errmap.About{ToolCall: isCall}
 }
 
 // ruleError names every breach with the path of its field.

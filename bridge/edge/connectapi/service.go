@@ -84,8 +84,8 @@ func (s *Service) Handler() (string, http.Handler) {
 
 func (s *Service) handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		s.bounds(), withJSONMessages(),
-		connect.WithInterceptors(s.newRuleInterceptor(), streamLimits{s}),
+		s.bounds(), withMessages(s.opts.Limits),
+		connect.WithInterceptors(s.newRuleInterceptor(), streamFraming{s}),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),
@@ -149,8 +149,7 @@ func timeLeft(ctx context.Context) time.Duration {
 // RegisterTool is for operators; callers of the main listener have no identity
 // that could make them one.
 func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
-	return nil, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(
-		"Method not found: RegisterTool is served on the admin listener only (--admin)")), errmap.About{})
+	return nil, adminOnly("RegisterTool")
 }
 
 // connectError is what a failed request shows.

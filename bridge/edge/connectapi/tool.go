@@ -16,18 +16,13 @@ import (
 // for what discovery answers (300 s), as in MCP's lists.
 const listTTL = 300 * time.Second
 
-// toolsPage renders a page. Where nobody has to say who they are, every caller
-// sees the same tools, so that a list on one page may be shared; a cursor is its
-// caller's own, and so are all pages of a list that has one.
+// toolsPage renders a page.
 func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 	tools := resp.Catalog.Tools()
 	out := &outriggerv1.ListToolsResponse{
 		Tools:      make([]*outriggerv1.Tool, 0, resp.Next-resp.First),
 		NextCursor: resp.NextCursor,
-		Cache:      &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
-	}
-	if resp.IsPersonal() {
-		out.Cache.Scope = outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
+		Cache:      &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: resp.CacheScope()},
 	}
 	for _, tool := range tools[resp.First:resp.Next] {
 		out.Tools = append(out.Tools, toolMessage(tool, false))
@@ -68,7 +63,7 @@ func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 	}
 	for _, e := range t.Examples {
 		out.Examples = append(out.Examples, &outriggerv1.ToolExample{
-			Name: e.Name, Description: e.Description, ArgumentsJson: string(e.Arguments), DataJson: string(e.Data),
+			Name: e.Name, Description: e.Description, ArgumentsJson: string(e.Arguments), DataJson: string(e.Data), Status: e.Status,
 		})
 	}
 	if len(t.Meta) > 0 {

@@ -71,7 +71,7 @@ func TestCallTool(t *testing.T) {
 			{name: "a destructive tool", call: toolCall("fleet.cancel_order", `{"orderId":"1"}`), code: connect.CodePermissionDenied, says: errmap.DestructiveBlocked},
 			{name: "a tool that takes a stream", call: toolCall("fleet.report_positions", `{}`), code: connect.CodeUnimplemented, says: errmap.MethodNotFound},
 			{name: "the tool fails", call: toolCall("lab.fail", `{"code":"FAIL_CODE_ABORTED","message":"no luck"}`), code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
-			{name: "too large", call: toolCall("lab.echo", `{"nonce":"`+strings.Repeat("x", 64<<10)+`"}`), code: connect.CodeResourceExhausted},
+			{name: "too large", call: toolCall("lab.echo", `{"nonce":"`+strings.Repeat("x", 64<<10)+`"}`), code: connect.CodeResourceExhausted, says: errmap.PayloadTooLarge},
 		} {
 			t.Run(p.name+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()
@@ -192,6 +192,10 @@ func TestRegistrationIsForOperators(t *testing.T) {
 			_, err := client.RegisterTool(t.Context(), connect.NewRequest(&outriggerv1.RegisterToolRequest{}))
 			if connect.CodeOf(err) != connect.CodeUnimplemented || reason(t, err) != errmap.MethodNotFound || !strings.Contains(err.Error(), "--admin") {
 				t.Errorf("got %v (%s)", err, reason(t, err))
+			}
+			_, err = client.UnregisterTool(t.Context(), connect.NewRequest(&outriggerv1.UnregisterToolRequest{}))
+			if connect.CodeOf(err) != connect.CodeUnimplemented || reason(t, err) != errmap.MethodNotFound || !strings.Contains(err.Error(), "--admin") {
+				t.Errorf("taking back: got %v (%s)", err, reason(t, err))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
@@ -304,6 +305,7 @@ func TestDescribeTellsTheTruth(t *testing.T) {
 				Capabilities:     &outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{ListChanged: true}},
 				ToolsCount:       2,
 				ProtocolVersions: bridge.Versions(),
+				Cache:            &outriggerv1.CachePolicy{Ttl: &durationpb.Duration{Seconds: 300}, Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 			}
 			if !proto.Equal(want, got.Msg) {
 				t.Errorf("got %v, want %v", got.Msg, want)

@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
 // Options configure a Door.
@@ -50,20 +50,16 @@ type Options struct {
 // [New].
 type Door struct {
 	opts    Options
-	lines   *rate.Limiter
 	refused map[access.Reason]*atomic.Uint64 // of fixed keys
 }
-
-// maxLines bounds the lines of the log a second: whoever has no credentials must
-// not fill a disk.
-const maxLines = 10
 
 // New returns a door.
 func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	d := &Door{opts: o, lines: rate.NewLimiter(maxLines, maxLines), refused: map[access.Reason]*atomic.Uint64{}}
+	o.Log = loglimit.New(o.Log)
+	d := &Door{opts: o, refused: map[access.Reason]*atomic.Uint64{}}
 	for _, why := range access.Reasons() {
 		d.refused[why] = new(atomic.Uint64)
 	}
@@ -113,6 +109,10 @@ func (d *Door) letIn(w http.ResponseWriter, r *http.Request) *http.Request {
 	}
 	if d.opts.Subject != "" {
 		r.Header.Set(d.opts.Subject, who.Name())
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		// A cache in front may keep what a GET brings, and certificates show it nothing of who asked.
+		w.Header().Set("Cache-Control", "private")
 	}
 	return r.WithContext(access.NewContext(r.Context(), who))
 }
@@ -184,10 +184,8 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	d.refused[why.Reason].Add(1)
-	if d.lines.Allow() {
-		d.opts.Log.Warn("a request of nobody was refused", zap.String("reason", string(why.Reason)),
-			zap.String("from", r.RemoteAddr)) // not the path: some put tokens there
-	}
+	d.opts.Log.Warn("unauthenticated request refused", zap.String("reason", string(why.Reason)),
+		zap.String("from", r.RemoteAddr)) // not the path: some put tokens there
 	d.opts.Refuse(w, r, errmap.Wrap(errmap.Unauthenticated, why, errmap.Challenge(why.Challenge),
 		errmap.Message("Authentication required: "+why.Error())))
 }

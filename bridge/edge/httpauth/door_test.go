@@ -204,3 +204,23 @@ func BenchmarkDoor(b *testing.B) {
 		})
 	}
 }
+
+// TestWhatANamedCallerGetsIsNoSharedCaches: a GET's answer could be kept by a cache in front, for everybody.
+func TestWhatANamedCallerGetsIsNoSharedCaches(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]string{http.MethodGet: "private", http.MethodHead: "private", http.MethodPost: ""} {
+		for _, isAsked := range []bool{true, false} {
+			o := httpauth.Options{}
+			if isAsked {
+				o.Who = book()
+			}
+			r := httptest.NewRequest(method, "/outrigger.v1.ToolService/ListTools", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			httpauth.New(o).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			if got := w.Header().Get("Cache-Control"); isAsked && got != want || !isAsked && got != "" {
+				t.Errorf("%s, asked %v: %q", method, isAsked, got)
+			}
+		}
+	}
+}

@@ -20,19 +20,30 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// Read returns the body of a POST request. It refuses other methods, other
-// content types than application/json, unknown encodings, and more than limit
-// bytes, counted after decompression, in bounded memory.
-func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Error) {
+// Check refuses what the head of a request says is no message: other methods than
+// POST, other content types than application/json, and more than limit bytes. A
+// handler that has to look at more of the head does so between Check and [Read],
+// because a body that is not wanted may never come.
+func Check(w http.ResponseWriter, r *http.Request, limit int) *errmap.Error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, refuse(errmap.MethodNotAllowed, "method", "use POST, not "+r.Method)
+		return refuse(errmap.MethodNotAllowed, "method", "use POST, not "+r.Method)
 	}
 	if err := checkType(r.Header); err != nil {
-		return nil, err
+		return err
 	}
 	if r.ContentLength > int64(limit) {
-		return nil, tooLarge(limit)
+		return tooLarge(limit)
+	}
+	return nil
+}
+
+// Read returns the body of a request. It refuses what [Check] does, unknown
+// encodings, and more than limit bytes, counted after decompression, in bounded
+// memory.
+func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Error) {
+	if err := Check(w, r, limit); err != nil {
+		return nil, err
 	}
 	body := io.Reader(r.Body)
 	size := r.ContentLength

@@ -10,11 +10,19 @@ import (
 	"time"
 )
 
-// Timeout returns a handler that gives every request d to send its body. Then
-// reading fails, and the handler behind answers as it does for a broken body.
-// Requests for which stream holds are left alone: their bodies last as long as
-// they do. late, which may be nil, is told of each that did not make it. It is no server-wide read timeout, because that would also cut the
-// streams, and would end calls that only take long to answer.
+// Timeout returns a handler that bounds how long the body of a request can hold
+// its connection. It belongs outermost on a listener, so that it also covers
+// what the handlers behind it refuse.
+//
+// A request has d to send its body. Then reading fails, and the handler behind
+// answers as it does for a broken body. Requests for which stream holds have no
+// such time: their bodies last as long as they do. late, which may be nil, is
+// called once for each body that ran out of time. A server-wide write timeout
+// would also cut streams, and end calls that only take long to answer.
+//
+// A handler that answers without having read the body is done with the
+// connection, too: see [held] for HTTP/1. On HTTP/2 the server sends the answer
+// and RST_STREAM(NO_ERROR), and the connection serves its other streams.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
 	return &timely{next: next, patience: d, stream: stream, late: late}
 }
@@ -30,16 +38,29 @@ type timely struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.limit(w, r)
-	h.next.ServeHTTP(w, r)
+	if !r.ProtoAtLeast(1, 1) {
+		// net/http ignores Transfer-Encoding on HTTP/1.0 and would read the chunks
+		// as the next request: RFC 9112, section 6.1, wants the connection closed.
+		w.Header().Set("Connection", "close")
+	}
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+		h.next.ServeHTTP(w, r)
+	case r.ProtoMajor == 1:
+		h.hold(w, r)
+	default:
+		h.limit(w, r)
+		h.next.ServeHTTP(w, r)
+	}
 }
 
-// limit sets the time for the body of a request.
+// limit sets the time for the body of an HTTP/2 request.
 func (h *timely) limit(w http.ResponseWriter, r *http.Request) {
-	if r.Body == nil || r.Body == http.NoBody || h.stream(r) {
+	control := http.NewResponseController(w)
+	if h.stream(r) {
+		_ = control.SetReadDeadline(time.Time{}) // the server's own ReadTimeout
 		return
 	}
-	control := http.NewResponseController(w)
 	// A transport without deadlines has no slow peers either.
 	if err := control.SetReadDeadline(time.Now().Add(h.patience)); err == nil {
 		r.Body = &deadlineBody{ReadCloser: r.Body, control: control, late: h.late}

@@ -5,7 +5,9 @@
 // listener included, and checks two headers on every path: Host, on loopback
 // listeners, so that a name that was rebound to 127.0.0.1 does not reach them;
 // and Origin, on all listeners. It also answers CORS preflights for origins
-// that are allowed. A Guard is immutable and safe for concurrent use.
+// that are allowed, refuses HTTP/2 requests that name two hosts, and answers
+// requests for the server as a whole ("*"). A Guard is immutable and safe for
+// concurrent use.
 package httpguard
 
 import (
@@ -14,10 +16,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
 // Options configure a Guard.
@@ -25,38 +31,59 @@ type Options struct {
 	// Loopback is set where the listener is bound to a loopback address or a
 	// Unix socket; only then Host is checked.
 	Loopback bool
+	// TLS is set where the listener's own scheme is https.
+	TLS bool
 	// AllowedHosts are further host names ("sidecar.test" or
 	// "sidecar.test:8080"; without a port any port) that Host may hold.
 	AllowedHosts []string
 	// AllowedOrigins are origins ("https://console.example") that web pages may
 	// call from, or "*" for any.
 	AllowedOrigins []string
-	// Refused is told of each request that is kept out; it may be nil.
-	Refused func(*http.Request)
+	// OwnOrigins are origins under which callers reach the listener through a proxy
+	// that ends TLS ("https://tools.example").
+	OwnOrigins []string
+	// Refused is called for each refused request, with the code of its answer; it
+	// may be nil.
+	Refused func(*http.Request, errmap.Code)
+	// Log receives a line for refused requests, within the bound of
+	// [loglimit.PerSecond]; nil discards.
+	Log *zap.Logger
 }
 
 // Guard checks requests before any handler sees them. Make one with [New].
 type Guard struct {
 	loopback  bool
+	scheme    string
 	hosts     map[string]bool
 	origins   map[string]bool
 	anyOrigin bool
-	refused   func(*http.Request)
+	refused   func(*http.Request, errmap.Code)
+	log       *zap.Logger
 }
 
 // New checks the options and returns a Guard.
 func New(o Options) (*Guard, error) {
-	g := &Guard{loopback: o.Loopback, hosts: map[string]bool{}, origins: map[string]bool{}, refused: o.Refused}
-	if g.refused == nil {
-		g.refused = func(*http.Request) {}
+	g := &Guard{
+		loopback: o.Loopback, scheme: "http", hosts: map[string]bool{}, origins: map[string]bool{},
+		refused: o.Refused,
 	}
+	if o.TLS {
+		g.scheme = "https"
+	}
+	if g.refused == nil {
+		g.refused = func(*http.Request, errmap.Code) {}
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	g.log = loglimit.New(o.Log)
 	for _, h := range o.AllowedHosts {
 		if h == "" || strings.ContainsAny(h, "/ @*,") {
 			return nil, fmt.Errorf("allowed host %q: want a host name with or without a port", h)
 		}
 		g.hosts[unbracketed(strings.ToLower(h))] = true
 	}
-	for _, origin := range o.AllowedOrigins {
+	for _, origin := range slices.Concat(o.AllowedOrigins, o.OwnOrigins) {
 		if origin == "*" {
 			g.anyOrigin = true
 			continue
@@ -70,7 +97,7 @@ func New(o Options) (*Guard, error) {
 }
 
 // Wrap returns a handler that lets through what the guard allows and answers
-// the rest with 403.
+// the rest itself.
 func (g *Guard) Wrap(next http.Handler) http.Handler { return &guarded{guard: g, next: next} }
 
 // guarded is a handler behind a guard. Its frame is small, because a stream waits
@@ -90,18 +117,20 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admits reports whether a request may go on; where it may not, it has been
 // answered.
 func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
+	if !hostsAgree(r) {
+		g.refuse(w, r, errmap.InvalidEnvelope, "host", "the host header names another host than :authority; send only one")
+		return false
+	}
 	if g.loopback && !g.hostAllowed(r.Host) {
-		g.refused(r)
-		forbid(w, "Host "+bounded(r.Host)+" is not this listener; --allowed-hosts admits more names")
+		g.refuse(w, r, errmap.OriginForbidden, "origin", "Host "+bounded(r.Host)+" is not this listener; --allowed-hosts admits more names")
 		return false
 	}
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
-		return true
+		return !g.isForServer(w, r)
 	}
 	if len(origins) > 1 || !g.originAllowed(origins[0], r.Host) {
-		g.refused(r)
-		forbid(w, "Origin "+bounded(strings.Join(origins, ", "))+" may not call this listener; --allowed-origins admits more")
+		g.refuse(w, r, errmap.OriginForbidden, "origin", "Origin "+bounded(strings.Join(origins, ", "))+" may not call this listener; --allowed-origins admits more")
 		return false
 	}
 	allowCORS(w.Header(), origins[0])
@@ -109,7 +138,44 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 		preflight(w, r.Header)
 		return false
 	}
+	return !g.isForServer(w, r)
+}
+
+// isForServer answers requests for the server as a whole ("OPTIONS *").
+// [http.ServeMux] would close their connection, also an HTTP/2 one that other
+// callers share.
+func (g *Guard) isForServer(w http.ResponseWriter, r *http.Request) bool {
+	if r.RequestURI != "*" {
+		return false
+	}
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Allow", "POST, GET, DELETE, OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	}
+	g.refuse(w, r, errmap.InvalidEnvelope, "path", `"*" goes with OPTIONS only; name a path`)
 	return true
+}
+
+// hostsAgree holds where an HTTP/2 request names one host (RFC 9113, section
+// 8.3.1). net/http takes :authority and leaves a host header in place, which a
+// stage behind could read. On HTTP/1 it refuses a second Host itself.
+func hostsAgree(r *http.Request) bool {
+	hosts, ok := r.Header["Host"]
+	if !ok || r.ProtoMajor < 2 {
+		return true
+	}
+	delete(r.Header, "Host")
+	return len(hosts) == 1 && withoutPort(hosts[0], r.TLS != nil) == withoutPort(r.Host, r.TLS != nil)
+}
+
+// withoutPort is a host in lower case without the port that its scheme implies.
+func withoutPort(host string, isTLS bool) string {
+	port := ":80"
+	if isTLS {
+		port = ":443"
+	}
+	return strings.TrimSuffix(strings.ToLower(host), port)
 }
 
 // hostAllowed holds for the names of a loopback address and for those that the
@@ -147,8 +213,10 @@ func (g *Guard) originAllowed(origin, host string) bool {
 	if g.anyOrigin {
 		return true
 	}
+	// A page of the other scheme is not ours: a plain listener serves no https
+	// page, and behind a proxy that does, the operator says so.
 	host = strings.ToLower(host)
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host != host {
+	if u.Scheme != g.scheme || u.Host != host {
 		return false
 	}
 	return g.loopback || g.hostListed(host)
@@ -180,10 +248,12 @@ func unbracketed(host string) string {
 	return host
 }
 
-// forbid answers as the canonical table says. The message has no id, because
+// refuse answers as the canonical table says. The message has no id, because
 // nothing of the body was read.
-func forbid(w http.ResponseWriter, reason string) {
-	shown := errmap.New(errmap.OriginForbidden, errmap.WithViolations(errmap.Violation{Keyword: "origin", Message: reason})).JSONRPC(errmap.About{})
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code, keyword, reason string) {
+	g.refused(r, code)
+	g.log.Warn("request refused", zap.String("code", string(code)), zap.String("reason", reason), zap.String("from", r.RemoteAddr))
+	shown := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason})).JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(shown.HTTPStatus)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpguard"
+	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,7 +97,7 @@ func TestOrigin(t *testing.T) {
 	}{
 		{"none", "localhost:8080", nil, 204, 204, 204, 204},
 		{"the listener's own", "localhost:8080", []string{"http://localhost:8080"}, 204, 403, 204, 204},
-		{"its own with TLS", "localhost:8080", []string{"https://localhost:8080"}, 204, 403, 204, 204},
+		{"https on a plain listener", "localhost:8080", []string{"https://localhost:8080"}, 403, 403, 403, 204},
 		{"its own address", "127.0.0.1:8080", []string{"http://127.0.0.1:8080"}, 204, 403, 403, 204},
 		{"its own IPv6 address", "[::1]:8080", []string{"http://[::1]:8080"}, 204, 403, 403, 204},
 		{"its own in capitals", "LocalHost:8080", []string{"HTTP://LOCALHOST:8080"}, 204, 403, 204, 204},
@@ -228,13 +229,13 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestRefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	var told []string
-	o := httpguard.Options{Loopback: true, Refused: func(r *http.Request) { told = append(told, r.URL.Path) }}
+	o := httpguard.Options{Loopback: true, Refused: func(r *http.Request, code errmap.Code) { told = append(told, r.URL.Path+" "+string(code)) }}
 	send(t, o, http.MethodPost, "/host", "evil.example", nil)
 	send(t, o, http.MethodPost, "/origin", "127.0.0.1", http.Header{"Origin": {"https://evil.example"}})
 	send(t, o, http.MethodOptions, "/preflight", "127.0.0.1", http.Header{"Origin": {"null"}, "Access-Control-Request-Method": {"POST"}})
 	send(t, o, http.MethodPost, "/good", "127.0.0.1", nil)
 	send(t, o, http.MethodPost, "/own", "127.0.0.1:80", http.Header{"Origin": {"http://127.0.0.1:80"}})
-	if got := strings.Join(told, " "); got != "/host /origin /preflight" {
+	if got := strings.Join(told, ", "); got != "/host ORIGIN_FORBIDDEN, /origin ORIGIN_FORBIDDEN, /preflight ORIGIN_FORBIDDEN" {
 		t.Errorf("told of %s", got)
 	}
 }

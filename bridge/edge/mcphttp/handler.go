@@ -96,12 +96,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inboun
 			return nil, form{}
 		}
 	}
-	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
-	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, err))
-		return nil, form{}
-	}
-	answer, err := negotiate(r.Header)
+	body, answer, err := h.read(w, r)
 	if err != nil {
 		httpbody.Write(w, h.bridge.Refuse(in, err))
 		return nil, form{}
@@ -120,6 +115,20 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inboun
 		return nil, form{}
 	}
 	return in, answer
+}
+
+// read returns the body of a request, once its head is in order, and the form of
+// the answer.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *errmap.Error) {
+	if err := httpbody.Check(w, r, h.limits.MaxBytes); err != nil {
+		return nil, form{}, err
+	}
+	answer, err := negotiate(r.Header)
+	if err != nil {
+		return nil, form{}, err
+	}
+	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
+	return body, answer, err
 }
 
 // serve answers a modern request. A connection that goes away cancels it, and

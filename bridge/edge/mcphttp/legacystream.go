@@ -38,6 +38,12 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inb
 // whose connection broke. It needs no notifications/initialized: who opens the
 // stream is ready for what comes on it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
+	release, err := h.bridge.OpenStream(in.Caller)
+	if err != nil {
+		httpbody.Write(w, h.bridge.Refuse(in, err))
+		return
+	}
+	defer release()
 	s, reader := h.opened(w, r, in)
 	if reader == nil {
 		return

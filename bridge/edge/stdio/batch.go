@@ -28,57 +28,62 @@ func (s *session) takeBatch(text []byte) {
 		s.write(s.bridge.Refuse(in, httpbody.BatchError(err, s.opts.MaxBatch)))
 		return
 	}
-	runs := make([]func() *bridge.Reply, 0, len(entries))
-	for _, entry := range entries {
+	b := &batch{session: s, replies: make([]*bridge.Reply, len(entries)), left: len(entries) + 1}
+	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, jsonrpc.ProfileMCP, s.limits)
-		if !s.answered(&msg) {
-			runs = append(runs, s.entry(&msg))
+		if s.answered(&msg) {
+			b.done()
+			continue
 		}
+		s.takeEntry(&msg, len(entry), func(reply *bridge.Reply) {
+			b.replies[i] = reply
+			b.done()
+		})
 	}
-	s.running.Go(func() { s.writeBatch(runs) })
+	b.done()
 }
 
-// entry begins one entry of a batch.
-func (s *session) entry(msg *jsonrpc.Message) func() *bridge.Reply {
+// takeEntry begins one entry of a batch. What a call says meanwhile goes out line by
+// line.
+func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*bridge.Reply)) {
 	in := s.inbound(bridge.DialectLegacy)
-	in.Message, in.Session = msg, s.opened
-	isRequest := msg.Kind == jsonrpc.KindRequest && msg.Fault == nil
+	in.Message, in.Session, in.Send = msg, s.opened, s.send
 	var err *errmap.Error
-	switch {
-	case msg.Fault == nil && bridge.ClaimsModern(msg.Params):
+	if msg.Fault == nil && bridge.ClaimsModern(msg.Params) {
 		err = errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
 		}))
-	case isRequest:
-		err = s.admit()
 	}
-	switch {
-	case err != nil:
-		reply := s.bridge.Refuse(in, err)
-		return func() *bridge.Reply { return &reply }
-	case !isRequest:
-		reply := s.bridge.HandleMessage(s.run, in)
-		return func() *bridge.Reply { return &reply }
-	}
-	in.Send = s.send
-	run := s.bridge.BeginMessage(s.run, in)
-	return func() *bridge.Reply {
-		defer func() { <-s.slots }()
-		return run()
+	s.begin(&arrival{in: in, size: size, failed: err, deliver: deliver})
+}
+
+// batch gathers the replies to the entries of one batch. Each entry is queued and
+// run like a message of its own.
+type batch struct {
+	session *session
+	replies []*bridge.Reply // each is set by its own entry
+
+	mu   sync.Mutex
+	left int // entries without a reply, and one until all have begun
+}
+
+// done counts the end of one entry. After the last one it writes the replies.
+func (b *batch) done() {
+	b.mu.Lock()
+	b.left--
+	left := b.left
+	b.mu.Unlock()
+	if left == 0 {
+		b.write()
 	}
 }
 
-// writeBatch runs what was begun and writes the replies.
-func (s *session) writeBatch(runs []func() *bridge.Reply) {
-	replies := make([]*bridge.Reply, len(runs))
-	var running sync.WaitGroup
-	for i, run := range runs {
-		running.Go(func() { replies[i] = run() })
-	}
-	running.Wait()
+// write writes the replies as one line, in the order of the requests; nothing
+// where there are none.
+func (b *batch) write() {
 	var out []byte
-	for _, reply := range replies {
-		if reply.IsEmpty() {
+	for _, reply := range b.replies {
+		if reply == nil || reply.IsEmpty() {
 			continue
 		}
 		separator := byte(',')
@@ -88,6 +93,6 @@ func (s *session) writeBatch(runs []func() *bridge.Reply) {
 		out = reply.AppendTo(append(out, separator))
 	}
 	if out != nil {
-		s.write(bridge.NewReply(append(out, ']')))
+		b.session.write(bridge.NewReply(append(out, ']')))
 	}
 }

@@ -57,8 +57,12 @@ func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
 	}))
 }
 
-// methodInitialize opens a legacy conversation.
-const methodInitialize = "initialize"
+const (
+	// methodInitialize opens a legacy conversation.
+	methodInitialize = "initialize"
+	// methodPing asks whether the sidecar is there.
+	methodPing = "ping"
+)
 
 // opensLegacy holds for the request that makes later messages legacy. A message
 // that only looks like it, a notification or a faulty envelope, does not.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -35,6 +36,8 @@ type output struct {
 	err     error
 
 	joined []byte // small lines as one, of who writes
+	// writes counts what the peer has taken.
+	writes atomic.Uint64
 }
 
 func newOutput(to io.Writer, failed func(error)) *output {
@@ -112,6 +115,7 @@ func (o *output) writeAll(pieces [][]byte) error {
 		if _, err := o.to.Write(text); err != nil {
 			return err
 		}
+		o.writes.Add(1)
 		pieces = pieces[n:]
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
@@ -20,6 +21,9 @@ const (
 	DefaultGrace = 30 * time.Second
 	// DefaultMaxConcurrent is how many requests of the one peer run at a time.
 	DefaultMaxConcurrent = 1024
+	// DefaultMaxQueueBytes is the default of limits.max_stdio_queue_bytes: more
+	// than one message of the largest size, and thousands of small ones.
+	DefaultMaxQueueBytes = 32 << 20
 	// DefaultMaxBatch is the default of limits.max_batch_entries.
 	DefaultMaxBatch = 100
 )
@@ -33,13 +37,19 @@ type Options struct {
 	// UUIDs admits only UUIDs there, as the contract wants where ids are
 	// deterministic. AnyID wins.
 	UUIDs bool
-	// Grace bounds how long calls in flight may go on at the end. What is not
-	// answered by then is answered UNAVAILABLE.
+	// Grace bounds how long calls may go on at the end. After the end of input it
+	// counts from the last one that began, and all that were read begin; after the
+	// end of the context it counts from there. What is not answered by then is
+	// answered UNAVAILABLE.
 	Grace time.Duration
-	// MaxConcurrent bounds the requests that run at a time; what comes on top
-	// is answered UNAVAILABLE, because a reader that waits could not see a
-	// cancellation.
+	// MaxConcurrent bounds the requests that run at a time. More wait in the queue.
+	// A request that waits for its client, or for changes, does not count.
 	MaxConcurrent int
+	// MaxQueueBytes bounds the requests that were read and not answered. While
+	// there are more, nothing is read, so that the peer waits too.
+	MaxQueueBytes int
+	// QueueBytes, where set, is kept at their size.
+	QueueBytes *atomic.Int64
 	// MaxBatch bounds the entries of a batch of MCP 2025-03-26.
 	MaxBatch int
 }
@@ -51,10 +61,14 @@ const flushTime = time.Second
 // ErrStuck is what Serve returns where the peer did not read its answers.
 var ErrStuck = errors.New("standard output was not read: answers are lost")
 
-// Serve answers lines from in on out until the input ends or ctx does. Then
-// what is in flight is answered within the grace period, and what is not is
-// answered UNAVAILABLE. After ctx has ended lines are still read while calls
-// are in flight: cancellations count, and new requests are refused.
+// Serve answers lines from in on out until the input ends or ctx does. All
+// requests that were read by then are run and answered within the grace period,
+// and what is not is answered UNAVAILABLE. After ctx has ended lines are still
+// read while calls are in flight: cancellations count, and new requests are
+// refused.
+//
+// A pipe has flow control, so requests that come too fast are not refused: they
+// wait, and at last the peer does.
 //
 // It returns nil at the end of input, at the end of ctx and where the peer
 // closed its end; ErrStuck, or the error of a failed read or write otherwise.
@@ -76,28 +90,70 @@ func Serve(ctx context.Context, b *bridge.Bridge, in io.Reader, out io.Writer, o
 	return err
 }
 
-// wait bounds the end of a conversation: the grace period begins when the input
-// ends or ctx does, whatever the conversation is busy with.
+// wait bounds the end of a conversation, whatever it is busy with.
 func (s *session) wait(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+		return s.end(ctx, ended, time.Now())
 	case <-s.ending:
+	}
+	return s.end(ctx, ended, time.Time{})
+}
+
+// end waits for the end of what was read, until the grace period is over and its
+// replies have been flushed. The period began at a fixed time, or, where that is
+// zero, begins anew with each request that begins.
+func (s *session) end(ctx context.Context, ended <-chan error, fixed time.Time) error {
+	since, told := time.Now(), ctx.Done()
+	if !fixed.IsZero() {
+		since, told = fixed, nil
 	}
 	timer := time.NewTimer(s.opts.Grace)
 	defer timer.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-timer.C:
+	for told != nil {
+		select {
+		case err := <-ended:
+			return err
+		case <-told: // a process that is to end does so in time, whatever waits
+			return s.end(ctx, ended, time.Now())
+		case <-timer.C:
+		}
+		if begun := s.queue.lastBegun(); begun.After(since) {
+			since = begun
+		}
+		left := s.opts.Grace - time.Since(since)
+		if left <= 0 {
+			return s.flush(ended, true)
+		}
+		timer.Reset(left)
 	}
-	s.cancel(correlate.ErrDrainCut)
-	timer.Reset(flushTime)
 	select {
 	case err := <-ended:
 		return err
 	case <-timer.C:
-		return ErrStuck
+		return s.flush(ended, false)
+	}
+}
+
+// flush cuts off what still runs, and waits for the last replies to be written. A
+// peer that reads slowly may go on as long as it reads, where isPatient is set.
+func (s *session) flush(ended <-chan error, isPatient bool) error {
+	s.cancel(correlate.ErrDrainCut)
+	timer := time.NewTimer(flushTime)
+	defer timer.Stop()
+	for written := s.out.writes.Load(); ; {
+		select {
+		case err := <-ended:
+			return err
+		case <-timer.C:
+		}
+		now := s.out.writes.Load()
+		if !isPatient || now == written {
+			return ErrStuck
+		}
+		written = now
+		timer.Reset(flushTime)
 	}
 }

@@ -145,30 +145,6 @@ func TestOfTwoEqualIDsInFlightTheSecondIsRefused(t *testing.T) {
 	p.end()
 }
 
-func TestWhatIsOverTheBoundIsRefusedAtOnce(t *testing.T) {
-	t.Parallel()
-	backend := newHeld()
-	p := talk(t.Context(), t, sidecar(mcptest.Memory(t), backend.call), stdio.Options{MaxConcurrent: 1})
-	p.send(call(`"1"`, `{}`))
-	<-backend.entered
-	p.send(call(`"2"`, `{}`))
-	if got := p.reply(); got.code() != errmap.Unavailable || string(got.ID) != `"2"` {
-		t.Errorf("got %s", got.raw)
-	}
-	p.send(strings.Replace(call(`"3"`, `{}`), `"params":{`, `"params":{`+meta+`,`, 1))
-	if got := p.reply(); got.code() != errmap.Unavailable || got.Result == nil || !got.Result.IsError {
-		t.Errorf("in MCP it is a tool error that a model can read: %s", got.raw)
-	}
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`, `{`)
-	if got := p.reply(); got.code() != errmap.ParseError { // by then the line before it was taken
-		t.Errorf("got %s", got.raw)
-	}
-	close(backend.release)
-	if rest := p.end(); len(rest) > 0 {
-		t.Errorf("more was written: %q", rest)
-	}
-}
-
 func FuzzConversation(f *testing.F) {
 	live := mcptest.Memory(f)
 	for _, seed := range []string{

@@ -34,7 +34,7 @@ type session struct {
 	// legacy is set by the first initialize, closing when no new requests are
 	// taken; only the reading loop touches them.
 	legacy, closing bool
-	slots           chan struct{}
+	queue           *queue
 	running         sync.WaitGroup
 	inputEnded      atomic.Bool
 	// stop ends the reader of lines; ending is closed when the loop has read its
@@ -57,12 +57,15 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
 	}
+	if o.MaxQueueBytes <= 0 {
+		o.MaxQueueBytes = DefaultMaxQueueBytes
+	}
 	if o.MaxBatch <= 0 {
 		o.MaxBatch = DefaultMaxBatch
 	}
 	s := &session{
 		bridge: b, opts: o, limits: o.Limits.WithDefaults(),
-		origin: b.Flights().NewOrigin(), slots: make(chan struct{}, o.MaxConcurrent),
+		origin: b.Flights().NewOrigin(), queue: newQueue(o.MaxConcurrent, o.MaxQueueBytes, o.QueueBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), broken: make(chan struct{}),
 	}
 	s.run, s.cancel = context.WithCancelCause(context.Background())
@@ -74,16 +77,24 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 }
 
 // converse takes lines until there is no reason to go on, and then until what
-// is in flight has been answered.
+// was read has been answered.
 func (s *session) converse(ctx context.Context, lines <-chan line) error {
+	s.running.Go(s.dispatch)
 	err := s.loop(ctx.Done(), lines)
 	close(s.ending)
 	s.closing = true
-	// Streams of changes have no end of their own, and the conversation has one.
-	s.bridge.Feed().Close()
+	s.queue.close()
 	if s.inputEnded.Load() {
+		// Every request that was read runs, and needs its session for that.
+		select {
+		case <-s.queue.empty:
+		case <-ctx.Done():
+		case <-s.run.Done():
+		}
 		s.forget() // nobody is left to answer the sidecar's own questions
 	}
+	// Streams of changes have no end of their own, and the conversation has one.
+	s.bridge.Feed().Close()
 	answered := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -97,16 +108,33 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	return errors.Join(err, s.writeError())
 }
 
+// dispatch runs the queued requests, each on a goroutine of its own once there is
+// a place for it.
+func (s *session) dispatch() {
+	for r := s.queue.next(); r != nil; r = s.queue.next() {
+		s.running.Go(func() {
+			defer r.leave()
+			r.finish()
+		})
+	}
+}
+
 // loop takes lines in their order until done, the end of input, or a peer that
-// is gone.
+// is gone. It reads no further while the queue is full: the pipe fills up then,
+// and the peer waits.
 func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 	for {
+		next := lines
+		if s.queue.pause(s.bridge.Flights().Crowded()) {
+			next = nil
+		}
 		select {
 		case <-done:
 			return nil
 		case <-s.broken:
 			return nil
-		case l := <-lines:
+		case <-s.queue.room:
+		case l := <-next:
 			if l.err != nil {
 				s.inputEnded.Store(true)
 				if errors.Is(l.err, io.EOF) || peerGone(l.err) {
@@ -119,8 +147,9 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 	}
 }
 
-// take registers one message in reading order and answers it on a goroutine of
-// its own. What needs no run (a fault, a notification) is answered at once.
+// take registers one message in reading order. A request goes into the queue;
+// everything else, and a ping, is answered at once, because a call that runs may
+// wait for it.
 func (s *session) take(l line) {
 	in := s.inbound(s.fallback())
 	if l.tooLong {
@@ -147,49 +176,85 @@ func (s *session) take(l line) {
 			return
 		}
 	}
-	if msg.Kind != jsonrpc.KindRequest || msg.Fault != nil {
-		s.write(s.bridge.HandleMessage(s.run, in))
-		return
-	}
-	if err == nil {
-		if opensLegacy(dialect, &msg) {
-			s.legacy = true
-			in.Opened = s.open
-		}
-		err = s.admit()
-	}
-	if err != nil {
-		s.write(s.bridge.Refuse(in, err))
-		return
+	if opensLegacy(dialect, &msg) && err == nil {
+		s.legacy = true
+		in.Opened = s.open
 	}
 	in.Send = s.send
-	run := s.bridge.BeginMessage(s.run, in)
-	s.running.Go(func() {
-		defer func() { <-s.slots }()
-		s.write(*run())
+	s.begin(&arrival{
+		in: in, size: len(l.text), failed: err, atOnce: msg.Method == methodPing,
+		deliver: func(reply *bridge.Reply) { s.write(*reply) },
 	})
+}
+
+// arrival is a message that has come.
+type arrival struct {
+	in   *bridge.Inbound
+	size int
+	// failed is why it cannot be a request.
+	failed *errmap.Error
+	// atOnce lets a request run before those that wait.
+	atOnce bool
+	// deliver takes the one reply, which may be empty.
+	deliver func(*bridge.Reply)
+}
+
+// begin answers a message, or puts the request into the queue.
+func (s *session) begin(a *arrival) {
+	msg := a.in.Message
+	isRequest := msg.Kind == jsonrpc.KindRequest && msg.Fault == nil
+	if isRequest && a.failed == nil && s.closing {
+		a.failed = errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the sidecar is shutting down"))
+	}
+	switch {
+	case !isRequest:
+		reply := s.bridge.HandleMessage(s.run, a.in)
+		s.withdraw(msg)
+		a.deliver(&reply)
+	case a.failed != nil:
+		reply := s.bridge.Refuse(a.in, a.failed)
+		a.deliver(&reply)
+	default:
+		s.enqueue(a)
+	}
+}
+
+// enqueue registers a request, which holds its id from now on, and lets it wait
+// for a place. What is refused, and what cannot wait, has its reply at once.
+func (s *session) enqueue(a *arrival) {
+	r := &queued{size: a.size, deliver: a.deliver}
+	a.in.Paced = true
+	a.in.Yield = func() { r.leave() }
+	var reply *bridge.Reply
+	if reply, r.run = s.bridge.TakeMessage(s.run, a.in); reply == nil && a.atOnce {
+		reply = r.run()
+	}
+	if reply != nil {
+		a.deliver(reply)
+		return
+	}
+	if a.in.Message.Method != methodInitialize { // which cannot be cancelled
+		r.id = a.in.Message.ID
+	}
+	s.queue.add(r)
+}
+
+// withdraw takes the request that a notification has cancelled out of the queue.
+// It ends at once, because its context has.
+func (s *session) withdraw(msg *jsonrpc.Message) {
+	id, ok := bridge.CancelledID(msg)
+	if !ok {
+		return
+	}
+	if r := s.queue.remove(id); r != nil {
+		r.finish()
+	}
 }
 
 // inbound is a message before it is known.
 func (s *session) inbound(d bridge.Dialect) *bridge.Inbound {
 	return &bridge.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
-}
-
-// admit takes a slot for one request, or says why there is none.
-func (s *session) admit() *errmap.Error {
-	if s.closing {
-		return busy("the sidecar is shutting down")
-	}
-	select {
-	case s.slots <- struct{}{}:
-		return nil
-	default:
-		return busy("too many requests are in flight (--max-pipelined)", errmap.Over(errmap.LimitPipelined))
-	}
-}
-
-func busy(reason string, more ...errmap.Option) *errmap.Error {
-	return errmap.New(errmap.Unavailable, append(more, errmap.RetryAfter(time.Second), errmap.Message("Tool service unavailable: "+reason))...)
 }
 
 // write sends one reply as one line.

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// CredentialOptions are the headers that the client adds to every request: calls,
+// probes, health checks and reflection. The values are secrets. No error, log line
+// or String method of this package shows them, and what the backend says about
+// them in an error is masked.
+type CredentialOptions struct {
+	// Headers are fixed headers, by name.
+	Headers map[string]string
+	// HeaderFile holds more headers, one "name: value" per line. Empty lines and
+	// lines that begin with "#" are ignored.
+	HeaderFile string
+	// TokenFile holds a token, which is sent as "authorization: Scheme TOKEN".
+	TokenFile string
+	// Scheme is the scheme of the token; "" is Bearer.
+	Scheme string
+	// AllowPlaintext permits secrets on a connection without TLS to a host other
+	// than loopback.
+	AllowPlaintext bool
+}
+
+// Bounds of the credentials. gRPC peers are advised to accept 8 KiB of metadata;
+// a JWT with many claims takes more, and common servers accept 16 KiB.
+const (
+	maxCredentialBytes   = 16 << 10
+	maxCredentialHeaders = 64
+)
+
+// DefaultTokenScheme is the scheme of a token where none is configured.
+const DefaultTokenScheme = "Bearer"
+
+// ErrPlaintextCredentials reports secrets that would cross a network in the clear.
+var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
+	"use https:// or grpcs://, or accept that with --insecure-backend-credentials, where a mesh encrypts the connection")
+
+// String keeps the values out of anything that is formatted.
+func (o CredentialOptions) String() string { return masked }
+
+// GoString does the same for %#v.
+func (o CredentialOptions) GoString() string { return masked }
+
+// Check reads the files and reports what is wrong with the credentials, for a
+// backend at this target.
+func (o CredentialOptions) Check(target Target) error {
+	_, err := o.read(target)
+	return err
+}
+
+// files are the files to watch.
+func (o CredentialOptions) files() []string {
+	return slices.DeleteFunc([]string{o.HeaderFile, o.TokenFile}, func(f string) bool { return f == "" })
+}
+
+// read makes the headers of one state of the files.
+func (o CredentialOptions) read(target Target) (*credentialSet, error) {
+	set := &credentialSet{header: http.Header{}}
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		if err := set.add(name, o.Headers[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := set.addHeaderFile(o.HeaderFile); err != nil {
+		return nil, fmt.Errorf("header file: %w", err)
+	}
+	if err := set.addTokenFile(o.TokenFile, cmp.Or(o.Scheme, DefaultTokenScheme)); err != nil {
+		return nil, fmt.Errorf("token file: %w", err)
+	}
+	if !o.AllowPlaintext && !target.isPrivate() && set.hasSecret() {
+		return nil, ErrPlaintextCredentials
+	}
+	return set, nil
+}
+
+// isPrivate reports whether nobody else can read what is sent to the target.
+func (t Target) isPrivate() bool {
+	if t.tls || t.socket != "" {
+		return true
+	}
+	host, _, err := net.SplitHostPort(t.host) // ParseTarget joined them
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// credentials hold the set in use, which a reload replaces. Nil holds none.
+type credentials struct {
+	opts    CredentialOptions
+	target  Target
+	reload  sync.Mutex
+	current atomic.Pointer[credentialSet]
+}
+
+// newCredentials reads the files. It returns nil where there are no credentials.
+func newCredentials(o CredentialOptions, target Target) (*credentials, error) {
+	if len(o.Headers) == 0 && len(o.files()) == 0 {
+		return nil, nil //nolint:nilnil // nil is valid, and holds none
+	}
+	set, err := o.read(target)
+	if err != nil {
+		return nil, err
+	}
+	c := &credentials{opts: o, target: target}
+	c.current.Store(set)
+	return c, nil
+}
+
+// set is what is sent now; nil for nothing.
+func (c *credentials) set() *credentialSet {
+	if c == nil {
+		return nil
+	}
+	return c.current.Load()
+}
+
+// CredentialFiles are the files that the credentials come from.
+func (c *Client) CredentialFiles() []string {
+	if c.credentials == nil {
+		return nil
+	}
+	return c.credentials.opts.files()
+}
+
+// HasCredentials reports whether requests carry credentials of the sidecar.
+func (c *Client) HasCredentials() bool { return c.credentials != nil }
+
+// ReloadCredentials reads the files again, for requests made from now on, and
+// reports whether anything changed. After an error the last good ones stay in use.
+func (c *Client) ReloadCredentials() (changed bool, err error) {
+	if c.credentials == nil {
+		return false, nil
+	}
+	c.credentials.reload.Lock()
+	defer c.credentials.reload.Unlock()
+	set, err := c.credentials.opts.read(c.credentials.target)
+	if err != nil {
+		return false, err
+	}
+	old := c.credentials.current.Swap(set)
+	return !maps.EqualFunc(old.header, set.header, slices.Equal), nil
+}
+
+// credentialSet is one state of the credentials. It is immutable once it is in
+// use, and its header is shared by every request.
+type credentialSet struct {
+	header  http.Header
+	size    int
+	secrets []string // masked in what the backend says
+}
+
+// String keeps the values out of anything that is formatted.
+func (s *credentialSet) String() string { return masked }
+
+// GoString does the same for %#v.
+func (s *credentialSet) GoString() string { return masked }
+
+// add takes one header. Its errors do not show the value.
+func (s *credentialSet) add(name, value string) error {
+	key := http.CanonicalHeaderKey(name)
+	switch {
+	case !validMetadataName(name):
+		return fmt.Errorf("%q is no header name: letters, digits, dash, underscore and dot are allowed", clip(name))
+	case isProtocolHeader(key) || strings.HasPrefix(key, "Content-"):
+		return fmt.Errorf("%s belongs to the protocol and cannot be set", clip(name))
+	case value == "":
+		return fmt.Errorf("%s has no value", clip(name))
+	case !validMetadataValue(value):
+		return fmt.Errorf("the value of %s is not printable ASCII, or has space around it", clip(name))
+	case s.header[key] != nil:
+		return fmt.Errorf("%s is given twice", clip(name))
+	case len(s.header) >= maxCredentialHeaders:
+		return fmt.Errorf("more than %d headers", maxCredentialHeaders)
+	}
+	if strings.HasSuffix(key, "-Bin") {
+		if _, err := decodedBinary(value); err != nil {
+			return fmt.Errorf("the value of %s is not base64, as names that end in -bin require", clip(name))
+		}
+	}
+	if s.size += len(key) + len(value); s.size > maxCredentialBytes {
+		return fmt.Errorf("headers of more than %d bytes", maxCredentialBytes)
+	}
+	s.header[key] = []string{value}
+	if isSecret(key, value) {
+		s.secrets = append(s.secrets, secretPart(value))
+	}
+	return nil
+}
+
+// apply sets the headers of a request. Credentials win over a caller's header of
+// the same name.
+func (s *credentialSet) apply(h http.Header) {
+	if s != nil {
+		maps.Copy(h, s.header)
+	}
+}
+
+// over returns the headers of a call with the credentials. It may change header,
+// and what it returns must not be changed.
+func (s *credentialSet) over(header http.Header) http.Header {
+	switch {
+	case s == nil:
+		return header
+	case len(header) == 0:
+		return s.header
+	}
+	maps.Copy(header, s.header)
+	return header
+}
+
+func (s *credentialSet) hasSecret() bool { return len(s.secrets) > 0 }

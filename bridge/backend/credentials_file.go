@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxCredentialFile bounds a file of credentials: the headers that may be sent,
+// and as much again for comments.
+const maxCredentialFile = 2 * maxCredentialBytes
+
+// addHeaderFile reads "name: value" lines. Errors name the line, never its text:
+// a token may stand where a name should.
+func (s *credentialSet) addHeaderFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := readCredentialFile(path)
+	if err != nil {
+		return err
+	}
+	number, found := 0, false
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !validMetadataName(name) {
+			return fmt.Errorf("%s:%d: want a line such as \"x-tenant: VALUE\"", path, number)
+		}
+		if err := s.add(name, strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		found = true
+	}
+	if !found {
+		return fmt.Errorf("%s: it holds no header", path)
+	}
+	return nil
+}
+
+// addTokenFile reads a token. White space around it is ignored, because editors
+// and shells end files with a newline.
+func (s *credentialSet) addTokenFile(path, scheme string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := readCredentialFile(path)
+	if err != nil {
+		return err
+	}
+	token := strings.TrimSpace(text)
+	switch {
+	case token == "":
+		return fmt.Errorf("%s: it is empty", path)
+	case strings.ContainsAny(token, "\r\n"):
+		return fmt.Errorf("%s: it holds more than one line; want one token", path)
+	case strings.ContainsAny(token, " \t"):
+		return fmt.Errorf("%s: a token has no spaces; the scheme is a setting of its own (backend.credentials.scheme)", path)
+	}
+	if err := s.add("authorization", scheme+" "+token); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readCredentialFile reads a small text file. A pipe or device is refused: opening
+// one may block for ever.
+func readCredentialFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxCredentialFile+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	if len(raw) > maxCredentialFile {
+		return "", fmt.Errorf("%s: larger than %d bytes", path, maxCredentialFile)
+	}
+	return string(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))), nil // some editors begin a file with a byte order mark
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// What the RPC library refuses by itself (framing, compression, size, methods and types of content) it refuses in its own
+// words and without details. Callers get the canonical error instead, under the same code. On streams an interceptor sees
+// such errors; those of unary calls pass no interceptor, so that they are found in the response.
+
+// counted answers and counts what the RPC library refuses by itself. A request that cannot be refused that way costs some
+// lookups in its headers here, and no memory.
+func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
+	writer := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		edge := edgeOf(r, isTyped)
+		kind := r.Header.Get("Content-Type")
+		switch {
+		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
+			_ = writer.Write(w, r, s.framing(edge, connect.CodeInvalidArgument)) // the caller has gone if this fails
+		case s.isOrdinary(r, kind):
+			next.ServeHTTP(w, r)
+			s.explainTrailers(edge, w.Header())
+		default:
+			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge}
+			next.ServeHTTP(watched, r)
+			watched.finish(writer)
+			s.explainTrailers(edge, w.Header())
+		}
+	})
+}
+
+// isOrdinary holds for requests whose response header alone shows what the library refuses, if anything.
+func (s *Service) isOrdinary(r *http.Request, kind string) bool {
+	switch {
+	case r.Method != http.MethodPost:
+		return false
+	case slices.Contains(streamKinds, kind):
+		return true
+	case kind == "application/json" || kind == "application/proto":
+		return r.ContentLength >= 0 && r.ContentLength <= int64(s.opts.Limits.MaxBytes) && r.Header["Content-Encoding"] == nil &&
+			isReadable(r.Header, "Content-Encoding")
+	}
+	return false
+}
+
+// streamKinds are the types of content whose errors are in trailers, or pass an interceptor.
+//
+//nolint:gochecknoglobals // nothing assigns to it
+var streamKinds = []string{
+	"application/grpc", "application/grpc+proto", "application/grpc+json",
+	"application/connect+proto", "application/connect+json",
+}
+
+// isReadable holds for headers of Connect that the library does not refuse.
+func isReadable(h http.Header, encoding string) bool {
+	if version := h.Get("Connect-Protocol-Version"); version != "" && version != "1" {
+		return false
+	}
+	if timeout := h.Get("Connect-Timeout-Ms"); timeout != "" {
+		if _, err := strconv.ParseUint(timeout, 10, 63); err != nil || len(timeout) > 10 {
+			return false
+		}
+	}
+	switch h.Get(encoding) {
+	case "", "identity", "gzip":
+		return true
+	}
+	return false
+}
+
+// framing is the canonical error for what the library refused, under the library's code; it is counted.
+func (s *Service) framing(edge tally.Edge, code connect.Code) *connect.Error {
+	var failed *errmap.Error
+	switch code {
+	case connect.CodeResourceExhausted:
+		failed = errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.Messagef(
+			"Payload too large: a message may have %d bytes after decompression (--max-message-bytes)", s.opts.Limits.MaxBytes))
+	case connect.CodeDeadlineExceeded:
+		failed = errmap.New(errmap.Timeout)
+	case connect.CodeCanceled:
+		failed = errmap.New(errmap.Cancelled)
+	case connect.CodeUnimplemented:
+		failed = errmap.New(errmap.InvalidEnvelope, errmap.Message("Invalid request: want one message, in an encoding and compression that is served"))
+	default:
+		failed = errmap.New(errmap.ParseError, errmap.Message(
+			"Parse error: the framing, compression or encoding of the request cannot be read"))
+	}
+	counts := s.bridge.Tally()
+	counts.Over(failed.Limit)
+	counts.HTTPRefused(edge, failed.Code)
+	return withCode(code, errmap.ToConnect(failed, errmap.About{}))
+}
+
+// How the status of a call stands in the header of a response: as trailers that
+// net/http will write, or, in gRPC-Web, as headers.
+const (
+	headerStatus  = "Grpc-Status"
+	headerMessage = "Grpc-Message"
+	headerDetails = "Grpc-Status-Details-Bin"
+)
+
+// explainTrailers gives a status of gRPC that has no details the canonical ones: every error of the sidecar has some.
+func (s *Service) explainTrailers(edge tally.Edge, h http.Header) {
+	for _, prefix := range [...]string{http.TrailerPrefix, ""} {
+		status := h[prefix+headerStatus]
+		if len(status) != 1 || status[0] == "0" || h[prefix+headerDetails] != nil {
+			continue
+		}
+		code, err := strconv.ParseUint(status[0], 10, 32)
+		if err != nil {
+			continue
+		}
+		shown := s.framing(edge, connect.Code(code))
+		full := &statuspb.Status{Code: int32(shown.Code()), Message: shown.Message()}
+		for _, d := range shown.Details() {
+			full.Details = append(full.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+		}
+		raw, err := proto.Marshal(full)
+		if err != nil {
+			continue
+		}
+		h[prefix+headerMessage] = []string{shown.Message()}
+		h[prefix+headerDetails] = []string{base64.RawStdEncoding.EncodeToString(raw)}
+	}
+}
+
+// explainer holds back what the library refuses, until it is told in canonical words.
+type explainer struct {
+	http.ResponseWriter
+
+	service *Service
+	request *http.Request
+	edge    tally.Edge
+	held    int // the status of an error of Connect, 0 for none
+	body    []byte
+	done    bool // all has been written
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *explainer) WriteHeader(status int) {
+	kind := w.Header().Get("Content-Type")
+	switch {
+	case w.held != 0 || w.done:
+	case kind == "" && (status == http.StatusMethodNotAllowed || status == http.StatusUnsupportedMediaType):
+		w.done = true
+		w.service.refuseFraming(w.ResponseWriter, w.edge, status)
+	case status >= http.StatusBadRequest && strings.HasPrefix(kind, "application/json"):
+		w.held = status
+	default:
+		// In gRPC-Web, the status of an answer without a message stands here.
+		w.service.explainTrailers(w.edge, w.Header())
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements [http.ResponseWriter]. An error of Connect is some kilobytes at most.
+func (w *explainer) Write(p []byte) (int, error) {
+	switch {
+	case w.done:
+		return len(p), nil
+	case w.held != 0:
+		w.body = append(w.body, p...)
+		return len(p), nil
+	}
+	w.service.explainTrailers(w.edge, w.Header())
+	return w.ResponseWriter.Write(p)
+}
+
+// finish writes what was held back.
+func (w *explainer) finish(writer *connect.ErrorWriter) {
+	if w.held == 0 {
+		return
+	}
+	var code connect.Code
+	if !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
+		w.Header().Del("Content-Length")
+		_ = writer.Write(w.ResponseWriter, w.request, w.service.framing(w.edge, code)) // the caller has gone if this fails
+		return
+	}
+	w.ResponseWriter.WriteHeader(w.held)
+	_, _ = w.ResponseWriter.Write(w.body)
+}
+
+// codeIn is the code of a Connect error in JSON.
+func codeIn(body []byte) []byte {
+	_, rest, _ := bytes.Cut(body, []byte(`"code":"`))
+	code, _, _ := bytes.Cut(rest, []byte(`"`))
+	return code
+}
+
+// Flush implements [http.Flusher], which streams need.
+func (w *explainer) Flush() {
+	if w.held == 0 && !w.done {
+		w.service.explainTrailers(w.edge, w.Header())
+		// What cannot flush writes at once.
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// refuseFraming answers a method or a type of content that is not served. Nobody knows which protocol was meant, so the
+// canonical error is plain JSON.
+func (s *Service) refuseFraming(w http.ResponseWriter, edge tally.Edge, status int) {
+	failed := errmap.New(errmap.UnsupportedMediaType)
+	if status == http.StatusMethodNotAllowed {
+		failed = errmap.New(errmap.MethodNotAllowed)
+	}
+	s.bridge.Tally().HTTPRefused(edge, failed.Code)
+	shown := failed.JSONRPC(errmap.About{})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
+}
+
+// streamFraming gives errors of receiving on streams their canonical form.
+type streamFraming struct{ service *Service }
+
+// WrapUnary implements [connect.Interceptor].
+func (streamFraming) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
+
+// WrapStreamingClient implements [connect.Interceptor].
+func (streamFraming) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements [connect.Interceptor].
+func (f streamFraming) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		return next(ctx, framedConn{conn, f.service})
+	}
+}
+
+// framedConn is a stream whose errors of receiving are canonical.
+type framedConn struct {
+	connect.StreamingHandlerConn
+
+	service *Service
+}
+
+// Receive implements [connect.StreamingHandlerConn]. Messages that were refused when they were read are errors too, but
+// for envelopes, of which a bad one does not end the stream.
+func (c framedConn) Receive(message any) error {
+	err := c.StreamingHandlerConn.Receive(message)
+	edge := tally.EdgeOf(c.Peer().Protocol, "", false)
+	if err == nil {
+		m, ok := message.(proto.Message)
+		if !ok || isEnvelope(m) {
+			return nil
+		}
+		if failed := refusalOf(m); failed != nil {
+			return c.service.refusedAt(edge, failed, aboutOf(m))
+		}
+		return nil
+	}
+	switch code := connect.CodeOf(err); code {
+	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodeInternal, connect.CodeUnimplemented:
+		return c.service.framing(edge, code)
+	default: // the end of the stream, or its caller has gone
+		return err
+	}
+}
