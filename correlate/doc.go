@@ -15,7 +15,7 @@
 // context only: such a call is still answered.
 //
 // A Pool buffers responses that arrive before somebody asks for them; Match
-// looks one up without waiting.
+// takes one out without waiting, and Peek reads one and leaves it there.
 //
 // The package starts no goroutine and sets no timer but that of a call's
 // deadline, which Finish stops. It knows nothing of methods, tools and errors

@@ -93,6 +93,25 @@ func Match(id jsonrpc.ID, pool *Pool) (jsonrpc.Message, bool) {
 	return pool.remove(element).message, true
 }
 
+// Peek returns the buffered response to id and leaves it where it is, or reports
+// false while it has not arrived. It never waits. A nil pool holds nothing.
+//
+// The response stays the pool's: its bytes must not be changed, and Match still
+// returns it. Looking at a response does not make it younger.
+func Peek(id jsonrpc.ID, pool *Pool) (jsonrpc.Message, bool) {
+	if pool == nil || id.IsZero() {
+		return jsonrpc.Message{}, false
+	}
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	pool.expire()
+	element := pool.entries[id.Key()]
+	if element == nil || !element.Value.(*entry).arrived {
+		return jsonrpc.Message{}, false
+	}
+	return element.Value.(*entry).message, true
+}
+
 // Expect makes room for the response to id. The errors are ErrDuplicateID if
 // the id is expected or buffered already, ErrNotResponse for a zero id, and
 // ErrPoolFull.

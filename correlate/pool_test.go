@@ -66,6 +66,49 @@ func TestPool(t *testing.T) {
 	}
 }
 
+func TestPeekLeavesTheResponse(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	pool := NewPool(PoolOptions{MaxAge: time.Minute, Now: func() time.Time { return now }})
+	for _, nothing := range []struct {
+		name string
+		id   jsonrpc.ID
+		pool *Pool
+	}{{"nothing expected", one, pool}, {"no id", jsonrpc.ID{}, pool}, {"no pool", one, nil}} {
+		if _, ok := Peek(nothing.id, nothing.pool); ok {
+			t.Errorf("%s: a response", nothing.name)
+		}
+	}
+	check(t, "expect", pool.Expect(one), nil)
+	if _, ok := Peek(one, pool); ok {
+		t.Error("a response before it has arrived")
+	}
+	check(t, "deliver", pool.Deliver(success(one, `{"n":1}`)), nil)
+	now = now.Add(59 * time.Second)
+	for range 2 {
+		if got, ok := Peek(one, pool); !ok || got.Kind != jsonrpc.KindSuccess || string(got.Result) != `{"n":1}` {
+			t.Errorf("got %s, %v", got.Result, ok)
+		}
+	}
+	check(t, "deliver what was looked at", pool.Deliver(success(one, `{"n":2}`)), ErrDuplicateResponse)
+	if got, ok := Match(one, pool); !ok || string(got.Result) != `{"n":1}` {
+		t.Errorf("a match after Peek: %s, %v", got.Result, ok)
+	}
+	if _, ok := Peek(one, pool); ok || pool.Len() != 0 {
+		t.Error("a response after the match")
+	}
+	// Looking does not keep a response alive.
+	check(t, "expect again", pool.Expect(one), nil)
+	check(t, "deliver again", pool.Deliver(success(one, `{}`)), nil)
+	for range 2 {
+		now = now.Add(30 * time.Second)
+		_, _ = Peek(one, pool)
+	}
+	if _, ok := Match(one, pool); ok || pool.Len() != 0 {
+		t.Error("a response beyond its age")
+	}
+}
+
 func TestPoolKeepsCopies(t *testing.T) {
 	t.Parallel()
 	pool := NewPool(PoolOptions{})

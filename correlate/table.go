@@ -123,6 +123,10 @@ func (t *Table) CloseOrigin(o Origin) int {
 // A cancelled call counts until its Finish, because its work may go on.
 func (t *Table) InFlight() int { return int(t.inFlight.Load()) }
 
+// Crowded reports whether half of the places are taken: where calls that can wait
+// for others should.
+func (t *Table) Crowded() bool { return t.inFlight.Load() >= (t.maxInFlight+1)/2 }
+
 // Refused returns the number of calls that were refused with ErrFull.
 func (t *Table) Refused() uint64 { return t.full.Load() }
 

@@ -58,11 +58,21 @@ func TestBackendCodes(t *testing.T) {
 				t.Errorf("%d: %s %s %d %s", tt.code, e.Code, e.BackendCode, e.HTTPStatus(), e.Type())
 			}
 			wantCode, wantText := tt.code, "it broke"
-			if tt.name == "unknown" && tt.code != connect.CodeUnknown {
+			wantStatus := uint32(0)
+			switch {
+			case tt.code == 17: // a number that gRPC can carry on
+				wantCode, wantStatus = connect.CodeUnknown, 17
+			case tt.name == "unknown" && tt.code != connect.CodeUnknown:
 				wantCode, wantText = connect.CodeUnknown, "it broke (unknown status code "+strings.TrimPrefix(tt.code.String(), "code_")+")"
 			}
 			if out := ToConnect(e, About{}); out.Code() != wantCode || out.Message() != wantText {
 				t.Errorf("%d goes on as %s %q", tt.code, out.Code(), out.Message())
+			}
+			if e.BackendStatus != wantStatus || strings.Contains(string(e.Data(About{})), `"backendStatus":17`) != (wantStatus == 17) {
+				t.Errorf("%d keeps the number %d: %s", tt.code, e.BackendStatus, e.Data(About{}))
+			}
+			if back := FromConnect(ToConnect(e, About{})); back.BackendStatus != wantStatus {
+				t.Errorf("%d comes out of another sidecar with the number %d", tt.code, back.BackendStatus)
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package errmap
 
 import (
+	"math"
 	"strconv"
 
 	"connectrpc.com/connect"
@@ -88,4 +89,12 @@ func unknownCodeText(code connect.Code, message string) string {
 		return "Tool service answered with " + text
 	}
 	return message + " (" + text + ")"
+}
+
+// foreignStatus is a status number above those that gRPC and Connect define, within what a gRPC status can hold; else 0.
+func foreignStatus(code connect.Code) uint32 {
+	if code <= connect.CodeUnauthenticated || code > math.MaxInt32 {
+		return 0
+	}
+	return uint32(code)
 }

@@ -25,6 +25,7 @@ const (
 	metaRequestID   = "requestId"
 	metaTool        = "tool"
 	metaBackendCode = "backendCode"
+	metaStatus      = "backendStatus"
 	metaURI         = "uri"
 	metaRequested   = "requestedVersion"
 )
@@ -48,7 +49,7 @@ func ToConnect(e *Error, about About) *connect.Error {
 	for _, m := range e.ownDetails(about) {
 		addDetail(out, m)
 	}
-	for _, d := range keepDetails(e.Details) {
+	for _, d := range keepDetails(e.Details, e.types) {
 		addDetail(out, d)
 	}
 	if n := e.retryAfterHeader(); n > 0 {
@@ -113,6 +114,9 @@ func (e *Error) errorInfo(about About) *errdetails.ErrorInfo {
 			meta[key] = value
 		}
 	}
+	if e.BackendStatus != 0 {
+		meta[metaStatus] = strconv.FormatUint(uint64(e.BackendStatus), 10)
+	}
 	return &errdetails.ErrorInfo{Reason: string(e.Code), Domain: Domain, Metadata: meta}
 }
 
@@ -152,7 +156,7 @@ func FromBackend(err *connect.Error) *Error {
 }
 
 // FromBackendStatus is FromBackend for a status in its parts. code may be any number; what Connect does not define is the
-// backend code "unknown", with the number in the message.
+// backend code "unknown", with the number in the message and in BackendStatus.
 func FromBackendStatus(code connect.Code, message string, details []*anypb.Any) *Error {
 	return fromStatus(code, message, details).demoted(code)
 }
@@ -165,7 +169,7 @@ func (e *Error) demoted(code connect.Code) *Error {
 	}
 	return &Error{
 		Code: ToolExecutionFailed, Message: e.message(), ErrorType: e.ErrorType,
-		BackendCode: backendCodeName(code), RetryAfter: e.RetryAfter, Details: e.Details,
+		BackendCode: backendCodeName(code), BackendStatus: foreignStatus(code), RetryAfter: e.RetryAfter, Details: e.Details,
 	}
 }
 
@@ -173,17 +177,17 @@ const typeURLPrefix = "type.googleapis.com/"
 
 // fromStatus reads a status.
 func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error {
-	details = keepDetails(details)
+	details = keepDetails(details, nil)
 	e := &Error{RetryAfter: retryDelay(details), ErrorType: declaredType(details)}
 	info, own := ourInfo(details)
 	if caps := missingCapabilities(details); caps != nil && info == nil && code == connect.CodeFailedPrecondition {
 		return &Error{Code: MissingClientCapability, Message: Redact(message), RequiredCapabilities: caps}
 	}
 	if info == nil {
-		if !isBackendCode(code) {
+		if !isBackendCode(code) && (message == "" || foreignStatus(code) == 0) {
 			message = unknownCodeText(code, Redact(message))
 		}
-		e.Code, e.BackendCode = ToolExecutionFailed, backendCodeName(code)
+		e.Code, e.BackendCode, e.BackendStatus = ToolExecutionFailed, backendCodeName(code), foreignStatus(code)
 		e.Message, e.Details = Redact(message), details
 		return e
 	}
@@ -223,6 +227,9 @@ func (e *Error) readMeta(meta map[string]string) {
 	}
 	e.Tool = clip(meta[metaTool], maxNameBytes)
 	e.BackendCode = clip(meta[metaBackendCode], maxNameBytes)
+	if n, err := strconv.ParseUint(meta[metaStatus], 10, 32); err == nil {
+		e.BackendStatus = foreignStatus(connect.Code(n))
+	}
 	e.URI = clip(meta[metaURI], maxURIBytes)
 	e.Requested = clip(meta[metaRequested], maxNameBytes)
 }

@@ -27,7 +27,7 @@ type About struct {
 }
 
 // Data returns the data object of the error, one line of JSON. Its members, in this order: code, errorType, retryable,
-// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, details?.
+// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, details?.
 func (e *Error) Data(about About) json.RawMessage {
 	return e.AppendData(make([]byte, 0, 256), about)
 }
@@ -65,7 +65,11 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 		dst = append(dst, `,"backendCode":`...)
 		dst = appendString(dst, e.backend().code.String())
 	}
-	if details := detailsJSON(e.Details); len(details) > 0 {
+	if e.BackendStatus != 0 {
+		dst = append(dst, `,"backendStatus":`...)
+		dst = strconv.AppendUint(dst, uint64(e.BackendStatus), 10)
+	}
+	if details := detailsJSON(e.Details, e.types); len(details) > 0 {
 		dst = append(dst, `,"details":`...)
 		dst = append(dst, details...)
 	}

@@ -30,9 +30,33 @@ const (
 	maxDetailDepth = 32
 )
 
+// DetailTypes reads the details of a backend whose types are not linked into the binary.
+type DetailTypes interface {
+	protoregistry.MessageTypeResolver
+	protoregistry.ExtensionTypeResolver
+	// AppendJSON appends the JSON of a detail to dst.
+	AppendJSON(dst []byte, d *anypb.Any) ([]byte, error)
+}
+
+// ReadDetails has the backend's details redacted and shown with these types, too. Without it, those that are not linked
+// in are bytes.
+func (e *Error) ReadDetails(types DetailTypes) {
+	e.types = types
+	e.Details = keepDetails(e.Details, types)
+}
+
+// unpacked is the message of a detail.
+func unpacked(d *anypb.Any, types DetailTypes) (proto.Message, error) {
+	m, err := d.UnmarshalNew()
+	if err == nil || types == nil || isKnownType(d) {
+		return m, err
+	}
+	return anypb.UnmarshalNew(d, proto.UnmarshalOptions{AllowPartial: true, Resolver: types})
+}
+
 // keepDetails returns the details that may leave: within the bounds, without DebugInfo, which holds stack traces, and with
 // every string of a known message redacted. A detail in which nothing was redacted keeps its bytes.
-func keepDetails(details []*anypb.Any) []*anypb.Any {
+func keepDetails(details []*anypb.Any, types DetailTypes) []*anypb.Any {
 	var kept []*anypb.Any
 	size := 0
 	for _, d := range details {
@@ -43,46 +67,53 @@ func keepDetails(details []*anypb.Any) []*anypb.Any {
 		if len(kept) == maxDetails || size > maxDetailBytes {
 			break
 		}
-		if d = redactDetail(d); d != nil {
+		if d = redactDetail(d, types); d != nil {
 			kept = append(kept, d)
 		}
 	}
 	return kept
 }
 
-// redactDetail redacts the strings of a detail whose type is known here. The bytes of others cannot be read, so they stay.
-// It returns nil for a known type whose bytes are not a message of it.
-func redactDetail(d *anypb.Any) *anypb.Any {
+// redactDetail redacts the strings of a detail whose type is known. The bytes of others cannot be read, so they stay.
+// It returns nil for a type that is linked in where the bytes are not a message of it.
+func redactDetail(d *anypb.Any, types DetailTypes) *anypb.Any {
 	if len(d.GetTypeUrl()) > maxNameBytes || cleanLine(d.GetTypeUrl()) != d.GetTypeUrl() {
 		return nil
 	}
-	m, err := d.UnmarshalNew()
+	m, err := unpacked(d, types)
 	if err != nil {
 		if isKnownType(d) {
 			return nil
 		}
 		return d
 	}
-	changed := redactMessage(m.ProtoReflect(), maxDetailDepth)
+	r := redactor{types: types}
+	changed := r.message(m.ProtoReflect(), maxDetailDepth)
 	if detail, ok := m.(*outriggerv1.ErrorDetail); ok {
 		changed = redactErrorDetail(detail) || changed
 	}
 	if !changed {
 		return d
 	}
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	value, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
 	if err != nil {
 		return nil
 	}
 	return &anypb.Any{TypeUrl: d.GetTypeUrl(), Value: value}
 }
 
-// redactMessage redacts the strings of a message in place and reports whether it changed any. Below depth everything is
-// dropped.
-func redactMessage(m protoreflect.Message, depth int) bool {
+// redactor redacts the strings of messages.
+type redactor struct{ types DetailTypes }
+
+// message redacts the strings of a message in place and reports whether it changed any. Below depth everything is
+// dropped. What an Any in it holds is redacted where its type is known.
+func (r redactor) message(m protoreflect.Message, depth int) bool {
+	if m.Descriptor().FullName() == anyName {
+		return r.any(m, depth)
+	}
 	changed := false
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if redactField(m, fd, v, depth) {
+		if r.field(m, fd, v, depth) {
 			changed = true
 		}
 		return true
@@ -90,15 +121,15 @@ func redactMessage(m protoreflect.Message, depth int) bool {
 	return changed
 }
 
-func redactField(m protoreflect.Message, fd protoreflect.FieldDescriptor, v protoreflect.Value, depth int) bool {
+func (r redactor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, v protoreflect.Value, depth int) bool {
 	switch {
 	case isMarkedSecret(fd):
 		m.Clear(fd)
 		return true
 	case fd.IsMap():
-		return redactMap(v.Map(), fd.MapValue(), depth)
+		return r.mapping(v.Map(), fd.MapValue(), depth)
 	case fd.IsList():
-		return redactList(v.List(), fd, depth)
+		return r.list(v.List(), fd, depth)
 	case fd.Kind() == protoreflect.StringKind:
 		clean, changed := redactPair(string(fd.Name()), v.String())
 		if changed {
@@ -111,11 +142,11 @@ func redactField(m protoreflect.Message, fd protoreflect.FieldDescriptor, v prot
 		m.Clear(fd)
 		return true
 	default:
-		return redactMessage(m.Mutable(fd).Message(), depth-1)
+		return r.message(m.Mutable(fd).Message(), depth-1)
 	}
 }
 
-func redactList(list protoreflect.List, fd protoreflect.FieldDescriptor, depth int) bool {
+func (r redactor) list(list protoreflect.List, fd protoreflect.FieldDescriptor, depth int) bool {
 	changed := false
 	for i := range list.Len() {
 		switch {
@@ -130,13 +161,13 @@ func redactList(list protoreflect.List, fd protoreflect.FieldDescriptor, depth i
 			list.Truncate(0)
 			return true
 		default:
-			changed = redactMessage(list.Get(i).Message(), depth-1) || changed
+			changed = r.message(list.Get(i).Message(), depth-1) || changed
 		}
 	}
 	return changed
 }
 
-func redactMap(entries protoreflect.Map, value protoreflect.FieldDescriptor, depth int) bool {
+func (r redactor) mapping(entries protoreflect.Map, value protoreflect.FieldDescriptor, depth int) bool {
 	changed := false
 	entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
 		switch {
@@ -154,11 +185,33 @@ func redactMap(entries protoreflect.Map, value protoreflect.FieldDescriptor, dep
 			entries.Set(k, protoreflect.ValueOfMessage(structpb.NewStringValue(redacted).ProtoReflect()))
 			changed = true
 		default:
-			changed = redactMessage(v.Message(), depth-1) || changed
+			changed = r.message(v.Message(), depth-1) || changed
 		}
 		return true
 	})
 	return changed
+}
+
+// anyName is the message that holds any other.
+const anyName protoreflect.FullName = "google.protobuf.Any"
+
+func (r redactor) any(m protoreflect.Message, depth int) bool {
+	fields := m.Descriptor().Fields()
+	url, value := fields.ByName("type_url"), fields.ByName("value")
+	if url == nil || value == nil || depth <= 0 {
+		return false
+	}
+	held := &anypb.Any{TypeUrl: m.Get(url).String(), Value: m.Get(value).Bytes()}
+	inner, err := unpacked(held, r.types)
+	if err != nil || !r.message(inner.ProtoReflect(), depth-1) {
+		return false
+	}
+	clean, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(inner)
+	if err != nil {
+		clean = nil
+	}
+	m.Set(value, protoreflect.ValueOfBytes(clean))
+	return true
 }
 
 // redactPair redacts a map's value with its key, as key=value: ErrorInfo.metadata names secrets that way.
@@ -200,15 +253,15 @@ func isKnownType(d *anypb.Any) bool {
 	return err == nil
 }
 
-// detailsJSON renders details as a JSON array, nil for none. A type that is not linked in, or whose bytes do not fit it,
-// is {"@type", "value"} with the bytes in base64.
-func detailsJSON(details []*anypb.Any) []byte {
+// detailsJSON renders details as a JSON array, nil for none. A type that nobody knows, or whose bytes do not fit it, is
+// {"@type", "value"} with the bytes in base64.
+func detailsJSON(details []*anypb.Any, types DetailTypes) []byte {
 	dst := []byte{'['}
 	for _, d := range details[:min(len(details), maxDetails)] {
 		if d == nil || d.MessageIs((*errdetails.DebugInfo)(nil)) {
 			continue
 		}
-		one := detailJSON(d)
+		one := detailJSON(d, types)
 		if len(dst)+len(one) > maxDetailsJSON {
 			break
 		}
@@ -223,7 +276,7 @@ func detailsJSON(details []*anypb.Any) []byte {
 	return append(dst, ']')
 }
 
-func detailJSON(d *anypb.Any) []byte {
+func detailJSON(d *anypb.Any, types DetailTypes) []byte {
 	if text := errorDetailJSON(d); text != nil {
 		return text
 	}
@@ -232,6 +285,11 @@ func detailJSON(d *anypb.Any) []byte {
 		var compact bytes.Buffer
 		if json.Compact(&compact, text) == nil {
 			return compact.Bytes()
+		}
+	}
+	if types != nil {
+		if text, err := types.AppendJSON(nil, d); err == nil {
+			return text
 		}
 	}
 	dst := appendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))

@@ -60,7 +60,11 @@ type Error struct {
 	// Limit is the bound that was met, where nobody else counts that; see [Over].
 	Limit Limit
 
+	// BackendStatus is the backend's status where Connect does not define its number; 0 where it does.
+	BackendStatus uint32
+
 	cause error
+	types DetailTypes // of Details that are not linked in; nil for none
 }
 
 // Option fills one member of an Error.

@@ -28,8 +28,21 @@ Every failure gets exactly one canonical code. Each edge shows that code in its 
 The data object, with its members in this order; those with ? only where they are known:
 
 ` + "```" + `
-{"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "details"?}
+{"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "backendStatus"?, "details"?}
 ` + "```" + `
+
+## What a violation's path is rooted at
+
+` + "`path`" + ` is a JSON Pointer (RFC 6901), empty for the whole document. A path about an unknown member names that member. The code
+says which document it points into:
+
+| code | document | example |
+|---|---|---|
+| INVALID_TOOL_INPUT | the arguments object: ` + "`params.arguments`" + ` in JSON-RPC, ` + "`ToolCall.arguments`" + ` of ToolService, the request message of the typed pass-through. In a batch it is that of the one entry | ` + "`/filter/limit`" + ` |
+| INVALID_TOOL_OUTPUT | the message that the tool answered with; of a streaming RPC, the one message at fault | ` + "`/orders/0/id`" + ` |
+| TOOL_EXECUTION_FAILED | the backend's own request: the path is what the backend wrote (` + "`google.rpc.BadRequest.field`" + `) | ` + "`order.lines[0].quantity`" + ` |
+| every other code, over JSON-RPC | the JSON-RPC message | ` + "`/params/name`" + ` |
+| every other code, over Connect, gRPC and gRPC-Web | the request message of ToolService, with the field names of its JSON form | ` + "`/tool_name`" + ` |
 
 ## The table
 
@@ -40,8 +53,8 @@ The data object, with its members in this order; those with ? only where they ar
 const markdownBackend = `
 ## TOOL_EXECUTION_FAILED, by the backend's code
 
-What the backend itself answered. ` + "`backendCode`" + ` names its code and ` + "`details`" + ` holds its details as JSON. Its message passes
-redaction. An error type that a native backend declares wins over this column; a not_found whose ` + "`google.rpc.ResourceInfo`" + `
+What the backend itself answered. ` + "`backendCode`" + ` names its code and ` + "`details`" + ` holds its details as JSON. A status
+above 16 is unknown, and ` + "`backendStatus`" + ` keeps its number. Its message passes redaction. An error type that a native backend declares wins over this column; a not_found whose ` + "`google.rpc.ResourceInfo`" + `
 says that the resource is a file is a FileNotFoundError. A code that is not listed is unknown. A ` + "`google.rpc.RetryInfo`" + ` makes
 the error retryable.
 

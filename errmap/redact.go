@@ -38,8 +38,8 @@ var (
 	urlUser  = regexp.MustCompile(`(` + urlSchemes + `)[^\s/?#"'<>]*@`)
 	urlSlash = regexp.MustCompile(`(` + urlSchemes + `)[^\s/:@"'<>]*:[0-9]*[^\s/@0-9"'<>][^\s@"'<>]*@`)
 	secret   = regexp.MustCompile(`(?i)([\w.\-]*(?:` + secretNames + `)[\w.\-]*\\*["']?)([ \t]*(?:=>|[=:])[ \t]*)` + secretValue)
-	// A command line's --password VALUE.
-	flagged = regexp.MustCompile(`(?i)(--?[\w\-]*(?:` + secretNames + `)[\w\-]*[ \t]+)([^\s=:\-][^\s]*)`)
+	// A command line's --password VALUE. A dash within a word begins no flag: "no Mcp-Session-Id was sent" is prose.
+	flagged = regexp.MustCompile(`(?i)((?:^|[^\w\-])--?[\w\-]*(?:` + secretNames + `)[\w\-]*[ \t]+)([^\s=:\-][^\s]*)`)
 	// Authorization and cookies hold several words: to the end of the line.
 	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*["']?[ \t]*[=:][ \t]*)([^\n]+)`)
 )
@@ -150,7 +150,7 @@ func isBasic(name, value string) bool {
 
 // isProse reports whether a value after a scheme's name is one of the words that sentences about credentials use there.
 func isProse(word string) bool {
-	switch strings.ToLower(strings.TrimRight(word, ".")) {
+	switch strings.ToLower(strings.TrimRight(word, ".=")) {
 	case "token", "tokens", "auth", "authentication", "authorization", "scheme", "credential", "credentials", "realm",
 		"is", "was", "not", "header", "headers", "required", "missing", "and", "or", "error", "challenge", "functionality",
 		"type", "types", "access", "support", "info", "information", "check", "checks", "validation", "failed", "with", "the":

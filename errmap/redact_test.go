@@ -57,6 +57,10 @@ func TestRedact(t *testing.T) {
 		{"api key spellings", "api key=1 api-key=2 apikey=3 X-API-Key: 4k", "api key=[redacted] api-key=[redacted] apikey=[redacted] X-API-Key: [redacted]"},
 		{"client secret", "client_secret=abc, x", "client_secret=[redacted], x"},
 		{"command line", "exec: tool --password hunter2 --n 3", "exec: tool --password [redacted] --n 3"},
+		{"a dash within a word", "no Mcp-Session-Id was sent", "no Mcp-Session-Id was sent"},
+		{"a flag in brackets", "exec: (--token hunter2)", "exec: (--token [redacted]"},
+		{"two flags", "x --token a --password b", "x --token [redacted] --password [redacted]"},
+		{"a challenge", `Bearer realm="outrigger"`, `Bearer realm="outrigger"`},
 		{"ruby hash", ":token => \"abc\"", ":token => [redacted]"},
 
 		{"jwt", "claims of " + jwtText + " are stale", "claims of [redacted] are stale"},

@@ -218,13 +218,23 @@ func (a *app) rereadTLS(side string, read func() error) reload.Outcome {
 	return reload.Applied
 }
 
+// badCertificate is the reason of a handshake that failed because of the name in the
+// caller's certificate.
+const badCertificate = "certificate"
+
 // doorMetrics are who was not let in, for a scrape.
 func (a *app) doorMetrics() *metrics.Door {
-	out := &metrics.Door{Refused: func(reason string) uint64 { return a.door.auth.Refused(access.Reason(reason)) }}
+	out := &metrics.Door{Refused: func(reason string) uint64 {
+		if reason == badCertificate {
+			return a.door.tls.Refused()
+		}
+		return a.door.auth.Refused(access.Reason(reason))
+	}}
 	for _, why := range access.Reasons() {
 		out.Reasons = append(out.Reasons, string(why))
 	}
 	if a.door.tls != nil {
+		out.Reasons = append(out.Reasons, badCertificate)
 		out.Expires = a.door.tls.Expires
 	}
 	return out

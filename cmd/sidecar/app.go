@@ -31,16 +31,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // app is the pipeline that every command runs on: the backend, the catalog and
 // the bridge in front of them. What listens in front of the bridge differs.
 type app struct {
-	cfg    *configv1.Config
-	log    *zap.Logger
+	cfg *configv1.Config
+	log *zap.Logger
+	// noted is log for lines that many requests can cause: it drops what is over its
+	// bound.
+	noted  *zap.Logger
 	demo   *demo.Server
 	client *backend.Client
 	// native asks the backend for what it offers itself; nil where it is not
@@ -72,17 +78,32 @@ type app struct {
 	watcher  *reload.Watcher
 	reloader *reloader
 	slots    *policy.Slots
+	// stdioQueue is the size of the requests from standard input that were read and
+	// not answered.
+	stdioQueue atomic.Int64
 	// guard stands around the backend's calls; nil where there is no backend.
 	guard *resilience.Guard
+	// clock knows when this process stood still; nil without a backend.
+	clock *stall.Clock
 	// memory is nil where nothing says how much there may be.
 	memory *memory.Guard
+	// streams are those that last until somebody ends them, on every edge.
+	streams *share.Ledger
+	// slow is set where there are listeners.
+	slow *slowPeers
 	// life knows what the process is doing. seek wakes who looks for a backend
 	// that is away.
 	life *lifecycle.Machine
-	seek chan struct{}
+	// reach says in the log whether the backend can be used, refresher loads the
+	// catalog on demand.
+	reach     *reach
+	refresher *refresher
+	seek      chan struct{}
 	// conns counts connections that no handler hears of; set where there are
 	// listeners. cut counts calls and tasks that a drain left unfinished.
 	conns *refusedConns
+	// gates bound the connections of the listeners; set where conns is.
+	gates *connGates
 	cut   atomic.Uint64
 	// answering are the HTTP requests that are being answered.
 	answering *answering
@@ -91,6 +112,8 @@ type app struct {
 	// api is set where a listener serves it.
 	api    *connectapi.Service
 	record *record.Run
+	// terminal is nil unless a person watches.
+	terminal *terminal
 	// recordUnavailable tells that records were asked for and there are none.
 	recordUnavailable bool
 	// metrics is set where operators can be served; nil counts nothing.
@@ -102,11 +125,12 @@ type app struct {
 // towards the callers. Nothing is dialled and no port is opened yet, except the
 // demo service's own.
 func newApp(ctx context.Context, cfg *configv1.Config, log *zap.Logger) (*app, error) {
-	a := &app{cfg: cfg, log: log, watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()), limits: jsonrpc.Limits{
+	a := &app{cfg: cfg, log: log, noted: loglimit.New(log), watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()), limits: jsonrpc.Limits{
 		MaxBytes:   int(cfg.GetLimits().GetMaxMessageBytes()),
 		MaxDepth:   int(cfg.GetLimits().GetMaxJsonDepth()),
 		MaxIDBytes: int(cfg.GetLimits().GetMaxIdBytes()),
 	}}
+	a.reach, a.refresher = newReach(a), newRefresher(a)
 	a.life, a.seek, a.answering = a.newLife(), make(chan struct{}, 1), newAnswering()
 	if err := a.openBackend(ctx); err != nil {
 		return nil, errors.Join(err, a.close(ctx))
@@ -147,6 +171,7 @@ func (a *app) openBackend(ctx context.Context) error {
 			KeyFile: options.GetTls().GetKeyFile(), ServerName: options.GetTls().GetServerName(),
 			ServerURIs: options.GetTls().GetServerUris(),
 		},
+		Credentials:      credentialOptions(options),
 		MaxRequestBytes:  int(options.GetMaxSendBytes()),
 		MaxResponseBytes: int(options.GetMaxReceiveBytes()),
 		DialTimeout:      options.GetConnectTimeout().AsDuration(),
@@ -169,11 +194,18 @@ func (a *app) openCatalog() error {
 	if err != nil {
 		return err
 	}
-	a.live = catalog.NewLive(sources, catalog.LiveOptions{
+	options := catalog.LiveOptions{
 		Build:        build,
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
-	})
+		OnLoad:       a.reach.loaded,
+		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
+	}
+	if a.client != nil && c.GetReflection() != "off" {
+		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
+		options.Types = bridge.NewReflectionSource(a.client, catalog.ReflectionOptions{})
+	}
+	a.live = catalog.NewLive(sources, options)
 	return nil
 }
 
@@ -235,14 +267,17 @@ func (a *app) openBridge() error {
 	a.feed = feed.New(feed.Options{MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions())})
 	a.sessions = session.New(session.Options{
 		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
+		Share: callerShare(limits),
 	})
 	a.tasks = a.newTasks()
 	a.bus = a.newBus()
 	a.events = a.bus
+	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), callerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	var caller bridge.Caller = bridge.NoBackend{}
 	if a.client != nil {
 		caller = bridge.NewBackendCaller(a.client)
+		a.clock = stall.New()
 		a.guard = a.newGuard()
 	}
 	var nativeCaller bridge.Native
@@ -271,10 +306,11 @@ func (a *app) openBridge() error {
 		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
-		Limiter: a.limiter, Slots: a.slots, Guard: a.guard, Shed: a.shed,
-		Metadata: rules,
-		Notify:   a.notify,
-		Record:   a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Limiter: a.limiter, Slots: a.slots, Guard: a.guard, Shed: a.shed, Short: func() bool { return a.memory.Short() },
+		Unread: a.overBuffered, Streams: a.streams,
+		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
+		Notify: a.notify,
+		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 		Log: a.log, CallLog: a.calls, Tally: a.tally,
 	})
 	return nil
@@ -327,7 +363,9 @@ const closeTimeout = 5 * time.Second
 // close ends what newApp started. The client goes first, because an idle
 // connection would make the demo service wait for it.
 func (a *app) close(ctx context.Context) error {
+	a.refresher.close()
 	var errs []error
+	a.clock.Stop()
 	errs = append(errs, a.record.Close())
 	if a.client != nil {
 		errs = append(errs, a.client.Close())

@@ -29,9 +29,9 @@ its canonical code to standard error.
 
 Exit codes: 0 success, 1 the tool itself failed, 2 wrong usage or configuration,
 3 the sidecar refused the call or could not make it.`,
-		Example: `  sidecar call fleet.get_vehicle '{"id": "101"}' --demo
+		Example: `  sidecar call fleet.get_vehicle '{"vehicleId": "101"}' --demo
   echo '{"nonce": "hello"}' | sidecar call lab.echo - --backend http://127.0.0.1:50051`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: callUsage,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -58,6 +58,9 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 		if raw, err = io.ReadAll(io.LimitReader(env.stdin, int64(limits.MaxBytes)+1)); err != nil {
 			return nil, fmt.Errorf("read arguments: %w", err)
 		}
+	}
+	if args[0] == "-" && len(bytes.TrimSpace(raw)) == 0 {
+		return nil, usageError("arguments: standard input ended without a JSON object; without arguments, leave the - out")
 	}
 	if fault := jsonrpc.Check(raw, limits); fault != nil {
 		return nil, usageError("arguments" + fault.Path + ": " + fault.Reason)

@@ -187,7 +187,8 @@ func (w *backendWatch) resynced() {
 }
 
 func (w *backendWatch) failed(err error, pause time.Duration) {
-	w.app.log.Info("the backend's reports of changes ended; they will be asked for again", zap.Duration("after", pause), zap.Error(err))
+	// Whether the backend can be used is said elsewhere, once.
+	w.app.log.Debug("the backend's reports of changes ended; they will be asked for again", zap.Duration("after", pause), zap.Error(err))
 }
 
 // reload loads the tools again and announces that they changed, also where the

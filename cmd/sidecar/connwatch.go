@@ -3,12 +3,12 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"math"
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -36,7 +36,12 @@ const headerSlop = 4096
 type watchedConn struct {
 	net.Conn
 
-	to *refusedConns
+	to   *refusedConns
+	book *connBook
+	// accepted is when the connection came.
+	accepted time.Time
+	// pace guards the read deadline, which net/http and the drain both set.
+	pace sync.Mutex
 	// state is the http.ConnState that was told last.
 	state atomic.Int32
 	// read is what has come since the connection was new or idle, handled that a
@@ -47,9 +52,21 @@ type watchedConn struct {
 	deadlines     atomic.Int32
 	// rested is when it last got idle, in nanoseconds of Unix time.
 	rested atomic.Int64
+	// h2 is set on HTTP/2 connections.
+	h2 atomic.Pointer[h2Conn]
 	// before is what had come when a request without a body reached its handler: what
 	// comes after that, while it is answered, is of the next one.
 	before atomic.Int64
+}
+
+func newWatchedConn(conn net.Conn, to *refusedConns, book *connBook) *watchedConn {
+	return &watchedConn{Conn: conn, to: to, book: book, accepted: time.Now()}
+}
+
+// Close implements [net.Conn].
+func (c *watchedConn) Close() error {
+	c.book.remove(c)
+	return c.Conn.Close()
 }
 
 // begin notes that a request has reached a handler.
@@ -65,13 +82,24 @@ func (c *watchedConn) begin(r *http.Request) {
 // idle, and others when the first bytes of the next request are there; the bytes
 // themselves may have been read before, by TLS.
 func (c *watchedConn) SetReadDeadline(t time.Time) error {
+	c.pace.Lock()
+	defer c.pace.Unlock()
 	c.deadlines.Add(1)
+	if c.book.leaving.Load() && c.isQuiet() {
+		t = sooner(t, c.quietSince().Add(idleLeave))
+	}
 	return c.Conn.SetReadDeadline(t)
 }
 
 // Read implements [net.Conn].
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.book.leaving.Load() && c.isQuiet() {
+		// The kernel may have taken the next request in since the deadline passed.
+		if late := receiveNow(c.Conn, p); late > 0 {
+			n, err = late, nil
+		}
+	}
 	c.read.Add(int64(n))
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.late.Store(true)
@@ -96,10 +124,13 @@ func watchedOf(conn net.Conn) *watchedConn {
 
 // underTLS is a server's connection as the listener accepted it.
 func underTLS(conn net.Conn) net.Conn {
-	if t, ok := conn.(*tls.Conn); ok {
-		return t.NetConn()
+	for {
+		under, ok := conn.(interface{ NetConn() net.Conn }) // *tls.Conn, *h2Conn
+		if !ok {
+			return conn
+		}
+		conn = under.NetConn()
 	}
-	return conn
 }
 
 // changed takes what net/http tells of a connection.
@@ -119,14 +150,6 @@ func (c *watchedConn) changed(state http.ConnState) {
 	c.state.Store(int32(state))
 }
 
-// idleFor is how long there has been no request; a long time where there is one.
-func (c *watchedConn) idleFor(now time.Time) time.Duration {
-	if http.ConnState(c.state.Load()) != http.StateIdle {
-		return math.MaxInt64
-	}
-	return now.Sub(time.Unix(0, c.rested.Load()))
-}
-
 // closed counts a connection that ended before its next request had come as far
 // as a handler.
 func (c *watchedConn) closed(from http.ConnState) {
@@ -136,6 +159,8 @@ func (c *watchedConn) closed(from http.ConnState) {
 	switch {
 	case from == http.StateIdle && c.deadlines.Load() <= 1:
 		// It was quiet: nothing is refused.
+	case c.book.leaving.Load() && c.read.Load() == 0:
+		// The drain ended it.
 	case c.late.Load():
 		c.to.slow.Add(1)
 	case from == http.StateActive && c.read.Load() >= c.to.maxHeader+headerSlop:

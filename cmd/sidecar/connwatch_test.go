@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +82,7 @@ func (h *house) limit(t *testing.T, name string) int {
 	t.Helper()
 	// A client that keeps connections may also make one that it then does not need,
 	// and a connection that says nothing counts.
-	scraper := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	scraper := oneShot()
 	page, _ := get(t, scraper, h.admin+"/metrics")
 	n := 0
 	if _, err := fmt.Sscan(limitRefused(page, name), &n); err != nil {

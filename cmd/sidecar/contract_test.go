@@ -67,6 +67,11 @@ func TestContractOfDescriptions(t *testing.T) {
 		Tools     int32  `json:"tools_count"`
 		Resources int32  `json:"resources_count"`
 		Prompts   int32  `json:"prompts_count"`
+		Offers    struct {
+			Tools     struct{ ListChanged bool }
+			Resources struct{ ListChanged, Subscribe bool }
+			Prompts   struct{ ListChanged bool }
+		} `json:"capabilities"`
 	}
 	if err := json.Unmarshal([]byte(said), &canonical); err != nil {
 		t.Fatal(err)
@@ -87,6 +92,12 @@ func TestContractOfDescriptions(t *testing.T) {
 		if d.GetName() != canonical.Name || d.GetVersion() != canonical.Version || d.GetContractVersion() != canonical.Contract ||
 			d.GetToolsCount() != canonical.Tools || d.GetResourcesCount() != canonical.Resources || d.GetPromptsCount() != canonical.Prompts {
 			t.Errorf("%v, not %s", d, said)
+		}
+		offers, c := canonical.Offers, d.GetCapabilities()
+		if !offers.Tools.ListChanged || offers.Tools.ListChanged != c.GetTools().GetListChanged() ||
+			offers.Resources.ListChanged != c.GetResources().GetListChanged() || offers.Resources.Subscribe != c.GetResources().GetSubscribe() ||
+			offers.Prompts.ListChanged != c.GetPrompts().GetListChanged() {
+			t.Errorf("%v, not %s", c, said)
 		}
 	})
 }

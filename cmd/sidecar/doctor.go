@@ -13,11 +13,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
 func newDoctorCommand(env environment) *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why a backend has no tools, and what would fix it",
@@ -25,11 +28,16 @@ func newDoctorCommand(env environment) *cobra.Command {
 the configuration right, can the backend be reached and which protocol does it
 speak, does it reflect, which tools would appear, which names collide. What is
 wrong comes with the fix. It exits with 0 where everything is well and with 1
-where something is not.`,
+where something is not.
+
+With --json it prints {"ok", "findings": [{"level", "text", "fix", "cause"}]};
+levels are ok, warn and fail.`,
 		Example: `  sidecar doctor --demo
-  sidecar doctor --backend http://127.0.0.1:50051`,
-		Args: cobra.NoArgs,
+  sidecar doctor --backend http://127.0.0.1:50051
+  sidecar doctor --backend http://127.0.0.1:50051 --json`,
+		Args: noArguments,
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := env.load(cmd, config.Once)
@@ -44,7 +52,15 @@ where something is not.`,
 		ctx, cancel := context.WithTimeout(cmd.Context(), clientTimeout)
 		defer cancel()
 		d := &doctor{app: a, out: env.stdout}
+		if asJSON {
+			d.out = nil
+		}
 		d.examine(ctx)
+		if asJSON {
+			if err := printJSON(env.stdout, findings{OK: !d.sick, Findings: d.found}); err != nil {
+				return err
+			}
+		}
 		if d.sick {
 			return exitWith(exitToolFailed)
 		}
@@ -53,27 +69,13 @@ where something is not.`,
 	return cmd
 }
 
-// doctor prints one line a finding.
+// doctor gathers findings; finding.go prints them.
 type doctor struct {
-	app  *app
-	out  io.Writer
-	sick bool
-}
-
-func (d *doctor) ok(format string, args ...any) {
-	fmt.Fprintf(d.out, "ok    "+format+"\n", args...)
-}
-
-func (d *doctor) warn(format string, args ...any) {
-	fmt.Fprintf(d.out, "warn  "+format+"\n", args...)
-}
-
-func (d *doctor) fail(fix, format string, args ...any) {
-	d.sick = true
-	fmt.Fprintf(d.out, "FAIL  "+format+"\n", args...)
-	if fix != "" {
-		fmt.Fprintf(d.out, "      fix: %s\n", fix)
-	}
+	app *app
+	// out gets each finding as it comes; nil where all of them are printed at the end.
+	out   io.Writer
+	found []finding
+	sick  bool
 }
 
 func (d *doctor) examine(ctx context.Context) {
@@ -82,23 +84,14 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("name it with --backend", "there is no backend, only descriptors")
 		return
 	}
-	target := d.app.client.Target()
-	reached := true
-	if err := d.app.client.Ping(ctx); err != nil {
-		reached = false
-		d.fail("start the backend, or correct --backend; a service that answers no probe can be named with its protocol, as in grpc://host:port",
-			"backend %s: %v", target, err)
-	} else {
-		d.ok("backend %s answers over %s", target, d.app.client.Protocol())
-	}
-	if !reached && len(d.app.cfg.GetCatalog().GetDescriptors()) == 0 {
+	if !d.connection(ctx) && len(d.app.cfg.GetCatalog().GetDescriptors()) == 0 {
 		d.warn("the tools cannot be looked at before the backend answers, because its reflection is where they come from")
 		return
 	}
 	start := time.Now()
 	cat, err := d.app.load(ctx)
 	if err != nil {
-		d.catalogFailure(err)
+		d.catalogFailure(ctx, err)
 		return
 	}
 	for _, source := range d.app.live.Status().Sources {
@@ -114,24 +107,36 @@ func (d *doctor) examine(ctx context.Context) {
 	for _, w := range cat.Warnings() {
 		d.warn("%s", w)
 	}
-	streaming, destructive := 0, 0
-	for _, t := range cat.Tools() {
-		if t.Method.ClientStreaming {
-			streaming++
-		}
-		if t.Metadata.Destructive {
-			destructive++
+	d.comments(cat.Tools())
+	scope, err := policy.ParseScope(orElse(d.app.cfg.GetGate(), policy.Marked.String()))
+	if err != nil {
+		d.fail("", "%v", err)
+	}
+	uncallable, held := 0, 0
+	for _, t := range cat.All() {
+		if !t.Hidden && !t.IsCallable() {
+			uncallable++
 		}
 	}
-	d.ok("%d tools in %v: %d that take a stream (listed, not callable), %d destructive (blocked unless --trust trusted)",
-		len(cat.Tools()), time.Since(start).Round(time.Millisecond), streaming, destructive)
+	for _, t := range cat.Tools() {
+		if scope.Holds(t) {
+			held++
+		}
+	}
+	blocked := fmt.Sprintf("%d that --gate %v blocks for callers that are not trusted", held, scope)
+	if d.app.cfg.GetTrust() == policy.Trusted.String() {
+		blocked = fmt.Sprintf("none blocked, because of --trust trusted (%d by --gate %v otherwise)", held, scope)
+	}
+	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
+	if uncallable > 0 {
+		d.ok("%d more RPCs take a stream of requests: they cannot be called yet, and are listed with --list-uncallable only", uncallable)
+	}
 	d.ok("no two tools have the same name")
 }
 
 // catalogFailure tells the ways apart in which a catalog cannot be had.
-func (d *doctor) catalogFailure(err error) {
+func (d *doctor) catalogFailure(ctx context.Context, err error) {
 	var build *catalog.BuildError
-	var source *catalog.SourceError
 	switch {
 	case errors.As(err, &build):
 		for _, p := range build.Problems {
@@ -141,12 +146,54 @@ func (d *doctor) catalogFailure(err error) {
 			d.fail(`set (outrigger.v1.tool).name on one of them, name it in the overlay, or leave it out with --exclude `+c.Methods[len(c.Methods)-1],
 				"the %s name %q belongs to %s", c.Form, c.Name, strings.Join(c.Methods, " and "))
 		}
-	case errors.As(err, &source):
-		d.fail("turn on server reflection in the backend, or give its descriptors: buf build -o api.binpb, then --descriptors api.binpb",
-			"%v", err)
-	case errors.Is(err, catalog.ErrEmpty):
-		d.fail("loosen --include and --exclude; `sidecar tools` without them shows every name", "%v", err)
 	default:
-		d.fail("", "%v", err)
+		diagnosed := d.app.diagnose(ctx, err)
+		if diagnosed.cause == causeOther {
+			diagnosed.fix = "" // it would lead here
+		}
+		d.broken(diagnosed, diagnosed.what, err)
+	}
+}
+
+// connection tells whether the backend answers, and accepts the sidecar.
+func (d *doctor) connection(ctx context.Context) bool {
+	target := d.app.client.Target()
+	err := d.app.client.Check(ctx)
+	fault := backend.FaultOf(err)
+	var own *backend.Error
+	answered := err == nil || errors.As(err, &own) && own.Kind == backend.KindStatus
+	if answered && fault != backend.FaultCredentials && fault != backend.FaultForbidden {
+		d.ok("backend %s answers over %s", target, d.app.client.Protocol())
+		return true
+	}
+	diagnosed := d.app.diagnose(ctx, err)
+	if answered {
+		// Its health check alone may be guarded; what matters is what comes next.
+		d.warn("backend %s answers over %s, but refuses the health check: %s (%s)", target, d.app.client.Protocol(), diagnosed.what, diagnosed.fix)
+		return true
+	}
+	d.broken(diagnosed, fmt.Sprintf("backend %s: %s", target, diagnosed.what), err)
+	return false
+}
+
+// comments says that models see names alone, where the descriptors have no
+// comments.
+func (d *doctor) comments(tools []*catalog.Tool) {
+	described, bare := 0, 0
+	for _, t := range tools {
+		if t.Method.Descriptor == nil {
+			continue // the backend describes it itself
+		}
+		if t.Method.Descriptor.ParentFile().SourceLocations().Len() > 0 {
+			described++
+		} else {
+			bare++
+		}
+	}
+	if bare > 0 && described == 0 {
+		d.add(finding{
+			Level: levelWarn, Fix: fixDescriptors,
+			Text: "the descriptors have no comments, so models see names and types alone; reflection of most servers leaves them out",
+		})
 	}
 }

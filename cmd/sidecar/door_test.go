@@ -336,8 +336,9 @@ func TestForeignPagesAreKeptOut(t *testing.T) {
 	t.Parallel()
 	h := buildHouse(t)
 	for listener, paths := range map[string][]string{
-		h.main:   {"/mcp", "/rpc", "/outrigger.v1.ToolService/ListTools", "/outrigger.demo.v1.Lab/Echo", "/grpc.health.v1.Health/Check", "/"},
-		h.admin:  {"/livez", "/readyz", "/metrics", "/drain", "/trust", "/debug/pprof/", "/outrigger.v1.ToolService/RegisterTool", "/"},
+		h.main: {"/mcp", "/rpc", "/outrigger.v1.ToolService/ListTools", "/outrigger.demo.v1.Lab/Echo", "/grpc.health.v1.Health/Check", "/"},
+		h.admin: {"/livez", "/readyz", "/metrics", "/drain", "/trust", "/debug/pprof/", "/outrigger.v1.ToolService/RegisterTool",
+			"/outrigger.v1.ToolService/UnregisterTool", "/"},
 		h.health: {"/livez", "/readyz", "/startupz", "/metrics", "/"},
 	} {
 		for _, path := range paths {

@@ -117,6 +117,13 @@ func buildHouse(t *testing.T, args ...string) *house {
 	}()
 	t.Cleanup(func() { h.end(t) })
 	h.await(t, `"msg":"ready"`)
+	h.addresses()
+	h.main = "https" + strings.TrimPrefix(h.main, "http")
+	return h
+}
+
+// addresses takes the listeners from the log.
+func (h *house) addresses() {
 	for line := range strings.SplitSeq(h.log.String(), "\n") {
 		var l logLine
 		if json.Unmarshal([]byte(line), &l) != nil || l.Message != "listening" {
@@ -124,19 +131,19 @@ func buildHouse(t *testing.T, args ...string) *house {
 		}
 		switch l.Listener {
 		case "main":
-			h.main = "https://" + l.Addr
+			h.main = "http://" + l.Addr
 		case "admin":
 			h.admin = "http://" + l.Addr
 		case "health":
 			h.health = "http://" + l.Addr
 		}
 	}
-	return h
 }
 
 // end stops the sidecar, once.
 func (h *house) end(t *testing.T) {
 	t.Helper()
+	http.DefaultClient.CloseIdleConnections() // the drain would wait for them
 	h.stop()
 	select {
 	case code := <-h.code:

@@ -25,6 +25,8 @@ type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
+	// resort ends the process where nothing else does.
+	resort *lastResort
 }
 
 // Exit codes, as `sidecar --help` lists them.
@@ -94,7 +96,7 @@ func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*confi
 
 // read makes the configuration of a command.
 func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
-	checks := []config.Check{checkMetadata, checkCallers, checkSelection, checkSchemas}
+	checks := []config.Check{checkMetadata, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles}
 	if kind != config.Once {
 		checks = append(checks, checkDoor) // who calls once needs no door
 	}

@@ -35,6 +35,9 @@ func (a *app) checkGrants(now *catalog.Catalog) {
 	var names []string
 	for _, tool := range now.Tools() {
 		names = append(names, tool.Name)
+		if tool.Alias != "" {
+			names = append(names, tool.Alias)
+		}
 	}
 	g := &a.door.grants
 	g.mu.Lock()

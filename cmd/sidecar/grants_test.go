@@ -3,7 +3,6 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -15,7 +14,7 @@ func TestGlobsWithoutATool(t *testing.T) {
 	h := buildHouse(t)
 	verbose := func() string {
 		t.Helper()
-		text, _ := get(t, http.DefaultClient, h.admin+"/readyz?verbose")
+		text, _ := get(t, oneShot(), h.admin+"/readyz?verbose")
 		return text
 	}
 	if text := verbose(); !strings.Contains(text, "3 callers") || strings.Contains(text, "match none") {

@@ -27,7 +27,7 @@ func writeHelp(out io.Writer, cmd *cobra.Command, commands []*cobra.Command) {
 	if !cmd.HasParent() {
 		fmt.Fprint(out, "\nCommands:\n")
 		for _, c := range commands {
-			fmt.Fprintf(out, "  %-9s %s\n", c.Name(), c.Short)
+			fmt.Fprintf(out, "  %-10s %s\n", c.Name(), c.Short)
 		}
 		fmt.Fprintf(out, "\n`%s COMMAND --help` says more about one.\n", cmd.Name())
 		return

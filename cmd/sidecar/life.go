@@ -27,7 +27,7 @@ const (
 // newLife returns the machine that knows what the process is doing.
 func (a *app) newLife() *lifecycle.Machine {
 	return lifecycle.New(func(c lifecycle.Change) {
-		log := a.log.Info
+		log := a.milestones().Info
 		if c.To == lifecycle.NotReady {
 			log = a.log.Warn
 		}
@@ -39,7 +39,7 @@ func (a *app) newLife() *lifecycle.Machine {
 func (a *app) backendState(to resilience.State) {
 	switch to {
 	case resilience.Open:
-		a.life.Set(needBackend, false, "too many calls of it failed on the way; it is tried again from time to time")
+		a.life.Set(needBackend, false, "too many calls failed on the way, or nothing answers in time; it is tried again from time to time")
 	case resilience.Closed:
 		a.life.Set(needBackend, true, "it answers again")
 	case resilience.HalfOpen:
@@ -89,24 +89,30 @@ const lingering = 250 * time.Millisecond
 // session whose stream has ended, also on one whose answer has just arrived.
 const lastWords = 250 * time.Millisecond
 
+// afterGrace is how long a drain may take beyond its grace period to write the last
+// answers and to end connections.
+const afterGrace = 2 * time.Second
+
 // drain refuses new calls and answers what is in flight, within the grace
-// period; what is still running then is told so, and named in the log.
+// period; what is still running then is told so, and named in the log. Callers
+// leave meanwhile (leave.go).
 func (a *app) drain(s *servers, why string) {
 	a.life.Drain(why)
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
-	a.log.Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace), zap.String("why", a.life.Status().Why))
+	a.terminal.draining(a.bridge.Flights().InFlight(), grace)
+	a.milestones().Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace), zap.String("why", a.life.Status().Why))
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	s.turnAway()
+	end, stop := context.WithTimeout(context.Background(), grace+afterGrace)
+	defer stop()
+	s.leave()
 	// Streams of changes first: they would last as long as their readers like. Those
 	// of sessions carry what belongs to calls, and end last.
 	a.bridge.EndListens()
 	err := a.bridge.Flights().Drain(ctx)
 	a.drainTasks(ctx)
 	// What has ended, or was cut off, is still being written.
-	writing, stop := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer stop()
-	a.answering.wait(writing)
+	a.answering.wait(end)
 	if a.sessions.Stats().Sessions > 0 {
 		time.Sleep(lastWords)
 	}
@@ -114,6 +120,7 @@ func (a *app) drain(s *servers, why string) {
 	a.feed.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
+	s.part(ctx, end)
 	outcome := "everything was answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
@@ -122,7 +129,7 @@ func (a *app) drain(s *servers, why string) {
 		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
 			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_named", cut.Cut-len(cut.Unfinished)))
 	} else {
-		a.log.Info("drained")
+		a.milestones().Info("drained")
 	}
 	if err := a.life.Stop(outcome); err != nil {
 		logError(a.log, "lifecycle", err)
@@ -130,7 +137,11 @@ func (a *app) drain(s *servers, why string) {
 	if a.probes != nil && a.probes.Awaited() {
 		time.Sleep(lingering)
 	}
+	a.terminal.stopped(outcome)
 }
+
+// maxHeldShown bounds the tools that /readyz?verbose names.
+const maxHeldShown = 10
 
 // ready is what /readyz says: whether calls can be answered, and what that
 // depends on.
@@ -147,6 +158,13 @@ func (a *app) ready() (bool, []admin.Check) {
 			Name: "backend", OK: s.Breaker == resilience.Closed,
 			Detail: fmt.Sprintf("breaker %v, opened %d times; %d calls held back, %d repeated", s.Breaker, s.Opened, s.Held, s.Repeated),
 		})
+		for i, held := range s.Tools {
+			if i == maxHeldShown {
+				checks = append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more are held back", len(s.Tools)-i+s.MoreTools)})
+				break
+			}
+			checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("breaker %v: its calls run out of time", held.State)})
+		}
 	}
 	checks = append(checks, admin.Check{
 		Name: "lifecycle", OK: life.State == lifecycle.Ready, Info: true,

@@ -218,7 +218,7 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 // limitCounts are all counts of refusals.
 func limitCounts(t *testing.T, p *process) map[string]int {
 	t.Helper()
-	page, _ := get(t, http.DefaultClient, p.admin+"/metrics")
+	page, _ := get(t, oneShot(), p.admin+"/metrics")
 	out := map[string]int{}
 	for line := range strings.Lines(page) {
 		rest, ok := strings.CutPrefix(line, `outrigger_limit_refused_total{limit="`)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/connlimit"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
@@ -33,7 +34,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 		{
 			Name: "max_concurrent_calls", Most: just(float64(limits.GetMaxConcurrentCalls())),
 			Used:    func() float64 { return float64(slots.Stats().Running) },
-			Refused: func() uint64 { s := slots.Stats(); return s.Full + s.Expired },
+			Refused: func() uint64 { s := slots.Stats(); return s.Full + s.Expired + s.Over },
 		},
 		{
 			Name: "max_queued_calls", Most: just(float64(limits.GetMaxQueuedCalls())),
@@ -44,7 +45,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 		over(errmap.LimitResultItems, float64(limits.GetMaxResultItems())),
 		{
 			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
-			Used: a.streams, Refused: a.streamsRefused,
+			Used: func() float64 { return float64(a.streams.Stats().Used) }, Refused: a.streamsRefused,
 		},
 		{
 			Name: "max_sessions", Most: just(float64(limits.GetMaxSessions())),
@@ -53,7 +54,9 @@ func (a *app) limitMetrics() []metrics.Limit {
 		{Name: "session_idle_timeout", Most: justTime(limits.GetSessionIdleTimeout()), Refused: func() uint64 { return a.sessions.Stats().Expired }},
 		{
 			Name: "max_tasks", Most: just(float64(limits.GetMaxTasks())),
-			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 { return a.tasks.Stats().Stayed + a.tally.TimesOver(errmap.LimitTasks) },
+			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 {
+				return a.tasks.Stats().Stayed + a.tasks.Stats().Over + a.tally.TimesOver(errmap.LimitTasks)
+			},
 		},
 		{Name: "task_ttl", Most: justTime(limits.GetTaskTtl())},
 		{
@@ -61,9 +64,31 @@ func (a *app) limitMetrics() []metrics.Limit {
 			Refused: func() uint64 { return a.bus.Stats().Dropped },
 		},
 		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.conns.slow.Load},
+		{Name: "write_timeout", Most: justTime(limits.GetWriteTimeout()), Refused: func() uint64 { return a.slow.stuckPeers() }},
+		{
+			Name: "max_buffered_bytes", Most: func() float64 { return a.slow.mostBytes() },
+			Used: func() float64 { return float64(a.slow.stats().Bytes) }, Refused: func() uint64 { s := a.slow.stats(); return s.Shed + s.Full + s.Over },
+		},
+		{
+			Name: "caller_share_percent", Most: just(float64(limits.GetCallerSharePercent())),
+			Refused: a.overShare,
+		},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
 		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.conns.large.Load},
+		{
+			Name: string(connlimit.Full), Most: just(float64(a.gates.callers.Most)),
+			Used:    func() float64 { return float64(a.gates.main.Stats().Open) },
+			Refused: a.gates.count(func(s connlimit.Stats) uint64 { return s.Full + s.Replaced }),
+		},
+		{
+			Name: string(connlimit.PeerFull), Most: just(float64(a.gates.callers.PerPeer)),
+			Used:    func() float64 { return float64(a.gates.main.Stats().MostOfPeer) },
+			Refused: a.gates.count(func(s connlimit.Stats) uint64 { return s.PeerFull }),
+		},
+		{Name: "max_connection_requests", Most: just(float64(a.gates.callers.Requests)), Refused: func() uint64 { return a.gates.main.Stats().Used }},
+		{Name: "max_connection_age", Most: just(seconds(a.gates.callers.Age)), Refused: func() uint64 { return a.gates.main.Stats().Aged }},
+		{Name: "max_connection_grace", Most: just(seconds(a.gates.callers.Grace)), Refused: func() uint64 { return a.gates.main.Stats().Cut }},
 		{Name: "keep_alive_interval", Most: justTime(limits.GetKeepAliveInterval())},
 		over(errmap.LimitCatalogWait, seconds(limits.GetCatalogWait().AsDuration())),
 		{Name: "drain_grace", Most: justTime(limits.GetDrainGrace()), Refused: a.cut.Load},
@@ -76,7 +101,16 @@ func (a *app) limitMetrics() []metrics.Limit {
 			Refused: func() uint64 { _, tools := a.limiter.Exceeded(); return tools },
 		},
 		over(errmap.LimitPipelined, float64(limits.GetMaxPipelinedRequests())),
+		{
+			Name: "max_stdio_queue_bytes", Most: just(float64(limits.GetMaxStdioQueueBytes())),
+			Used: func() float64 { return float64(a.stdioQueue.Load()) },
+		},
 		{Name: "max_page_entries", Most: just(float64(limits.GetMaxPageEntries()))},
+		{
+			Name: "max_learned_types", Most: just(float64(limits.GetMaxLearnedTypes())),
+			Used:    func() float64 { return float64(a.live.LearnStats().Types) },
+			Refused: func() uint64 { return a.live.LearnStats().Refused },
+		},
 		{
 			Name: "max_memory_bytes", Most: func() float64 { return float64(a.memory.Stats().Limit) },
 			Used: func() float64 { return float64(a.memory.Stats().Used) }, Refused: func() uint64 { return a.memory.Stats().Refused },
@@ -92,18 +126,10 @@ func justTime(most *durationpb.Duration) func() float64 { return just(seconds(mo
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
 
-// streams is how many streams are open at the tool API.
-func (a *app) streams() float64 {
-	if a.api == nil {
-		return 0
-	}
-	open, _ := a.api.Streams()
-	return float64(open)
-}
-
 // streamsRefused is how many more there would be, listen streams included.
 func (a *app) streamsRefused() uint64 {
-	refused := a.tally.TimesOver(errmap.LimitStreams)
+	places := a.streams.Stats()
+	refused := a.tally.TimesOver(errmap.LimitStreams) + places.Full + places.Over
 	if a.api == nil {
 		return refused
 	}

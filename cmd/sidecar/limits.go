@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -23,6 +25,7 @@ import (
 func newSlots(limits *configv1.Limits) *policy.Slots {
 	return policy.NewSlots(policy.SlotOptions{
 		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
+		Share: callerShare(limits),
 	})
 }
 
@@ -36,7 +39,8 @@ func (a *app) newGuard() *resilience.Guard {
 		NoBreaker:      breaker.GetMode() == "off",
 		FailurePercent: int(breaker.GetFailurePercent()), MinCalls: int(breaker.GetMinCalls()),
 		Window: breaker.GetWindow().AsDuration(), OpenFor: breaker.GetOpenFor().AsDuration(), Probes: int(breaker.GetProbes()),
-		OnState: a.breakerChanged,
+		OnState: a.breakerChanged, OnTool: a.toolBreakerChanged, OnDoubt: func() { wake(a.seek) },
+		Clock: a.clock,
 	})
 }
 
@@ -48,6 +52,28 @@ func (a *app) breakerChanged(from, to resilience.State) {
 	if to == resilience.Open {
 		wake(a.seek)
 	}
+}
+
+// toolBreakerChanged tells operators of a tool that keeps running out of time. It runs
+// within a call, and does not wait. The backend and readiness have no part in it.
+func (a *app) toolBreakerChanged(tool string, from, to resilience.State) {
+	fields := []zap.Field{zap.String("tool", tool), zap.Stringer("from", from), zap.Stringer("to", to)}
+	switch {
+	case from == resilience.Closed && to == resilience.Open:
+		a.noted.Warn("tool held back: its calls run out of time", fields...)
+	case to == resilience.Closed:
+		a.noted.Info("tool no longer held back", fields...)
+	default:
+		a.noted.Debug("tool breaker", fields...)
+	}
+}
+
+// keepTools forgets what is known of tools that a catalog no longer has.
+func (a *app) keepTools(now *catalog.Catalog) {
+	a.guard.KeepTools(func(key string) bool {
+		_, ok := now.Lookup(key)
+		return ok || strings.HasPrefix(key, "/") // a question to a native backend
+	})
 }
 
 // shedHint is what a caller is told to wait while memory is short: about the time
@@ -84,9 +110,6 @@ func (a *app) shed() *errmap.Error {
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shedHint),
 		errmap.Message("Tool service unavailable: the sidecar is short of memory, so new calls wait outside (--memory-limit)"))
 }
-
-// lateBody counts a body that did not come in time.
-func (a *app) lateBody() { a.tally.Over(errmap.LimitBodyTime) }
 
 // sparing reads no more of callers' messages while memory is short: a message that
 // is half there takes memory, and would be refused when it is whole. Streams carry

@@ -71,6 +71,7 @@ func limitRows() map[string]limitRow {
 			meet: beside(1, refuses(fmt.Sprintf(sleeper, 9, "0s"), 503, "UNAVAILABLE"))},
 		"max_result_bytes":       {value: "1024", refused: true, meet: refuses(fmt.Sprintf(echoes, strings.Repeat("AAAA", 512)), 502, "RESOURCE_EXHAUSTED")},
 		"max_result_items":       {value: "1", refused: true, meet: meetItems},
+		"max_learned_types":      {value: "1", refused: true, elsewhere: "cmd/sidecar TestTypesThatOnlyAnswersName"},
 		"max_streams":            {value: "1", refused: true, meet: meetStreams},
 		"max_sessions":           {value: "1", refused: true, meet: meetSessions},
 		"session_idle_timeout":   {value: "1s", refused: true, meet: meetIdleSession},
@@ -89,7 +90,17 @@ func limitRows() map[string]limitRow {
 		"tool_rate":              {value: "{per_second: 0.001}", refused: true, meet: secondTime(fmt.Sprintf(sleeper, 9, "0s"), 429, "RATE_LIMITED")},
 		"max_page_entries":       {value: "1", meet: meetPages},
 		"max_pipelined_requests": {value: "1", refused: true, meet: meetPipelined},
+		"max_stdio_queue_bytes":  {elsewhere: "cmd/sidecar TestStdioPushesBack"},
+		"write_timeout":          {value: "200ms", refused: true, meet: meetWriteTimeout},
+		"max_buffered_bytes":     {value: "1048576", refused: true, meet: meetBuffered},
+		"caller_share_percent":   {value: "50", more: []string{"max_sessions: 10"}, refused: true, meet: meetShare},
 		"max_memory_bytes":       {value: "33554432", refused: true, meet: meetMemory},
+
+		"max_connections":          {value: "8", refused: true, meet: meetConnections(12)},
+		"max_connections_per_peer": {value: "2", refused: true, meet: meetConnections(4)},
+		"max_connection_requests":  {value: "1", refused: true, meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\n\r\n", "405 Method Not Allowed")},
+		"max_connection_age":       {value: "1s", refused: true, meet: meetAge},
+		"max_connection_grace":     {value: "1s", more: []string{"max_connection_age: 1s"}, refused: true, meet: meetCut},
 	}
 }
 
@@ -234,7 +245,7 @@ func (s *limited) post(path, body string, headers ...string) (status int, text s
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	client := oneShot()
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, "", nil, err
@@ -246,6 +257,6 @@ func (s *limited) post(path, body string, headers ...string) (status int, text s
 
 func (s *limited) metrics(t *testing.T) string {
 	t.Helper()
-	text, _ := get(t, client(1), "http://"+s.admin+"/metrics")
+	text, _ := get(t, oneShot(), "http://"+s.admin+"/metrics")
 	return text
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/httpguard"
@@ -25,6 +26,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
@@ -39,11 +42,12 @@ func (a *app) edges() http.Handler {
 	api := connectapi.New(a.bridge, connectapi.Options{
 		Limits: a.limits, Events: a.events, MaxStreams: int(limits.GetMaxStreams()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
+		Patience:      limits.GetWriteTimeout().AsDuration(),
 	})
 	a.api, a.door.api = api, api
 	mux := http.NewServeMux()
 	mcp := mcphttp.New(a.bridge, mcphttp.Options{
-		Limits: a.limits, KeepAlive: limits.GetKeepAliveInterval().AsDuration(),
+		Limits: a.limits, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), Patience: limits.GetWriteTimeout().AsDuration(),
 		MaxBatch: int(limits.GetMaxBatchEntries()),
 	})
 	a.door.mcp = mcp
@@ -58,7 +62,7 @@ func (a *app) edges() http.Handler {
 	mux.Handle(rpchttp.Path, a.door.rpc)
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))
-	return a.door.auth.Wrap(httpbody.Timeout(mux, limits.GetReadBodyTimeout().AsDuration(), isStream, a.lateBody))
+	return a.door.auth.Wrap(a.named(mux))
 }
 
 // isStream reports whether a request's body lasts as long as its stream.
@@ -76,39 +80,41 @@ func isStream(r *http.Request) bool {
 type servers struct {
 	cfg *configv1.Config
 	log *zap.Logger
+	// milestones is log, or less where a person is told in other words.
+	milestones *zap.Logger
 	// tls is what callers see on the main listener; nil where it is plain.
-	tls *tlsfiles.Server
-	// sockets are open until the end; running are the servers on them, of which
-	// one that drains has two.
+	tls     *tlsfiles.Server
 	sockets []*socket
-	running []*http.Server
+	gates   *connGates
 	group   sync.WaitGroup
 	failed  chan error
 	// refused counts what no handler hears of, counts what is refused before an
 	// edge; nil counts nothing.
 	refused refusedConns
 	counts  *tally.Tally
-	// parted ends the wait for the connections that turnAway has said goodbye to.
-	parted context.Context
-	part   context.CancelFunc
-	// former are the listeners as those servers have them that turnAway replaced.
-	former []*listenerView
+	// slow bounds what waits for slow peers.
+	slow *slowPeers
+	// leaveOnce guards leftAt, which is when the drain began.
+	leaveOnce sync.Once
+	leftAt    time.Time
 }
 
-// socket is a listener and what is served there.
+// socket is a listener, its server, and the connections of both.
 type socket struct {
 	name     string
-	listener *sharedListener
+	listener net.Listener
+	book     *connBook
 	tls      *tls.Config // nil for a plain one
-	handler  http.Handler
 	server   *http.Server
-	view     *listenerView // of server
+	served   chan struct{} // closed when the server accepts no more
+
+	closing, ending sync.Once
 }
 
 func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
-	s := &servers{cfg: cfg, log: log, failed: make(chan error, 4)}
+	s := &servers{cfg: cfg, log: log, milestones: log, slow: &slowPeers{}, failed: make(chan error, 4)}
 	s.refused.maxHeader = int64(cfg.GetLimits().GetMaxHeaderBytes())
-	s.parted, s.part = context.WithCancel(context.Background())
+	s.gates = newConnGates(cfg, log)
 	return s
 }
 
@@ -119,12 +125,19 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 		return nil
 	}
 	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
+	shown := name
+	if name == "listen" {
+		shown = mainListener
+	}
 	guard, err := httpguard.New(httpguard.Options{
-		Refused:        func(r *http.Request) { s.counts.HTTPRefused(guardedEdge(name, r), errmap.OriginForbidden) },
+		Refused:        func(r *http.Request, code errmap.Code) { s.counts.HTTPRefused(guardedEdge(name, r), code) },
+		Log:            s.log.Named("guard").With(zap.String("listener", shown)),
+		TLS:            shown == mainListener && s.tls != nil,
 		Loopback:       isLoopback(listener.Addr()),
 		AllowedHosts:   s.cfg.GetListeners().GetAllowedHosts(),
 		AllowedOrigins: s.cfg.GetListeners().GetAllowedOrigins(),
@@ -132,19 +145,22 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	shown := name
-	if name == "listen" {
-		shown = mainListener
-	}
-	s.log.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()),
+	s.milestones.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()),
 		zap.Bool("tls", shown == mainListener && s.tls != nil))
-	one := &socket{name: shown, listener: share(listener, &s.refused), handler: guard.Wrap(handler)}
+	listener = slowpeer.Listener(listener, s.cfg.GetLimits().GetWriteTimeout().AsDuration(), &s.slow.stuck)
+	one := &socket{name: shown, listener: s.gates.of(shown).Listen(listener), book: newConnBook(), served: make(chan struct{})}
 	if shown == mainListener && s.tls != nil {
 		one.tls = s.tls.Config()
 	}
 	s.sockets = append(s.sockets, one)
-	s.serve(one, one.handler)
+	s.serve(one, s.slow.budget.Handler(s.bounded(guard.Wrap(handler)), bridge.CallerAddress))
 	return nil
+}
+
+// bounded ends connections whose requests announce a body that does not come, on
+// every listener and whatever refuses them.
+func (s *servers) bounded(next http.Handler) http.Handler {
+	return httpbody.Timeout(next, s.cfg.GetLimits().GetReadBodyTimeout().AsDuration(), isStream, func() { s.counts.Over(errmap.LimitBodyTime) })
 }
 
 // guardedEdge is the edge that a request was for which the guard of a listener
@@ -174,94 +190,61 @@ const mainListener = "main"
 
 // serve puts a server on a socket.
 func (s *servers) serve(one *socket, handler http.Handler) {
-	server, view := s.server(handler), one.listener.view()
-	view.watch(server)
-	one.server, one.view = server, view
-	s.running = append(s.running, server)
-	serve := func() error { return server.Serve(view) }
+	server := s.server(handler)
+	one.watch(server)
+	one.server = server
+	listener := &bookedListener{Listener: one.listener, book: one.book, refused: &s.refused}
+	serve := func() error { return server.Serve(listener) }
 	if one.tls != nil {
-		server.TLSConfig = one.tls.Clone() // net/http writes to it, and a drain has two servers
-		server.Protocols.SetUnencryptedHTTP2(false)
+		server.TLSConfig = one.tls
 		server.Protocols.SetHTTP2(true)
-		serve = func() error { return server.ServeTLS(view, "", "") }
+		serve = func() error { return server.ServeTLS(listener, "", "") }
 	}
+	interpose(server)
 	s.group.Go(func() {
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		defer close(one.served)
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", one.name, err)
 		}
 	})
 }
-
-// turnAway says goodbye to callers and keeps answering them: connections without
-// a request are closed, HTTP/2 connections get GOAWAY, what is in flight goes on,
-// and whoever comes is served on a connection of its own, for one answer.
-func (s *servers) turnAway() {
-	for _, one := range s.sockets {
-		if one.name != mainListener {
-			continue
-		}
-		old, view := one.server, one.view
-		s.former = append(s.former, view)
-		_ = view.Close() // from here on nobody new comes to the old server
-		s.serve(one, parting(one.handler))
-		s.group.Go(func() {
-			view.settle(firstRequestPatience)
-			view.rest(firstRequestPatience)
-			_ = old.Shutdown(s.parted)
-		})
-	}
-}
-
-// restAtTheEnd is how long the end waits for a moment without somebody who has just
-// been answered and is about to ask again.
-const restAtTheEnd = 200 * time.Millisecond
-
-// firstRequestPatience is how long a connection that was made before turnAway may
-// take to send its first request. It is far above the time between the two of a
-// client that has something to ask, and delays the goodbyes.
-const firstRequestPatience = time.Second
 
 func (s *servers) server(handler http.Handler) *http.Server {
 	limits := s.cfg.GetLimits()
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: limits.GetReadHeaderTimeout().AsDuration(),
-		IdleTimeout:       limits.GetIdleTimeout().AsDuration(),
-		MaxHeaderBytes:    int(limits.GetMaxHeaderBytes()),
-		ErrorLog:          zap.NewStdLog(boundedLog(s.log.Named("http"))),
-		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		// For what net/http refuses without asking a handler, such as an Expect that
+		// it does not know. It ends with the body, so it cuts no answer.
+		ReadTimeout:    limits.GetReadBodyTimeout().AsDuration(),
+		IdleTimeout:    limits.GetIdleTimeout().AsDuration(),
+		MaxHeaderBytes: int(limits.GetMaxHeaderBytes()),
+		// Its answer to OPTIONS * would go out before the guard has looked.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     zap.NewStdLog(loglimit.New(s.log.Named("http"))),
+		Protocols:                    new(http.Protocols),
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	return server
 }
 
-// shutdownTimeout bounds the end of connections after the last call has been
-// answered: writing what is left, and HTTP/2's goodbye, which takes a second.
-const shutdownTimeout = 3 * time.Second
+// shutdownTimeout bounds the end of the connections that are left when everything
+// has been answered: HTTP/2's goodbye takes a second.
+const shutdownTimeout = 1500 * time.Millisecond
 
 // close stops accepting, lets connections finish writing and waits for every
 // server to end.
 func (s *servers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	for _, view := range s.former {
-		view.rest(restAtTheEnd) // the drain may be over before the goodbyes
-	}
-	var closing sync.WaitGroup
-	for _, server := range s.running {
-		closing.Go(func() {
-			if err := server.Shutdown(ctx); err != nil {
-				_ = server.Close()
-			}
-		})
-	}
-	closing.Wait()
-	s.part()
+	s.leave()
+	var ending sync.WaitGroup
 	for _, one := range s.sockets {
-		logError(s.log, "close "+one.name, one.listener.Close())
+		ending.Go(func() { s.end(ctx, one) })
 	}
+	ending.Wait()
 	s.group.Wait()
 }
 

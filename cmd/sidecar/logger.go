@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -14,10 +12,14 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
+// clockTime is how the log shows the time to a person: the day is known, and
+// milliseconds matter.
+const clockTime = "15:04:05.000"
+
 // newLogger writes to standard error only: in stdio mode standard output
 // belongs to the protocol. "auto" is for people at a terminal and JSON
 // elsewhere. The level may be changed while the log is in use.
-func newLogger(cfg *configv1.Config, stderr io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
+func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLevel, error) {
 	level, err := zap.ParseAtomicLevel(orElse(cfg.GetLog().GetLevel(), "info"))
 	if err != nil {
 		return nil, level, fmt.Errorf("--log-level: %w", err)
@@ -27,11 +29,16 @@ func newLogger(cfg *configv1.Config, stderr io.Writer) (*zap.Logger, zap.AtomicL
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	format := cfg.GetLog().GetFormat()
 	encoder := zapcore.NewJSONEncoder(encoding)
-	if format == "console" || (format != "json" && isTerminal(stderr)) {
+	if format == "console" || (format != "json" && isTerminal(env.stderr)) {
+		encoding.EncodeTime = zapcore.TimeEncoderOfLayout(clockTime)
 		encoding.EncodeLevel = zapcore.CapitalLevelEncoder
+		if env.hasColour() {
+			encoding.EncodeLevel = zapcore.CapitalColorLevelEncoder
+		}
+		encoding.ConsoleSeparator = "  "
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(env.stderr)), level)
 	return zap.New(core), level, nil
 }
 
@@ -44,11 +51,9 @@ func newCallLog(c *configv1.Log) (*bridge.CallLog, error) {
 	return bridge.NewCallLog(mode, int(c.GetMaxCallsPerSecond())), nil
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// shortFingerprint is enough of a fingerprint to tell two catalogs apart at a
+// glance; /describe has all of it.
+func shortFingerprint(fingerprint string) string {
+	const digits = 12
+	return fingerprint[:min(digits, len(fingerprint))]
 }

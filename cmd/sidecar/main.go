@@ -28,10 +28,15 @@ func main() {
 // run is the whole process, with everything that it has of the outside as an
 // argument. It returns the exit code; ctx ends it as a signal would.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
+	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, resort: newLastResort(stderr, os.Exit)}
+	defer env.resort.disarm()
+	defer context.AfterFunc(ctx, env.resort.begin)()
 	root := newRootCommand(env)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err != nil {
 		report(stderr, err)
 	}

@@ -36,7 +36,7 @@ func TestQueriesInTheDocuments(t *testing.T) {
 	}
 	postRPC(t, p.main, "{}")
 	postRPC(t, p.main+"/none", "{}")
-	page, _ := get(t, client(1), p.admin+"/metrics")
+	page, _ := get(t, oneShot(), p.admin+"/metrics")
 	labels := map[string][]string{}
 	for _, s := range sample.FindAllStringSubmatch(page, -1) {
 		known := labels[s[1]]

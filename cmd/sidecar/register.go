@@ -12,7 +12,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
@@ -24,7 +23,7 @@ func (a *app) operators() map[string]http.Handler {
 	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"),
 	})
-	return map[string]http.Handler{path: httpbody.Timeout(handler, limits.GetReadBodyTimeout().AsDuration(), isStream, a.lateBody)}
+	return map[string]http.Handler{path: handler}
 }
 
 // overlay is what the configuration says about single tools.

@@ -56,6 +56,7 @@ func (a *app) reloads(again reread, level zap.AtomicLevel, hears bool) {
 	a.reloader = r
 	r.descriptors = a.watcher.Add("descriptors", r.reloadDescriptors, a.cfg.GetCatalog().GetDescriptors()...)
 	a.watchKeys()
+	a.watchCredentials()
 	if again.file == "" {
 		return
 	}
@@ -78,8 +79,9 @@ func (a *app) watchFiles(ctx context.Context) {
 			for {
 				select {
 				case <-hangup:
-					a.log.Info("SIGHUP: reading all files again")
+					a.log.Info("SIGHUP: reading all files and the catalog again")
 					a.watcher.Now()
+					a.refresher.begin("SIGHUP")
 				case <-ctx.Done():
 					return
 				}

@@ -41,7 +41,7 @@ func newRootCommand(env environment) *cobra.Command {
 			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
 		},
 		SuggestionsMinimumDistance: 2,
-		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	commands := []*cobra.Command{
 		newServeCommand(env),
@@ -52,12 +52,14 @@ func newRootCommand(env environment) *cobra.Command {
 		newDoctorCommand(env),
 		newDiffCommand(env),
 		newTokenCommand(env),
+		newCompletionCommand(env),
 		newVersionCommand(env),
 	}
 	for _, cmd := range commands {
 		cmd.Args = asUsageError(cmd.Args)
 	}
 	root.AddCommand(commands...)
+	root.AddCommand(newManCommand(env))
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)

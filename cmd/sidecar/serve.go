@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ with UNAVAILABLE, within --grace.`,
 		Example: `  sidecar serve --demo
   sidecar serve --backend http://127.0.0.1:50051
   sidecar serve --backend grpc://127.0.0.1:50051 --descriptors api.binpb --include 'shop.v1.*'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Serve)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -45,34 +44,38 @@ with UNAVAILABLE, within --grace.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), cfg, again, env.stderr)
+		return serve(cmd.Context(), cfg, again, env)
 	}
 	return cmd
 }
 
 // serve runs the sidecar until ctx ends.
-func serve(ctx context.Context, cfg *configv1.Config, again reread, stderr io.Writer) error {
+func serve(ctx context.Context, cfg *configv1.Config, again reread, env environment) error {
 	start := time.Now()
-	log, level, err := newLogger(cfg, stderr)
+	log, level, err := newLogger(cfg, env)
 	if err != nil {
 		return err
 	}
+	env.resort.configure(cfg.GetLimits().GetDrainGrace().AsDuration(), log)
 	a, err := newApp(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
 	defer func() { logError(log, "close", a.close(ctx)) }()
-	a.reloads(again, level, !isTerminal(stderr))
+	a.reloads(again, level, !isTerminal(env.stderr))
+	a.terminal = newTerminal(cfg, level.Level(), env)
 
 	defer pace()()
 	drain, stop := context.WithCancel(ctx)
 	defer stop()
+	defer context.AfterFunc(drain, env.resort.begin)()
 	s := newServers(cfg, log)
+	s.milestones = a.milestones()
 	defer s.close()
 	if err := a.listen(drain, s, stop); err != nil {
 		return err
 	}
-	return a.run(drain, s, start)
+	return a.run(drain, stop, s, start)
 }
 
 // listen opens the listeners that are configured. A drain that an operator asks
@@ -82,15 +85,18 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	if err != nil {
 		return err
 	}
-	s.tls, s.counts, a.conns = a.door.tls, a.tally, &s.refused
+	s.tls, s.counts, a.conns, a.gates = a.door.tls, a.tally, &s.refused, s.gates
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
 	a.openMemory()
+	a.openSlowPeers()
+	s.slow = a.slow
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log},
-		Describe: func() []byte { return a.bridge.Description() },
+		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
+		Refresh:  a.operatorRefresh,
 		Handlers: a.operators(),
 	})
 	listeners := a.cfg.GetListeners()
@@ -101,9 +107,18 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	)
 }
 
+// describe is what /describe of the admin listener answers.
+func (a *app) describe(ctx context.Context) ([]byte, error) {
+	text, err := a.bridge.Description(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
 // run keeps the catalog fresh until ctx ends or something fails, and then
-// drains.
-func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
+// drains. It calls ending when the drain begins.
+func (a *app) run(ctx context.Context, ending func(), s *servers, start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loaded := make(chan error, 1)
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
@@ -111,12 +126,17 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 		// Before it is said, which also takes time.
 		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
 		a.announce(old, now, start)
+		if old == nil {
+			a.terminal.ready(a.cfg, s, len(now.Tools()))
+		}
 		a.warnOfRandomKey(now)
 		a.checkGrants(now)
+		a.keepTools(now)
 		a.publishLists(old)
 		versions.offer(now)
 	})
 	defer forget()
+	close(a.refresher.started)
 	go func() { loaded <- a.live.Run(loading) }()
 	var housekeeping sync.WaitGroup
 	housekeeping.Go(func() { a.keepSmall(loading) })
@@ -124,6 +144,8 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	housekeeping.Go(func() { a.watchFiles(loading) })
 	housekeeping.Go(func() { a.watchBackend(loading) })
 	housekeeping.Go(func() { a.seekBackend(loading) })
+	housekeeping.Go(func() { a.reach.run(loading) })
+	housekeeping.Go(func() { a.followBackend(loading) })
 	housekeeping.Go(func() { a.memory.Run(loading) })
 	defer housekeeping.Wait()
 	defer stop()
@@ -131,7 +153,10 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 	finished, why := false, "nothing is left to do"
 	select {
 	case <-ctx.Done():
-		why = "asked to end: " + context.Cause(ctx).Error()
+		why = context.Cause(ctx).Error()
+		if !errors.Is(context.Cause(ctx), errInputEnded) {
+			why = "asked to end: " + why
+		}
 	case err = <-s.failed:
 		why = err.Error()
 	case err = <-loaded:
@@ -140,12 +165,22 @@ func (a *app) run(ctx context.Context, s *servers, start time.Time) error {
 			err = fmt.Errorf("load the tools: %w", err)
 		}
 	}
+	ending()
 	a.drain(s, why)
 	stop()
 	if !finished {
 		err = errors.Join(err, <-loaded)
 	}
 	return err
+}
+
+// milestones is the log for what happens once in a life of the process. At a
+// terminal a person is told in other words.
+func (a *app) milestones() *zap.Logger {
+	if a.terminal == nil {
+		return a.log
+	}
+	return a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 }
 
 // announce says what the catalog is, and what is odd about it.
@@ -160,7 +195,11 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 		}
 		a.log.Warn("catalog", zap.String("subject", w.Subject), zap.String("warning", w.Text))
 	}
-	a.log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", now.Fingerprint()),
+	log := a.log
+	if old == nil {
+		log = a.milestones()
+	}
+	log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())),
 		zap.Duration("after", time.Since(start)))
 	if old == nil {
 		if _, err := releaseMemory(); err != nil {

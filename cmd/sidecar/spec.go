@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/spec"
 )
@@ -14,9 +15,14 @@ import (
 // specOptions are the facts that specification pages need from the configuration.
 func specOptions(cfg *configv1.Config) spec.Options {
 	limits := cfg.GetLimits()
+	scope, err := policy.ParseScope(orElse(cfg.GetGate(), policy.Marked.String()))
+	if err != nil {
+		scope = policy.Writes // the configuration was checked, so there is none; the careful side
+	}
 	return spec.Options{
 		Timeout:         cfg.GetTimeout().AsDuration(),
 		Trust:           cfg.GetTrust(),
+		Held:            scope.Holds,
 		MaxMessageBytes: int(limits.GetMaxMessageBytes()),
 		MaxResultBytes:  int(limits.GetMaxResultBytes()),
 		MaxDepth:        int(limits.GetMaxJsonDepth()),

@@ -25,12 +25,15 @@ both eras and the canonical dialect, and tells them apart message by message
 (--dialect). Logs go to standard error. No port is opened unless --listen,
 --admin or --health is given.
 
-At the end of input, what is in flight is answered within --grace; then it exits
-with 0.`,
+Requests that come faster than they can run wait, and nothing more is read while
+there are more of them than --max-stdio-queue, so any number may be piped in.
+
+At the end of input, all requests that were read are run and answered; --grace
+counts from the last one that begins. Then it exits with 0.`,
 		Example: `  sidecar stdio --demo
   sidecar stdio --backend unix:///run/shop.sock --log-level warn
   echo '{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}' | sidecar stdio --demo`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Stdio)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +46,9 @@ with 0.`,
 	return cmd
 }
 
+// errInputEnded is why the process drains once its client has closed the pipe.
+var errInputEnded = errors.New("standard input ended")
+
 // serveStdio answers standard input until it ends or ctx does.
 func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env environment) error {
 	start := time.Now()
@@ -53,10 +59,11 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 	if err != nil {
 		return err
 	}
-	log, level, err := newLogger(cfg, env.stderr)
+	log, level, err := newLogger(cfg, env)
 	if err != nil {
 		return err
 	}
+	env.resort.configure(cfg.GetLimits().GetDrainGrace().AsDuration(), log)
 	a, err := newApp(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -64,8 +71,10 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 	defer func() { logError(log, "close", a.close(ctx)) }()
 	a.reloads(again, level, !isTerminal(env.stderr))
 
-	ctx, stop := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() { cancel(context.Canceled) }
 	defer stop()
+	defer context.AfterFunc(ctx, env.resort.begin)()
 	defer pace()()
 	s := newServers(cfg, log)
 	defer s.close()
@@ -78,10 +87,11 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any", UUIDs: cfg.GetDeterministic(),
 			Grace: cfg.GetLimits().GetDrainGrace().AsDuration(), MaxBatch: int(cfg.GetLimits().GetMaxBatchEntries()),
 			MaxConcurrent: int(cfg.GetLimits().GetMaxPipelinedRequests()),
+			MaxQueueBytes: int(cfg.GetLimits().GetMaxStdioQueueBytes()), QueueBytes: &a.stdioQueue,
 		})
-		stop()
+		cancel(errInputEnded)
 	}()
-	err = a.run(ctx, s, start)
+	err = a.run(ctx, stop, s, start)
 	stop()
 	return errors.Join(err, <-answered)
 }

@@ -17,9 +17,9 @@ import (
 // that they end with the process.
 func (a *app) newTasks() *task.Manager {
 	limits := a.cfg.GetLimits()
-	store := task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks())})
+	store := task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: callerShare(limits)})
 	return task.New(store, task.Options{
-		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()),
+		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: callerShare(limits),
 		OnChange: func(_ string, t *outriggerv1.Task) {
 			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
 		},

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -43,7 +44,7 @@ examples and security, and what nobody has said about it yet.`,
 		return env.withCatalog(cmd, func(a *app, cat *catalog.Catalog) error {
 			if len(args) == 0 {
 				if asSpec {
-					return printPages(env.stdout, cat.Tools(), specOptions(a.cfg), asJSON)
+					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.cfg), asJSON)
 				}
 				return printCatalog(env.stdout, cat, asJSON)
 			}
@@ -58,6 +59,12 @@ examples and security, and what nobody has said about it yet.`,
 		})
 	}
 	return cmd
+}
+
+// notHidden are the tools that have a page: those that cannot be called yet have
+// one too, which says so.
+func notHidden(all []*catalog.Tool) []*catalog.Tool {
+	return slices.DeleteFunc(slices.Clone(all), func(t *catalog.Tool) bool { return t.Hidden })
 }
 
 func unknownTool(cat *catalog.Catalog, name string) error {
@@ -100,6 +107,9 @@ func hints(t *catalog.Tool) string {
 	}
 	if t.Metadata.DeprecatedIn != "" {
 		out = append(out, "deprecated")
+	}
+	if !t.IsCallable() {
+		out = append(out, "not callable yet")
 	}
 	if len(out) == 0 {
 		return "-"

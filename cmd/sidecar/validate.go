@@ -24,7 +24,8 @@ func (a *app) buildOptions(cfg *configv1.Config, selection *catalog.Selection) (
 	}
 	return catalog.BuildOptions{
 		Selection: selection, Overlay: overrides, Profile: profile,
-		Thorough: cfg.GetValidate() == "full", Disagreed: a.disagreed,
+		ListUncallable: cfg.GetCatalog().GetListUncallable(),
+		Thorough:       cfg.GetValidate() == "full", Disagreed: a.disagreed,
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
 		MaxDepth: max(a.limits.MaxDepth, schema.DefaultMaxDepth),
 	}, nil

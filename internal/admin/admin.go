@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin answers those who run the sidecar: probes, metrics, drain, trust
+// Package admin answers those who run the sidecar: probes, metrics, drain, refresh, trust
 // and profiles.
 //
 // Handler is for the admin listener, HealthHandler for the health listener,
@@ -14,6 +14,7 @@
 package admin
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -34,9 +35,11 @@ type Options struct {
 	Drain Drainer
 	// Trust is who may run destructive tools. Nil: there is no /trust.
 	Trust Trust
-	// Describe returns what the process says about itself, as JSON. Nil: there is
-	// no /describe.
-	Describe func() []byte
+	// Describe returns what the process says about itself, as JSON. Its error is
+	// why it cannot say anything yet. Nil: there is no /describe.
+	Describe func(context.Context) ([]byte, error)
+	// Refresh loads the catalog again. Nil: there is no /refresh.
+	Refresh func(ctx context.Context) Refreshed
 	// Metrics answers scrapes on both listeners. Nil: there is no /metrics.
 	Metrics http.Handler
 	// Handlers are more of what operators reach, by the pattern of http.ServeMux:
@@ -68,16 +71,19 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /trust and /debug/pprof/"
+	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
 	healthPages = "no such page; there are /startupz, /livez, /readyz (?verbose) and /metrics"
 )
 
 // Handler serves the admin listener.
 func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
-	a.probes(mux, adminPages)
+	a.probes(mux, adminPages, true)
 	if a.options.Drain != nil {
 		mux.HandleFunc("/drain", only(a.drain, http.MethodPost))
+	}
+	if a.options.Refresh != nil {
+		mux.HandleFunc("/refresh", only(a.refresh, http.MethodPost))
 	}
 	if a.options.Trust != nil {
 		mux.HandleFunc("/trust", a.trust)
@@ -98,17 +104,17 @@ func (a *Admin) Handler() http.Handler {
 }
 
 // HealthHandler serves the health listener: the probes, the metrics and nothing
-// else.
+// else. Its /readyz names what failed, without details.
 func (a *Admin) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
-	a.probes(mux, healthPages)
+	a.probes(mux, healthPages, false)
 	return fresh(mux)
 }
 
-func (a *Admin) probes(mux *http.ServeMux, pages string) {
+func (a *Admin) probes(mux *http.ServeMux, pages string, hasDetails bool) {
 	mux.HandleFunc("/startupz", only(a.startup, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/livez", only(live, http.MethodGet, http.MethodHead))
-	mux.HandleFunc("/readyz", only(a.ready, http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/readyz", only(func(w http.ResponseWriter, r *http.Request) { a.ready(w, r, hasDetails) }, http.MethodGet, http.MethodHead))
 	if a.options.Metrics != nil {
 		mux.HandleFunc("/metrics", only(a.options.Metrics.ServeHTTP, http.MethodGet, http.MethodHead))
 	}
@@ -117,10 +123,15 @@ func (a *Admin) probes(mux *http.ServeMux, pages string) {
 	})
 }
 
-func (a *Admin) describe(w http.ResponseWriter, _ *http.Request) {
+func (a *Admin) describe(w http.ResponseWriter, r *http.Request) {
+	text, err := a.options.Describe(r.Context())
+	if err != nil {
+		say(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	// Whoever asked has gone if this fails.
-	_, _ = w.Write(append(a.options.Describe(), '\n'))
+	// The caller has gone if this fails.
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // only lets some methods through.

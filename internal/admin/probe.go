@@ -4,6 +4,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -26,10 +27,19 @@ func live(w http.ResponseWriter, _ *http.Request) {
 	say(w, http.StatusOK, "alive")
 }
 
-func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
+// ready says why not, and in full with ?verbose. Details hold causes: addresses,
+// names of files, what a backend said. Those are for operators, not for everybody
+// who reaches the health listener.
+func (a *Admin) ready(w http.ResponseWriter, r *http.Request, hasDetails bool) {
 	isReady, checks := true, []Check(nil)
 	if a.options.Ready != nil {
 		isReady, checks = a.options.Ready()
+	}
+	if !hasDetails {
+		checks = slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Info }) // named after addresses and files
+		for i := range checks {
+			checks[i].Detail = ""
+		}
 	}
 	status, text := http.StatusOK, "ready"
 	if !isReady {
@@ -68,7 +78,7 @@ func table(checks []Check) string {
 			state += " (info)"
 		}
 		// A strings.Builder takes everything.
-		_, _ = t.Write([]byte(oneLine(c.Name) + "\t" + state + "\t" + oneLine(c.Detail) + "\n"))
+		_, _ = t.Write([]byte(strings.TrimSuffix(oneLine(c.Name)+"\t"+state+"\t"+oneLine(c.Detail), "\t") + "\n"))
 	}
 	_ = t.Flush()
 	return b.String()

@@ -59,7 +59,8 @@ func TestCallersFaults(t *testing.T) {
 	good := "token_sha256: ['" + digestA + "']\n  tools: ['*']\n"
 	for name, tt := range map[string]struct{ text, want string }{
 		"a token for a digest":      {entry("token_sha256: [" + secret + "]\n  tools: ['*']"), ":3:18: callers[0].token_sha256[0]: does not match"},
-		"a token where none goes":   {entry("token: " + secret + "\n  tools: ['*']"), "callers[0].?: unknown key"},
+		"a token where none goes":   {entry("token: " + secret + "\n  tools: ['*']"), "callers[0].token: unknown key"},
+		"a misspelt key is named":   {entry("tolls: ['*']"), "callers[0].tolls: unknown key; did you mean tools?"},
 		"a token for a key":         {secret + ": {}", ":1:1: ?: unknown key"},
 		"a token for an alias":      {entry("token_sha256: [*" + secret + "]"), "not well-formed"},
 		"a token for a tag":         {entry("token_sha256: [!" + secret + " x]\n  tools: ['*']"), `of the type "?"`},
@@ -93,7 +94,7 @@ func TestCallersFaults(t *testing.T) {
 			}
 		})
 	}
-	if _, err := config.LoadCallers(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "cannot read the configuration file") {
+	if _, err := config.LoadCallers(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "cannot read the file of callers: ") {
 		t.Errorf("no file: %v", err)
 	}
 }

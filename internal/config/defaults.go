@@ -36,6 +36,7 @@ func Defaults(kind Kind) *configv1.Config {
 				Inbound:  []string{"traceparent", "tracestate", "baggage", "x-request-id"},
 				Outbound: []string{"x-request-id"},
 			},
+			Credentials: &configv1.BackendCredentials{Scheme: new("Bearer")},
 		},
 		Catalog: &configv1.Catalog{
 			Reflection:      new("auto"),
@@ -92,13 +93,21 @@ func defaultLimits() *configv1.Limits {
 		TaskTtl:              durationpb.New(3600 * time.Second),
 		MaxSubscriberBacklog: new(int32(256)),
 		MaxPipelinedRequests: new(int32(1024)),
+		MaxStdioQueueBytes:   new(int64(32 << 20)),
 		ReadHeaderTimeout:    durationpb.New(10 * time.Second),
 		ReadBodyTimeout:      durationpb.New(30 * time.Second),
 		IdleTimeout:          durationpb.New(120 * time.Second),
 		MaxHeaderBytes:       new(int32(64 << 10)),
+		WriteTimeout:         durationpb.New(30 * time.Second),
+		CallerSharePercent:   new(int32(80)),
 		KeepAliveInterval:    durationpb.New(20 * time.Second),
 		CatalogWait:          durationpb.New(10 * time.Second),
 		DrainGrace:           durationpb.New(25 * time.Second),
+		MaxLearnedTypes:      new(int32(256)),
+
+		MaxConnections:        new(int32(10000)),
+		MaxConnectionRequests: new(int64(1000000)),
+		MaxConnectionAge:      durationpb.New(time.Hour),
 	}
 }
 

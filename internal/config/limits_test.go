@@ -47,16 +47,37 @@ are an amount, and ` + "`outrigger_limit_refused_total{limit}`" + ` for those th
 cut short, sessions and subscribers that had to go, calls that the end of a drain left unfinished. Refused rates are also in
 ` + "`outrigger_calls_refused_total{code=\"RATE_LIMITED\"}`" + `, by tool.
 
-Five limits refuse nothing, and count nothing: ` + "`idle_timeout`" + ` closes a connection that nobody uses, ` + "`keep_alive_interval`" + ` sends
-something, ` + "`task_ttl`" + ` forgets a task that has ended, ` + "`max_page_entries`" + ` makes more pages, and a ` + "`burst`" + ` belongs to its rate.
+Six limits refuse nothing, and count nothing: ` + "`idle_timeout`" + ` closes a connection that nobody uses, ` + "`keep_alive_interval`" + ` sends
+something, ` + "`task_ttl`" + ` forgets a task that has ended, ` + "`max_page_entries`" + ` makes more pages, a ` + "`burst`" + ` belongs to its rate, and
+` + "`max_stdio_queue_bytes`" + ` makes the client wait.
 ` + "`read_header_timeout`" + ` counts connections that say nothing, too. ` + "`max_header_bytes`" + ` is counted on HTTP/1.1 alone: on HTTP/2 the server tells its clients the limit beforehand, and refuses
 a request over it with 431 without a word to anybody else.
 
+## Connections
+
+` + "`max_connections`" + ` holds for the main listener. The admin and the health listener have up to 64 connections each besides, one
+sixteenth of the limit on open files where that is less. At start the sidecar divides that limit (Go raises the soft one to the
+hard one): operators and files of its own keep their part, the backend a quarter, at most 1,088, and callers get the rest, with a warning
+where that is less than ` + "`max_connections`" + `. So probes answer whatever callers do.
+
+Where there is no room, a new connection takes the place of one that has been idle for a second (for any time on the
+other listeners); where there is none, it is accepted and closed at once. ` + "`max_connections_per_peer`" + ` works alike within one address. The metric counts both.
+Behind a proxy or a mesh all callers may share an address: then set it to ` + "`max_connections`" + `, or leave it where the proxy is on loopback.
+
+At ` + "`max_connection_age`" + ` and ` + "`max_connection_requests`" + ` the next answer says ` + "`Connection: close`" + ` over HTTP/1.1, and over HTTP/2 the client gets
+GOAWAY; nothing in flight is lost. A refused request ends its HTTP/1.1 connection where its body has not arrived, and its stream over HTTP/2.
+
 ## Which limit first
 
-A call meets them in this order: the connection's own (` + "`max_header_bytes`, `read_header_timeout`, `read_body_timeout`" + `), the
+A call meets them in this order: the connection's own (` + "`max_connections`, `max_connections_per_peer`, `max_header_bytes`,\n`read_header_timeout`, `read_body_timeout`" + `), the
 message (` + "`max_message_bytes`, `max_json_depth`, `max_id_bytes`, `max_batch_entries`" + `), the table of requests
-(` + "`max_in_flight`" + `), the rates, the memory (` + "`max_memory_bytes`" + `), a place to run (` + "`max_concurrent_calls`, `max_queued_calls`,\n`max_queue_wait`" + `), its deadline, and at the end its result (` + "`max_result_bytes`, `max_result_items`" + `).
+(` + "`max_in_flight`" + `), the rates, the caller's unread answers (` + "`max_buffered_bytes`" + `), the memory (` + "`max_memory_bytes`" + `), a place to run (` + "`max_concurrent_calls`, `max_queued_calls`,\n`max_queue_wait`" + `), its deadline, and at the end its result (` + "`max_result_bytes`, `max_result_items`" + `).
+
+Standard input has flow control, so its backlog is not refused but waits: requests first in a queue
+(` + "`max_stdio_queue_bytes`" + `), then in the pipe. They wait for ` + "`max_pipelined_requests`, `max_in_flight`" + ` and ` + "`max_concurrent_calls`" + ` as
+long as it takes. While half of ` + "`max_in_flight`" + ` is taken, nothing more is read; while memory is short, one call runs at a time.
+Responses, notifications and pings are handled as they are read, and a call that waits for its client holds no place, so that
+its answer can come.
 
 The deadline of a call is the shortest of the caller's (` + "`Connect-Timeout-Ms`, `grpc-timeout`" + `), the tool's own and
 ` + "`timeout`" + `; waiting for a place counts. The backend is told what is left.
@@ -66,6 +87,26 @@ The deadline of a call is the shortest of the caller's (` + "`Connect-Timeout-Ms
 Go's collector is given the limit, and works harder near it. From nine tenths on, new calls are UNAVAILABLE and the bodies
 of requests are not read on, until what is in use is below eight tenths. In use is what the last collection left, and
 stacks and the like; garbage is not.
+
+## Callers that do not read
+
+An answer has no deadline for its whole length. It is ended when nothing of it has moved for ` + "`write_timeout`" + `: on HTTP/1 its
+connection is closed, on HTTP/2 its stream is reset. This holds for every answer of every listener: results, event streams,
+Exchange, the typed pass-through, probes, metrics and profiles. A slow reader that goes on reading is never cut off: on
+HTTP/1 every byte that its kernel acknowledges counts, on HTTP/2 every 16 KiB.
+
+` + "`max_buffered_bytes`" + ` bounds the bytes that wait: of answers from the first write to the last, and of request bodies of more
+than 2 KiB until they have come whole. A caller that holds more than its share is RATE_LIMITED, and those of its answers of
+which nothing has moved for a second are ended, the longest still first. Where all callers together hold too much, or eight
+tenths of ` + "`max_memory_bytes`" + ` are in use, such answers of the caller with the most bytes go first: before new calls are refused
+for lack of memory. One answer or body of a caller that holds nothing else may have any size.
+
+## Shares
+
+` + "`caller_share_percent`" + ` is how much one caller may hold of a limit while nobody else holds any. The more others hold, the less
+it may: at 80, a caller may hold at most four times what is free. So one busy caller gets 80 of 100, two get 44 each, and a
+newcomer always finds room. The name of a caller is the one it authenticates with, else its address; standard input is one.
+A limit of 4 or less is not shared out.
 `
 
 // limitsPage writes the page.
@@ -79,7 +120,9 @@ func limitsPage(t testing.TB) string {
 		{"Calls that fail on the way", "resilience.", "A call that did not reach the backend, or whose answer did not come back, is " +
 			"sent again where that does no harm: where the tool is idempotent (`idempotency_level`, or what it says of itself), or where the " +
 			"caller sent `Idempotency-Key` (in MCP and JSON-RPC: `_meta[\"dev.outrigger/idempotency-key\"]`), which goes on to the backend. " +
-			"What the backend answers itself, whatever the code, is never sent again and never counts against it.\n\n"},
+			"What the backend answers itself, whatever the code, is never sent again and never counts against it.\n\n" +
+			"Each tool has a circuit breaker for timeouts, with the settings below: a tool that keeps timing out is UNAVAILABLE for its own callers, and all others go on. " +
+			"The backend's breaker opens where it cannot be reached, where two or more tools time out and nothing answers, or where a tool's breaker opens and the health check gets no answer.\n\n"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| field | default | range | flag | meaning |\n|---|---|---|---|---|\n", section.title, section.text)
 		for _, l := range configLeaves() {

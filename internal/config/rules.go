@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"buf.build/go/protovalidate"
@@ -79,7 +80,7 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 	message := v.Proto.GetMessage()
 	switch {
 	case isEmpty(v) && !d.given(path):
-		return "must be given"
+		return "must be given" + byFlag(path)
 	case strings.HasSuffix(rule, ".in"):
 		message = "must be one of " + words(v.RuleValue, message)
 	case strings.HasSuffix(rule, ".not_in"):
@@ -89,10 +90,43 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 			"greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below",
 		).Replace(message)
 	}
-	if shown := shownValue(v, path); shown != "" && !d.secret {
+	if shown := shownValue(v, path); shown != "" && !d.secret && !isSecret(path) {
 		message += ", is " + shown
 	}
+	if path == "backend.url" {
+		message += meantURL(v)
+	}
 	return message
+}
+
+// meantURL suggests the URL that host:port without a scheme was probably meant
+// to be. A value with an @ may hold a password and is not repeated.
+func meantURL(v *protovalidate.Violation) string {
+	value, ok := v.FieldValue.Interface().(string)
+	if !ok || strings.Contains(value, "@") || strings.Contains(value, "://") {
+		return ""
+	}
+	if strings.HasPrefix(value, "/") {
+		return "; did you mean unix://" + value + "?"
+	}
+	if !hostPort.MatchString(value) {
+		return ""
+	}
+	return "; did you mean http://" + value + "?"
+}
+
+// hostPort is what a person types who leaves the scheme out: a host or a
+// bracketed IPv6 address, and perhaps a port.
+var hostPort = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)?(:[0-9]{1,5})?/?$`)
+
+// byFlag names the flag that sets a field; empty where none does.
+func byFlag(path string) string {
+	for _, b := range bindings() {
+		if b.path == path {
+			return "; set it with --" + b.flag + " " + b.value
+		}
+	}
+	return ""
 }
 
 func isEmpty(v *protovalidate.Violation) bool {

@@ -52,7 +52,7 @@ func TestSense(t *testing.T) {
 		{"a certificate without its key on the listener", config.Serve, "", "--demo --tls-cert c", "listeners.tls.key_file: must be given"},
 		{"callers' certificates without the sidecar's", config.Serve, "", "--demo --tls-cert c --tls-key k --tls-client-uris spiffe://a/b",
 			"client_uris needs client_ca_file"},
-		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file and key_file go together"},
+		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file (--backend-cert) and key_file (--backend-key) go together"},
 		{"a secret in a URL stays there", config.Serve, "", "--backend ftp://user:secret@host", "--backend: must be a URL with one of the schemes"},
 	}
 	for _, tt := range tests {

@@ -50,11 +50,11 @@ func TestEveryBindingHasItsField(t *testing.T) {
 	}
 }
 
-// TestStdioTakesEveryFlagOfServe, plus the dialect.
+// TestStdioTakesEveryFlagOfServe, plus those about its one conversation.
 func TestStdioTakesEveryFlagOfServe(t *testing.T) {
 	t.Parallel()
 	want := names(config.Serve)
-	want["dialect"] = true
+	want["dialect"], want["max-stdio-queue"] = true, true
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(names(config.Stdio)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

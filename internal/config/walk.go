@@ -4,7 +4,9 @@ package config
 
 import (
 	"iter"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -89,7 +91,7 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 }
 
 func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
-	at, meant := join(path, w.shown(key.Value)), ""
+	at, meant := join(path, w.shownKey(key.Value)), ""
 	if len(w.faults) < maxFaults { // nobody reads further advice, and it takes time
 		meant = nearest(key.Value, fieldNames(fields))
 	}
@@ -108,6 +110,19 @@ func (w *walker) shown(text string) string {
 	}
 	return text
 }
+
+// shownKey is what of a key may stand in a message. In a file with credentials
+// only a short lower-case word is shown: it is a misspelt key, not a token in
+// the wrong place.
+func (w *walker) shownKey(text string) string {
+	if keyLike.MatchString(text) {
+		return text
+	}
+	return w.shown(text)
+}
+
+// keyLike has no digits and no upper case, which tokens and digests have.
+var keyLike = regexp.MustCompile(`^[a-z_]{1,20}$`)
 
 func fieldNames(fields protoreflect.FieldDescriptors) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -164,9 +179,17 @@ func (w *walker) mapping(n *yaml.Node, m protoreflect.Message, fd protoreflect.F
 	if !w.isNode(n, yaml.MappingNode, path, depth) {
 		return
 	}
+	if isSecret(path) {
+		defer func(was bool) { w.secret = was }(w.secret)
+		w.secret = true
+	}
 	m.Clear(fd)
 	entries := m.Mutable(fd).Map()
 	for key, value := range w.pairs(n, path) {
+		if w.secret && !isHeaderName(key.Value) {
+			w.fault(key, path, "a name has lower-case letters, digits, dash, underscore and dot only") // it may be the secret
+			continue
+		}
 		at := path + "[" + strconv.Quote(key.Value) + "]"
 		w.origins[at] = w.origin(key)
 		name, err := scalarFromText(fd.MapKey(), key.Value)
@@ -265,6 +288,19 @@ func (w *walker) number(n *yaml.Node, path string) *structpb.Value {
 func isWithinBounds(digits string, most int64) bool {
 	i, err := strconv.ParseInt(digits, 10, 64)
 	return err == nil && -most <= i && i <= most
+}
+
+// secretPath is the field of the configuration whose values are credentials.
+const secretPath = "backend.metadata.static"
+
+// isSecret reports whether the value at a path must not be repeated.
+func isSecret(path string) bool {
+	return isWithin(path, secretPath) && !isWithin(path, secretPath+"_file")
+}
+
+// isHeaderName holds for the names that metadata of a backend may have.
+func isHeaderName(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
 }
 
 func join(path, name string) string {

@@ -24,7 +24,11 @@ const maxFileDepth = 64
 
 // readFile reads the file into the draft.
 func (d *draft) readFile(name string, at origin, most int64) {
-	data, err := readBounded(name, most)
+	kind := "configuration file"
+	if d.config == nil {
+		kind = "file of callers"
+	}
+	data, err := readBounded(kind, name, most)
 	if err != nil {
 		d.unread = true
 		d.fault(at, "", "%s", err)
@@ -35,18 +39,18 @@ func (d *draft) readFile(name string, at origin, most int64) {
 
 // readBounded reads a whole file, or says why not in words that need no name
 // before them but the flag's.
-func readBounded(name string, most int64) ([]byte, error) {
+func readBounded(kind, name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+		return nil, fmt.Errorf("cannot read the %s: %w", kind, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+		return nil, fmt.Errorf("cannot read the %s: %w", kind, err)
 	}
 	if int64(len(data)) > most {
-		return nil, fmt.Errorf("the configuration file %s is larger than %d bytes", name, most)
+		return nil, fmt.Errorf("the %s %s is larger than %d bytes", kind, name, most)
 	}
 	return data, nil
 }
@@ -86,6 +90,8 @@ func (d *draft) unreadable(name string, err error) {
 			at.line, at.column, text = line, 1, m[2]
 		}
 	}
+	// A value that begins with "*" and has no quotes is an alias; it may be a credential.
+	text = regexp.MustCompile(`unknown anchor '.*' referenced`).ReplaceAllString(text, "unknown anchor: a value that begins with * needs quotes")
 	if d.secret {
 		text = "the text here is not well-formed" // the parser's words may quote it
 	}

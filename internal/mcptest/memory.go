@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -17,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // Caller is a [bridge.Caller] that is a function.
@@ -45,8 +48,10 @@ func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*brid
 	return &bridge.Answer{Body: bytes.Clone(in)}, nil
 }
 
-// Source brings the demo service's descriptors without a demo service.
-func Source() catalog.Source {
+// Source brings the demo service's descriptors without a demo service. The
+// methods named lose what their tool option declares, as most services' methods
+// have none.
+func Source(undeclared ...string) catalog.Source {
 	set := &descriptorpb.FileDescriptorSet{}
 	seen := map[string]bool{}
 	var add func(protoreflect.FileDescriptor)
@@ -62,6 +67,15 @@ func Source() catalog.Source {
 	}
 	add(demov1.File_outrigger_demo_v1_fleet_proto)
 	add(demov1.File_outrigger_demo_v1_lab_proto)
+	for _, file := range set.GetFile() {
+		for _, service := range file.GetService() {
+			for _, method := range service.GetMethod() {
+				if slices.Contains(undeclared, method.GetName()) {
+					proto.ClearExtension(method.GetOptions(), outriggerv1.E_Tool)
+				}
+			}
+		}
+	}
 	return catalog.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
 }
 

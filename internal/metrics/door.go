@@ -29,7 +29,7 @@ func newDoor(of Door) prometheus.Collector {
 	return door{
 		Door: of,
 		refused: prometheus.NewDesc(namespace+"_unauthenticated_total",
-			"Requests of nobody that were refused, by what was wrong with their credentials: missing, malformed or unknown.", []string{"reason"}, nil),
+			"Unauthenticated requests that were refused, by what was wrong with their credentials: missing, malformed, unknown, or a certificate (a failed handshake).", []string{"reason"}, nil),
 		expires: prometheus.NewDesc(namespace+"_tls_certificate_expiry_timestamp_seconds",
 			"Unix time at which the certificate of the main listener runs out.", nil, nil),
 	}

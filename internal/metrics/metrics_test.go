@@ -125,7 +125,7 @@ func everything(t *testing.T) metrics.Sources {
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
-		Guard: resilience.New(resilience.Options{}), Life: lifecycle.New(nil, "catalog"),
+		Guard: heldBack(), Life: lifecycle.New(nil, "catalog"),
 		Limits: []metrics.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -292,4 +292,13 @@ func TestScrapesAreBounded(t *testing.T) {
 			t.Errorf("status %d", code)
 		}
 	}
+}
+
+// heldBack is a guard with one tool that keeps running out of time.
+func heldBack() *resilience.Guard {
+	g := resilience.New(resilience.Options{MinCalls: 1, OpenFor: time.Hour})
+	_, _ = resilience.Do(context.Background(), g, resilience.Call{Key: "shop.slow"}, func(context.Context) (int, *errmap.Error) {
+		return 0, errmap.New(errmap.Timeout)
+	})
+	return g
 }

@@ -17,11 +17,35 @@ func ofGuard(guard *resilience.Guard) []prometheus.Collector {
 		counter("breaker_held_total", "Calls that were answered UNAVAILABLE because the backend was left alone.", func(s stats) uint64 { return s.Held }),
 		counter("retries_total", "Calls that were sent once more.", func(s stats) uint64 { return s.Repeated }),
 		counter("retries_over_budget_total", "Calls that would have been sent once more with a larger budget.", func(s stats) uint64 { return s.OverBudget }),
-	)}
+		counter("tool_breaker_opened_total", "How often a tool was held back because its calls ran out of time.", func(s stats) uint64 { return s.ToolsOpened }),
+		counter("tool_breaker_held_total", "Calls that were answered UNAVAILABLE because their tool was held back.", func(s stats) uint64 { return s.ToolsHeld }),
+	), toolStates{guard, prometheus.NewDesc(namespace+"_tool_breaker_state",
+		"1 for the state that a tool's breaker is in; tools whose breaker is closed have no series.", []string{"tool", "state"}, nil)}}
 	return append(out, states[resilience.State]{
 		desc:  prometheus.NewDesc(namespace+"_breaker_state", "1 for the state that the breaker is in.", []string{"state"}, nil),
 		among: resilience.States(), now: func() resilience.State { return guard.Stats().Breaker },
 	})
+}
+
+// toolStates is a collector of the tools that are held back.
+type toolStates struct {
+	guard *resilience.Guard
+	desc  *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (t toolStates) Describe(out chan<- *prometheus.Desc) { out <- t.desc }
+
+// Collect implements [prometheus.Collector]. Those beyond the first are counted
+// together; no tool is called "other", because tools' names have a dot.
+func (t toolStates) Collect(out chan<- prometheus.Metric) {
+	s := t.guard.Stats()
+	for _, held := range s.Tools {
+		out <- labelled(t.desc, prometheus.GaugeValue, 1, held.Tool, held.State.String())
+	}
+	if s.MoreTools > 0 {
+		out <- labelled(t.desc, prometheus.GaugeValue, float64(s.MoreTools), "other", resilience.Open.String())
+	}
 }
 
 // ofLife shows what the process is doing.

@@ -26,7 +26,8 @@ type block struct {
 
 // TestCommands runs every sh block of the README in its order, from the
 // repository's root. The one that serves runs in the background until the end.
-// A json block right behind a command is what the command must print.
+// A json block right behind a command is what the command must print, as a value,
+// and a text block, byte for byte.
 //
 // Blocks that need Node are left to `make inspector`.
 func TestCommands(t *testing.T) {
@@ -34,7 +35,7 @@ func TestCommands(t *testing.T) {
 		t.Skip("builds and runs the sidecar")
 	}
 	blocks := readBlocks(t)
-	ran := 0
+	ran, compared := 0, 0
 	for i, b := range blocks {
 		if b.kind != "sh" || strings.HasPrefix(b.text, "npx ") {
 			continue
@@ -48,6 +49,15 @@ func TestCommands(t *testing.T) {
 		if i+1 < len(blocks) && blocks[i+1].kind == "json" {
 			compare(t, b.text, blocks[i+1].text, got)
 		}
+		if i+1 < len(blocks) && blocks[i+1].kind == "text" {
+			if diff := cmp.Diff(blocks[i+1].text, strings.TrimSpace(string(got))); diff != "" {
+				t.Errorf("%s\nprints something else than the README says (-README +printed):\n%s", b.text, diff)
+			}
+			compared++
+		}
+	}
+	if compared < 3 {
+		t.Errorf("compared %d answers byte for byte, the page has more: is a fence misspelt?", compared)
 	}
 	if ran < 4 {
 		t.Errorf("ran %d commands, the page has more: is a fence misspelt?", ran)

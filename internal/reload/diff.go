@@ -19,7 +19,7 @@ import (
 // connections, buffers and tables of a size), or callers were told of it.
 func AtRunTime() []string {
 	return []string{
-		"catalog.descriptors", "catalog.exclude", "catalog.include",
+		"catalog.descriptors", "catalog.exclude", "catalog.include", "catalog.list_uncallable",
 		"gate",
 		"limits.caller_rate", "limits.tool_rate",
 		"log.calls", "log.level", "log.max_calls_per_second",

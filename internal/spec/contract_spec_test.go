@@ -49,8 +49,7 @@ func TestContractOfSpecificationPages(t *testing.T) {
 
 	t.Run("what is missing is named", func(t *testing.T) {
 		t.Parallel()
-		// It has no examples.
-		p := New(find(t, build(t, demoSource(t)), "fleet.cancel_order"), serverOptions())
+		p := New(undeclared(find(t, build(t, demoSource(t)), "fleet.cancel_order")), serverOptions())
 		const text = "no examples are declared"
 		if page := markdown(t, p); !strings.Contains(page, "- Missing: "+text) {
 			t.Errorf("the page does not say so:\n%s", page)

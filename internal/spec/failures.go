@@ -19,7 +19,7 @@ type cause struct {
 
 // causes are the codes that concern a call of one tool, in the order of the table. Those that concern the message, the
 // connection or another method are not among them.
-func causes() []cause {
+func causes(o Options) []cause {
 	return []cause{
 		{errmap.InvalidToolInput, "The arguments break the input schema or its rules; `violations` says where.", nil},
 		{errmap.ToolNotFound, "The name is not (or no longer) a tool's, or no version satisfies the call.", nil},
@@ -29,9 +29,7 @@ func causes() []cause {
 		}},
 		{errmap.Unauthenticated, "The sidecar asks for credentials, and the caller has none that hold.", nil},
 		{errmap.PermissionDenied, "The caller is known, and may not call this tool.", nil},
-		{errmap.DestructiveBlocked, "The tool is marked destructive, and the caller is not trusted.", func(t *catalog.Tool) bool {
-			return t.Metadata.Destructive
-		}},
+		{errmap.DestructiveBlocked, "The gate holds the tool back, and the caller is not trusted.", o.holds},
 		{errmap.RateLimited, "The caller or the tool is over its rate; `retryAfterMs` says how long to wait.", nil},
 		{errmap.ResourceExhausted, "The result is over its limit.", nil},
 		{errmap.PayloadTooLarge, "The request is over its limit.", nil},
@@ -70,10 +68,26 @@ func statuses() []status {
 	}
 }
 
-func errorsOf(t *catalog.Tool) Errors {
+// statusesOf are the statuses that a tool declares; all where it declares none.
+func statusesOf(t *catalog.Tool) []status {
+	if len(t.Errors) == 0 {
+		return statuses()
+	}
+	out := make([]status, 0, len(t.Errors))
+	for _, e := range t.Errors {
+		code := strings.ToLower(e.Status)
+		if code == "cancelled" {
+			code = "canceled" // Connect and gRPC spell it differently; backendCode is Connect's.
+		}
+		out = append(out, status{code, e.When})
+	}
+	return out
+}
+
+func errorsOf(t *catalog.Tool, o Options) Errors {
 	out := Errors{Canonical: []Failure{}, Own: []Failure{}}
 	again := isRepeatable(t)
-	for _, c := range causes() {
+	for _, c := range causes(o) {
 		row, err := errmap.Lookup(c.code)
 		if err != nil || c.only != nil && !c.only(t) {
 			continue // Each code is in the table: a test walks them.
@@ -84,7 +98,7 @@ func errorsOf(t *catalog.Tool) Errors {
 		})
 	}
 	row, _ := errmap.Lookup(errmap.ToolExecutionFailed) // In the table, see above.
-	for _, s := range statuses() {
+	for _, s := range statusesOf(t) {
 		e := errmap.New(errmap.ToolExecutionFailed)
 		e.BackendCode = s.code
 		out.Own = append(out.Own, Failure{

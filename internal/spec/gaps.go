@@ -50,7 +50,9 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 	if !t.HasOutput() && !t.HTTPBody {
 		add(sectionOutput, "no output schema is declared, so nothing is promised about the result")
 	}
-	add(sectionErrors, "which statuses the tool answers with, and when, is not declared; say so in the method's comment")
+	if len(t.Errors) == 0 {
+		add(sectionErrors, "which statuses the tool answers with, and when, is not declared; add them with (outrigger.v1.tool).errors")
+	}
 	if p.Idempotency.Level == "unknown" {
 		add(sectionIdempotency, "whether a call may be repeated is not declared; set idempotency_level, or (outrigger.v1.tool).idempotent")
 	}
@@ -58,8 +60,8 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 		add(sectionExamples, "no examples are declared; add them with (outrigger.v1.tool).examples")
 	}
 	for _, e := range p.Examples {
-		if len(e.Data) == 0 {
-			add(sectionExamples, "the example %q has no result; add its data_json", e.Name)
+		if len(e.Data) == 0 && e.Status == "" {
+			add(sectionExamples, "the example %q has no result; add its data_json, or the status that it fails with", e.Name)
 		}
 	}
 	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly

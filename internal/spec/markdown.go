@@ -164,6 +164,9 @@ func (w *writer) examples(list []Example) {
 			w.line("gives")
 			w.json(e.Data)
 		}
+		if e.Status != "" {
+			w.line("fails with %s.", code(strings.ToLower(e.Status)))
+		}
 	}
 	w.gaps(sectionExamples)
 }
@@ -171,12 +174,18 @@ func (w *writer) examples(list []Example) {
 func (w *writer) security(s Security) {
 	w.section(8, "Security", sectionSecurity)
 	switch {
-	case !s.Destructive:
+	case s.Trust == "none":
 		w.line("It is not marked destructive, so the gate lets it pass.")
-	case s.TrustNow == "":
-		w.line("It is marked destructive: only trusted callers may call it.")
 	default:
-		w.line("It is marked destructive: only trusted callers may call it. This sidecar's callers are %s.", plain(s.TrustNow))
+		why := "It is marked destructive"
+		if !s.Destructive {
+			why = "It is not marked destructive, and the gate of this sidecar holds it back all the same"
+		}
+		now := ""
+		if s.TrustNow != "" {
+			now = " This sidecar's callers are " + plain(s.TrustNow) + "."
+		}
+		w.line("%s: only trusted callers may call it.%s", why, now)
 	}
 	rows := []string{"| hint | value | declared |", "|---|---|---|"}
 	for _, h := range s.Hints {

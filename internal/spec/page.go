@@ -15,6 +15,9 @@ type Options struct {
 	Timeout time.Duration
 	// Trust is the trust state, "untrusted" or "trusted".
 	Trust string
+	// Held reports whether the gate holds a tool back from callers that are not trusted; nil for one that holds back what
+	// is marked destructive.
+	Held func(t *catalog.Tool) bool
 	// MaxMessageBytes, MaxResultBytes and MaxDepth are the limits on a request, a result and the nesting of arguments.
 	MaxMessageBytes, MaxResultBytes, MaxDepth int
 	// CallerRate and ToolRate are the calls a second that one caller may make, and all callers of one tool together.
@@ -157,7 +160,7 @@ func New(t *catalog.Tool, o Options) *Page {
 		},
 		Input:       sideOf(t.Input),
 		Output:      sideOf(t.Output),
-		Errors:      errorsOf(t),
+		Errors:      errorsOf(t, o),
 		Idempotency: idempotencyOf(t),
 		Examples:    nonNil(t.Examples),
 		Security:    securityOf(t, o),

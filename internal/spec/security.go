@@ -12,9 +12,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 )
 
+// holds reports whether the gate holds the tool back.
+func (o Options) holds(t *catalog.Tool) bool {
+	if o.Held == nil {
+		return t.Metadata.Destructive
+	}
+	return o.Held(t)
+}
+
 func securityOf(t *catalog.Tool, o Options) Security {
 	s := Security{Destructive: t.Metadata.Destructive, Trust: "none", TrustNow: o.Trust, Limits: limitsOf(t, o)}
-	if s.Destructive {
+	if o.holds(t) {
 		s.Trust = "trusted"
 	}
 	// MCP's defaults: a tool that says nothing may write, destroy, do so again, and reach outside.

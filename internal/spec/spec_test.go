@@ -135,7 +135,7 @@ func TestPages(t *testing.T) {
 func TestEveryToolOfTheDemo(t *testing.T) {
 	t.Parallel()
 	var missing strings.Builder
-	for _, tool := range build(t, demoSource(t)).Tools() {
+	for _, tool := range build(t, demoSource(t)).All() {
 		p := New(tool, Options{})
 		page := markdown(t, p)
 		at := 0
@@ -165,8 +165,13 @@ func TestEveryToolOfTheDemo(t *testing.T) {
 		if bytes.Contains(raw, []byte(":null,\"")) && tool.Metadata.DeprecatedIn != "" {
 			t.Errorf("%s: a list is null", tool.Name)
 		}
-		fmt.Fprintf(&missing, "%s\n", tool.Name)
 		for _, g := range p.Missing {
+			t.Errorf("%s: %s: %s", tool.Name, g.Section, g.Text)
+		}
+		less := New(undeclared(tool), serverOptions())
+		page = markdown(t, less)
+		fmt.Fprintf(&missing, "%s\n", tool.Name)
+		for _, g := range less.Missing {
 			fmt.Fprintf(&missing, "  %s: %s\n", g.Section, g.Text)
 			if !strings.Contains(page, plain(g.Text)) {
 				t.Errorf("%s: the page does not say that %s", tool.Name, g.Text)
@@ -174,6 +179,13 @@ func TestEveryToolOfTheDemo(t *testing.T) {
 		}
 	}
 	golden(t, "missing.txt", []byte(missing.String()))
+}
+
+// undeclared is a tool without what its method's options say, as most services have it.
+func undeclared(tool *catalog.Tool) *catalog.Tool {
+	bare := *tool
+	bare.Examples, bare.Errors, bare.Annotations = nil, nil, catalog.Annotations{}
+	return &bare
 }
 
 // TestEveryCodeHasItsPlace: a code of the table either concerns a call of a tool, or is known not to.
@@ -186,7 +198,7 @@ func TestEveryCodeHasItsPlace(t *testing.T) {
 		errmap.RegistrationConflict, errmap.RegistrationInvalid,
 	}
 	var placed []errmap.Code
-	for _, c := range causes() {
+	for _, c := range causes(Options{}) {
 		placed = append(placed, c.code)
 	}
 	for _, code := range errmap.Codes() {

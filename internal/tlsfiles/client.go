@@ -106,8 +106,8 @@ func (c *Client) verifyPeer(state tls.ConnectionState) error {
 		options.Intermediates.AddCert(cert)
 	}
 	_, err := certs[0].Verify(options)
-	if err == nil && len(c.opts.ServerURIs) > 0 && len(names(certs[0].URIs, c.opts.ServerURIs)) == 0 {
-		err = nameError(certs[0].URIs)
+	if err == nil && len(c.opts.ServerURIs) > 0 {
+		err = checkNames(certs[0], c.opts.ServerURIs)
 	}
 	if err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}

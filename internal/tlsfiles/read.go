@@ -105,10 +105,22 @@ func names(uris []*url.URL, patterns []string) []string {
 	return out
 }
 
+// checkNames is why a leaf certificate that the chain vouches for is no identity
+// here: what it says is not valid, or none of its names fits the patterns.
+func checkNames(leaf *x509.Certificate, patterns []string) error {
+	if err := checkSVID(leaf); err != nil {
+		return err
+	}
+	if len(names(leaf.URIs, patterns)) == 0 {
+		return nameError(leaf.URIs)
+	}
+	return nil
+}
+
 // nameError says which names a certificate carries, where none of them will do.
 func nameError(uris []*url.URL) error {
 	if len(uris) == 0 {
 		return errors.New("the certificate carries no URI name")
 	}
-	return fmt.Errorf("the certificate's URI name %q is not among those that are let in", uris[0].String())
+	return fmt.Errorf("the certificate's URI name %.256q is not among those that are let in", uris[0].String())
 }

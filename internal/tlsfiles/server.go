@@ -27,6 +27,7 @@ type Server struct {
 	opts    ServerOptions
 	outer   *tls.Config
 	current atomic.Pointer[tls.Config]
+	refused atomic.Uint64
 }
 
 // NewServer reads the files.
@@ -72,10 +73,20 @@ func (s *Server) Reload() error {
 // verifyCaller lets a caller in whose certificate, which has been verified by
 // its chain, carries a name that we know.
 func (s *Server) verifyCaller(state tls.ConnectionState) error {
-	if len(s.Names(&state)) > 0 {
-		return nil
+	err := checkNames(state.PeerCertificates[0], s.opts.ClientURIs)
+	if err != nil {
+		s.refused.Add(1)
 	}
-	return nameError(state.PeerCertificates[0].URIs)
+	return err
+}
+
+// Refused is how many handshakes failed because of the name in the caller's
+// certificate, whose chain was good. A nil Server refuses none.
+func (s *Server) Refused() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.refused.Load()
 }
 
 // Config is for a listener. It is one value for the life of the process.

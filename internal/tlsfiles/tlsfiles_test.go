@@ -92,7 +92,7 @@ func TestServer(t *testing.T) {
 		{name: "TLS 1.1", most: tls.VersionTLS11, fault: "protocol version"},
 		{name: "any name", ca: ca.File, shown: caller(ca, 0, other), want: []string{other}},
 		{name: "a name by pattern", ca: ca.File, uris: []string{"spiffe://example.org/agents/*"}, shown: caller(ca, 0, agent), want: []string{agent}},
-		{name: "the name that is known of two", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, other, agent), want: []string{agent}},
+		{name: "the name that is known of two", ca: ca.File, uris: []string{"urn:planner"}, shown: caller(ca, 0, "urn:batch", "urn:planner"), want: []string{"urn:planner"}},
 		{name: "TLS 1.2 with a name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, agent), most: tls.VersionTLS12, want: []string{agent}},
 		{name: "another name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, other), fault: "not among those"},
 		{name: "a longer name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, agent+"/x"), fault: "not among those"},

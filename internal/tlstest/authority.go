@@ -55,6 +55,8 @@ type Leaf struct {
 	// Life is how long it holds from now on; zero is an hour, and less than zero
 	// has run out.
 	Life time.Duration
+	// IsCA makes it a signing certificate.
+	IsCA bool
 }
 
 // Pair are the files of a certificate and its key.
@@ -80,6 +82,10 @@ func (a *Authority) Reissue(tb testing.TB, p Pair, leaf Leaf) {
 		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: "test leaf"},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(leaf.Life), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if leaf.IsCA {
+		template.IsCA, template.BasicConstraintsValid = true, true
+		template.KeyUsage |= x509.KeyUsageCertSign
 	}
 	for _, host := range leaf.Hosts {
 		if ip := net.ParseIP(host); ip != nil {

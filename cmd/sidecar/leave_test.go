@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,6 +36,7 @@ func (s slowService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.entered <- struct{}{}
 		<-s.release
 	}
+	_, _ = io.Copy(io.Discard, r.Body) // an answer to a request that is not read ends its connection
 	_, _ = fmt.Fprint(w, "ok")
 }
 
@@ -57,6 +59,11 @@ func client(version int) *http.Client {
 	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 20 * time.Second}
 }
 
+// oneShot is a client that keeps no connections, for which a drain would wait.
+func oneShot() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+}
+
 // get asks and returns the answer's body and whether its connection ends.
 func get(t *testing.T, c *http.Client, url string) (string, bool) {
 	t.Helper()
@@ -77,9 +84,9 @@ func get(t *testing.T, c *http.Client, url string) (string, bool) {
 	return string(body), res.Close
 }
 
-// TestTurnAway: what is in flight ends as ever, new requests are answered on
+// TestLeave: what is in flight ends as ever, new requests are answered on
 // connections that then end, and the sockets are open until close.
-func TestTurnAway(t *testing.T) {
+func TestLeave(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", version), func(t *testing.T) {
@@ -97,7 +104,7 @@ func TestTurnAway(t *testing.T) {
 				answered <- body
 			}()
 			<-service.entered
-			s.turnAway()
+			s.leave()
 			for range 3 {
 				late := client(version)
 				body, ends := get(t, late, url)
@@ -130,7 +137,7 @@ func TestTurnAway(t *testing.T) {
 
 // TestTurnAwayBehindTLS has two servers at once on one socket: they share nothing
 // that net/http writes to, which the race detector would see.
-func TestTurnAwayBehindTLS(t *testing.T) {
+func TestLeaveBehindTLS(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
 	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
@@ -145,7 +152,7 @@ func TestTurnAwayBehindTLS(t *testing.T) {
 	if err := s.open(t.Context(), "listen", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })); err != nil {
 		t.Fatal(err)
 	}
-	s.turnAway()
+	s.leave()
 	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: 20 * time.Second}
 	defer late.CloseIdleConnections()
 	if body, ends := get(t, late, "https://"+s.sockets[0].listener.Addr().String()); body != "ok" || !ends {
@@ -155,35 +162,85 @@ func TestTurnAwayBehindTLS(t *testing.T) {
 	s.close()
 }
 
-// TestGoodbyes reads the bytes: an idle connection of HTTP/1.1 is closed, one of
-// HTTP/2 gets GOAWAY, and so does one that asks later.
+// TestGoodbyes reads the bytes: an HTTP/2 connection gets a GOAWAY that admits every
+// stream, one request more is answered, and the second GOAWAY names it.
 func TestGoodbyes(t *testing.T) {
 	t.Parallel()
-	s, url := opened(t, slowService{})
-	defer s.close()
-	address := strings.TrimPrefix(url, "http://")
-	idle := dialTCP(t, address)
-	_, _ = io.WriteString(idle, "GET / HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
-	readUntil(t, idle, "ok")
-	two := dialTCP(t, address)
-	_, _ = io.WriteString(two, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-	readFrame(t, two, frameSettings)
-	s.turnAway()
-	if rest, err := io.ReadAll(idle); err != nil || len(rest) > 0 {
-		t.Errorf("an idle connection gets %q, %v", rest, err)
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
+			t.Parallel()
+			s, url := opened(t, slowService{})
+			address := strings.TrimPrefix(url, "http://")
+			conn := dialTCP(t, address)
+			if secure {
+				s.close()
+				s, address, conn = openedTLS(t)
+			}
+			testGoodbyes(t, s, address, conn)
+		})
 	}
-	readFrame(t, two, frameGoAway)
-	late := dialTCP(t, address)
+}
+
+func testGoodbyes(t *testing.T, s *servers, address string, conn net.Conn) {
+	t.Helper()
+	_, _ = io.WriteString(conn, preface+frame(frameSettings, 0, 0, ""))
+	readFrame(t, conn, frameSettings)
+	s.leave()
+	if got := readFrame(t, conn, frameGoAway); got != "\x7f\xff\xff\xff\x00\x00\x00\x00" {
+		t.Errorf("the first GOAWAY is %q", got)
+	}
+	ping := readFrame(t, conn, framePing)
 	// HEADERS of stream 1, at its end: GET / from the static table, and the authority.
-	block := "\x82\x84\x86\x41" + string(rune(len(address))) + address
-	_, _ = io.WriteString(late, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"+
-		"\x00\x00"+string(rune(len(block)))+"\x01\x05\x00\x00\x00\x01"+block)
-	readFrame(t, late, frameGoAway)
+	_, _ = io.WriteString(conn, frame(1, 5, 1, "\x82\x84\x86\x41"+string(rune(len(address)))+address))
+	if got := readFrame(t, conn, frameData); got != "ok" {
+		t.Errorf("the answer is %q", got)
+	}
+	_, _ = io.WriteString(conn, frame(framePing, 1, 0, ping))
+	parted := make(chan struct{})
+	go func() {
+		defer close(parted)
+		s.part(t.Context(), t.Context())
+	}()
+	if got := readFrame(t, conn, frameGoAway); got != "\x00\x00\x00\x01\x00\x00\x00\x00" {
+		t.Errorf("the second GOAWAY is %q", got)
+	}
+	if rest, err := io.ReadAll(conn); err != nil {
+		t.Errorf("the connection ends with %q, %v", rest, err)
+	}
+	<-parted
+	s.close()
+}
+
+// openedTLS is a set of servers with a main listener behind TLS, and an HTTP/2
+// connection to it.
+func openedTLS(t *testing.T) (s *servers, address string, conn net.Conn) {
+	t.Helper()
+	authority := tlstest.NewAuthority(t)
+	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	seen, err := tlsfiles.NewServer(tlsfiles.ServerOptions{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults(config.Serve)
+	cfg.Listeners = &configv1.Listeners{}
+	s = newServers(cfg, zap.NewNop())
+	s.tls = seen
+	if err := s.open(t.Context(), "listen", "127.0.0.1:0", slowService{}); err != nil {
+		t.Fatal(err)
+	}
+	address = s.sockets[0].listener.Addr().String()
+	return s, address, tls.Client(dialTCP(t, address), &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1", NextProtos: []string{"h2"}})
+}
+
+func frame(kind, flags, stream byte, payload string) string {
+	return "\x00\x00" + string([]byte{byte(len(payload)), kind, flags, 0, 0, 0, stream}) + payload
 }
 
 // Types of HTTP/2 frames (RFC 9113, section 6).
 const (
+	frameData     = 0
 	frameSettings = 4
+	framePing     = 6
 	frameGoAway   = 7
 )
 
@@ -213,20 +270,20 @@ func readUntil(t *testing.T, conn net.Conn, want string) {
 	}
 }
 
-// readFrame reads frames until one of a type.
-func readFrame(t *testing.T, conn net.Conn, kind byte) {
+// readFrame reads frames until one of a type, and returns its payload.
+func readFrame(t *testing.T, conn net.Conn, kind byte) string {
 	t.Helper()
 	for {
 		var head [9]byte
 		if _, err := io.ReadFull(conn, head[:]); err != nil {
 			t.Fatalf("waiting for a frame of type %d: %v", kind, err)
 		}
-		size := int(head[0])<<16 | int(head[1])<<8 | int(head[2])
-		if _, err := io.CopyN(io.Discard, conn, int64(size)); err != nil {
+		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(conn, payload); err != nil {
 			t.Fatal(err)
 		}
 		if head[3] == kind {
-			return
+			return string(payload)
 		}
 	}
 }
@@ -261,11 +318,14 @@ func TestCallersWhoGoOnLoseNothing(t *testing.T) {
 				}
 			})
 		}
-		for asked.Load() < 200 {
-			runtime.Gosched()
+		for end := time.Now().Add(20 * time.Second); asked.Load() < 200; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatalf("%d requests in 20 s", asked.Load())
+			}
 		}
-		s.turnAway()
+		s.leave()
 		callers.Wait()
+		s.part(t.Context(), t.Context())
 		s.close()
 	}
 }
@@ -278,17 +338,86 @@ func TestAConnectionMadeBeforeIsAnsweredOnce(t *testing.T) {
 	defer s.close()
 	address := strings.TrimPrefix(url, "http://")
 	early := dialTCP(t, address)
-	view := s.sockets[0].view
-	for fresh := 0; fresh == 0; {
-		view.mu.Lock()
-		fresh = len(view.fresh)
-		view.mu.Unlock()
+	for len(s.sockets[0].book.conns()) == 0 {
 		runtime.Gosched()
 	}
-	s.turnAway()
+	s.leave()
 	_, _ = io.WriteString(early, "GET / HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
 	answer, err := io.ReadAll(early) // to the end of the connection
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.HasSuffix(string(answer), "ok") {
 		t.Errorf("answered with %q, %v", answer, err)
 	}
 }
+
+// TestIdleConnectionsEndAfterAWhile: a connection that has been quiet for idleLeave
+// ends in a drain, and one that asks before is answered and then ends.
+func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const quiet = 3 * time.Second
+		one := &socket{name: mainListener, listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, book: newConnBook(), served: make(chan struct{})}
+		s := newServers(config.Defaults(config.Serve), zap.NewNop())
+		s.sockets = append(s.sockets, one)
+		s.serve(one, slowService{})
+		begin := func() net.Conn {
+			mine, theirs := net.Pipe()
+			one.listener.(*pipes).conns <- theirs
+			return mine
+		}
+		ask := func(conn net.Conn) string {
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			buf := make([]byte, 1024)
+			n, _ := conn.Read(buf)
+			return string(buf[:n])
+		}
+		rested, busy, silent := begin(), begin(), begin()
+		for _, conn := range []net.Conn{rested, busy} {
+			if text := ask(conn); !strings.HasSuffix(text, "ok") || strings.Contains(text, "Connection: close") {
+				t.Errorf("before: %q", text)
+			}
+		}
+		time.Sleep(quiet)
+		start := time.Now()
+		s.leave()
+		time.Sleep(time.Second)
+		if text := ask(busy); !strings.HasSuffix(text, "ok") || !strings.Contains(text, "Connection: close") {
+			t.Errorf("in the drain: %q", text)
+		}
+		for name, conn := range map[string]net.Conn{"rested": rested, "silent": silent} {
+			if rest, err := io.ReadAll(conn); len(rest) > 0 || err != nil {
+				t.Errorf("%s: %q, %v", name, rest, err)
+			}
+			if took := time.Since(start); took != idleLeave-quiet {
+				t.Errorf("%s: it ends after %v, want %v", name, took, idleLeave-quiet)
+			}
+		}
+		s.part(t.Context(), t.Context())
+		s.close()
+		if slow := s.refused.slow.Load(); slow != 0 {
+			t.Errorf("%d connections count as slow", slow)
+		}
+	})
+}
+
+// pipes is a listener for connections in memory.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// newCompletionCommand prints the script that teaches a shell the commands and
+// flags.
+func newCompletionCommand(env environment) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print a completion script for bash, zsh, fish or powershell",
+		Long: `Completion prints a script that completes commands and flags of sidecar. Load it
+in the running shell, or put it where the shell looks for such scripts.`,
+		Example: `  source <(sidecar completion bash)
+  sidecar completion bash > /etc/bash_completion.d/sidecar
+  sidecar completion zsh > "${fpath[1]}/_sidecar"
+  sidecar completion fish > ~/.config/fish/completions/sidecar.fish`,
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("which shell? bash, zsh, fish or powershell")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch root := cmd.Root(); args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(env.stdout, true)
+			case "zsh":
+				return root.GenZshCompletion(env.stdout)
+			case "fish":
+				return root.GenFishCompletion(env.stdout, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(env.stdout)
+			}
+			return usageError(fmt.Sprintf("there is no completion for %q; want bash, zsh, fish or powershell", args[0]))
+		},
+	}
+}
+
+// newManCommand writes the manual pages, for `make man` and packagers.
+func newManCommand(env environment) *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIRECTORY",
+		Short:  "Write a manual page for each command",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
+				return fmt.Errorf("man: %w", err)
+			}
+			build := currentBuild()
+			header := &doc.GenManHeader{Section: "1", Source: "Outrigger " + build.Version, Manual: "Outrigger"}
+			cmd.Root().DisableAutoGenTag = true // the same bytes for the same version
+			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+				return fmt.Errorf("man: %w", err)
+			}
+			fmt.Fprintf(env.stderr, "manual pages written to %s; try `man %s/sidecar-serve.1`\n", args[0], args[0])
+			return nil
+		},
+	}
+}

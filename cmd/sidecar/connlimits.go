@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/connlimit"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+)
+
+const (
+	// callerIdle is how long a caller's connection has to be idle before a new one may
+	// take its place when there is no room. A client that goes on sends its next
+	// request sooner. On the other listeners the newest connection always finds room
+	// beside idle ones: probes and scrapes send their request at once.
+	callerIdle = time.Second
+	// certificateGrace is how long connections outlast their age where callers show
+	// certificates, so that a stream cannot keep a withdrawn one in use.
+	certificateGrace = 10 * time.Minute
+)
+
+// connGates bound the connections of each listener.
+type connGates struct {
+	callers connlimit.Options // as they are in force
+	main    *connlimit.Gate
+	// operators are those of the other listeners, by name.
+	operators map[string]*connlimit.Gate
+}
+
+// newConnGates divides the file descriptors of the process, so that the listeners
+// for operators answer whatever callers do.
+func newConnGates(cfg *configv1.Config, log *zap.Logger) *connGates {
+	limits, files := cfg.GetLimits(), connlimit.Files()
+	room := connlimit.Fit(files, int(limits.GetMaxConnections()))
+	if room.Callers < int(limits.GetMaxConnections()) {
+		log.Warn("the limit on open files leaves fewer connections than --max-connections",
+			zap.Int("connections", room.Callers), zap.Int32("max_connections", limits.GetMaxConnections()), zap.Uint64("open_files", files))
+	}
+	notes := loglimit.New(log.Named("connections"))
+	g := &connGates{callers: connlimit.Options{
+		Most: room.Callers, PerPeer: int(limits.GetMaxConnectionsPerPeer()), IdleAfter: callerIdle,
+		Requests: uint64(max(0, limits.GetMaxConnectionRequests())),
+		Age:      limits.GetMaxConnectionAge().AsDuration(), Grace: limits.GetMaxConnectionGrace().AsDuration(),
+		Refused: refusedConn(notes, mainListener),
+	}, operators: map[string]*connlimit.Gate{}}
+	if limits.MaxConnectionsPerPeer == nil {
+		g.callers.PerPeer, g.callers.ExemptLoopback = max(1, room.Callers/2), true
+	}
+	if limits.GetMaxConnectionGrace() == nil && cfg.GetListeners().GetTls().GetClientCaFile() != "" {
+		g.callers.Grace = certificateGrace
+	}
+	g.main = connlimit.New(g.callers)
+	for _, name := range []string{"admin", "health"} {
+		g.operators[name] = connlimit.New(connlimit.Options{
+			Most: room.Operators, PerPeer: room.Operators / 2, ExemptLoopback: true,
+			Refused: refusedConn(notes, name),
+		})
+	}
+	return g
+}
+
+// refusedConn logs connections that were closed unheard.
+func refusedConn(log *zap.Logger, listener string) func(connlimit.Reason, net.Addr) {
+	flags := map[connlimit.Reason]string{connlimit.Full: "--max-connections", connlimit.PeerFull: "--max-peer-connections"}
+	return func(why connlimit.Reason, from net.Addr) {
+		log.Warn("connection refused", zap.String("listener", listener), zap.String("limit", string(why)),
+			zap.String("flag", flags[why]), zap.Stringer("from", from))
+	}
+}
+
+// of is the gate of a listener, by the name that logs show.
+func (g *connGates) of(name string) *connlimit.Gate {
+	if gate := g.operators[name]; gate != nil {
+		return gate
+	}
+	return g.main
+}
+
+// count adds up what all gates have counted.
+func (g *connGates) count(one func(connlimit.Stats) uint64) func() uint64 {
+	return func() uint64 {
+		sum := one(g.main.Stats())
+		for _, gate := range g.operators {
+			sum += one(gate.Stats())
+		}
+		return sum
+	}
+}
+
+// limitOf is the connection as its gate knows it; nil where there is none.
+func limitOf(c *watchedConn) *connlimit.Conn {
+	l, _ := c.Conn.(*connlimit.Conn)
+	return l
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// Levels of a finding, as `doctor --json` names them.
+const (
+	levelOK   = "ok"
+	levelWarn = "warn"
+	levelFail = "fail"
+)
+
+// finding is one thing that doctor has to say.
+type finding struct {
+	Level string `json:"level"`
+	Text  string `json:"text"`
+	// Fix says what to do, Cause what went wrong below; empty where there is nothing to say.
+	Fix   string `json:"fix,omitempty"`
+	Cause string `json:"cause,omitempty"`
+}
+
+// print writes a finding for a person.
+func (f finding) print(out io.Writer) {
+	shown := f.Level
+	if f.Level == levelFail {
+		shown = "FAIL"
+	}
+	fmt.Fprintf(out, "%-5s %s\n", shown, f.Text)
+	if f.Fix != "" {
+		fmt.Fprintf(out, "      fix: %s\n", f.Fix)
+	}
+	if f.Cause != "" {
+		fmt.Fprintf(out, "      cause: %s\n", f.Cause)
+	}
+}
+
+// findings is what doctor prints with --json.
+type findings struct {
+	OK       bool      `json:"ok"`
+	Findings []finding `json:"findings"`
+}
+
+func (d *doctor) ok(format string, args ...any) {
+	d.add(finding{Level: levelOK, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) warn(format string, args ...any) {
+	d.add(finding{Level: levelWarn, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) fail(fix, format string, args ...any) {
+	d.add(finding{Level: levelFail, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// broken is a failure that was diagnosed from an error.
+func (d *doctor) broken(by diagnosis, text string, err error) {
+	d.add(finding{Level: levelFail, Text: text, Fix: by.fix, Cause: err.Error()})
+}
+
+func (d *doctor) add(f finding) {
+	d.sick = d.sick || f.Level == levelFail
+	d.found = append(d.found, f)
+	if d.out != nil {
+		f.print(d.out)
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// unread asks for an answer of so many bytes on a connection of its own, and does
+// not read it.
+func (s *limited) unread(t *testing.T, size int) net.Conn {
+	t.Helper()
+	// A window that is small from the start stays small.
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return errors.Join(err, failed)
+	}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	body := fmt.Sprintf(echoes, strings.Repeat("A", size))
+	if _, err := fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.address, len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// largeAnswer is more than the kernel keeps of an answer for a peer with a small
+// window, and less than the tool takes.
+const largeAnswer = 1_500_000
+
+func meetWriteTimeout(t *testing.T, s *limited) {
+	t.Helper()
+	conn := s.unread(t, largeAnswer)
+	until(t, "the connection is closed", func() bool { return limitRefused(s.metrics(t), "write_timeout") == "1" })
+	if n, err := io.Copy(io.Discard, conn); err == nil || n >= largeAnswer {
+		t.Errorf("%d bytes came, %v", n, err)
+	}
+}
+
+func meetBuffered(t *testing.T, s *limited) {
+	t.Helper()
+	for range 2 {
+		s.unread(t, largeAnswer)
+	}
+	until(t, "one is closed", func() bool { return limitRefused(s.metrics(t), "max_buffered_bytes") != "0" })
+}
+
+// meetShare has one caller hold its share of the sessions, which ends its own.
+func meetShare(t *testing.T, s *limited) {
+	t.Helper()
+	first := s.session(t)
+	for range 5 {
+		s.session(t)
+	}
+	if status := s.pings(t, first); status != 404 {
+		t.Errorf("the first session answers %d", status)
+	}
+	if page := s.metrics(t); !strings.Contains(page, `outrigger_limit_used{limit="max_sessions"} 5`) {
+		t.Error("one caller has more sessions than its share")
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Refreshed is what a refresh of the catalog came to.
+type Refreshed struct {
+	// OK tells that the catalog was loaded.
+	OK bool `json:"ok"`
+	// Changed tells that it is another one than before.
+	Changed     bool    `json:"changed"`
+	Tools       int     `json:"tools"`
+	Fingerprint string  `json:"fingerprint,omitempty"`
+	TookMS      float64 `json:"took_ms"`
+	// Error says why it was not loaded, Cause names the fault, Fix mends it.
+	Error string `json:"error,omitempty"`
+	Cause string `json:"cause,omitempty"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// refresh loads the catalog again and says what came of it: 200, or 503 where the
+// catalog from before stays in use.
+func (a *Admin) refresh(w http.ResponseWriter, r *http.Request) {
+	out := a.options.Refresh(r.Context())
+	status := http.StatusOK
+	if !out.OK {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// Whoever asked has gone if this fails.
+	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // see above
+}
