@@ -22,11 +22,27 @@ help: ## Show this help
 build: ## Build the sidecar into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
 
+.PHONY: man
+man: ## Write the manual pages into dist/man
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
+
+BINARIES := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: binaries
+binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
+	@mkdir -p dist
+	@for target in $(BINARIES); do \
+	  echo "dist/sidecar-$${target%/*}-$${target#*/}"; \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -ldflags '$(LDFLAGS)' \
+	    -o dist/sidecar-$${target%/*}-$${target#*/} ./cmd/sidecar || exit 1; \
+	done
+	cd dist && sha256sum sidecar-* > SHA256SUMS
+
 .PHONY: test
 test: ## Run every test with the race detector, real peers included
 	go test -run 'FastToRefuse' ./bridge/transcode
 	go test -race -timeout 15m ./...
-	cd conformance && go test -race -timeout 15m ./...
+	cd conformance && go test -race -p 1 -timeout 15m ./...
 	cd bench && go test -timeout 10m ./...
 
 .PHONY: test-short
@@ -176,7 +192,7 @@ corpus: ## Prove schemas and transcoding on every message of the corpus; OUTRIGG
 
 .PHONY: corpus-short
 corpus-short: ## Prove schemas and transcoding on a sample of the corpus
-	cd conformance/corpus && go test -timeout 15m ./...
+	cd conformance/corpus && go mod download go mod download k8s.io/api go.etcd.io/etcd/api/v3 && go test -timeout 15mgo mod download k8s.io/api go.etcd.io/etcd/api/v3 && go test -timeout 15m go test -timeout 15m ./...
 
 .PHONY: protobuf-conformance
 protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance suite for JSON against the transcoder; exceptions are in conformance/corpus/protobuf-failures.txt
@@ -190,6 +206,10 @@ $(RIG_PROTOBUF)/installed:
 .PHONY: fault-test
 fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call (minutes; docs/faults.md)
 	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run TestEveryFault ./faults
+
+.PHONY: abuse-test
+abuse-test: build ## Attack the listeners of the real binary, and drain it under load: 500 and 200 rounds (about half an hour)
+	cd conformance && OUTRIGGER_FULL=1 OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -timeout 60m -parallel 4 ./abuse
 
 # Images and manifests have a module of their own, deploy/, which users of the sidecar never download.
 IMAGE_REPOSITORY ?= registry.example/outrigger

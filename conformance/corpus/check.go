@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -362,6 +363,8 @@ func (c *check) unwrapped(root any) ([]byte, bool) {
 
 func (c *check) againstProtojson(v *verdict, r *reader, m *dynamicpb.Message, wire []byte, byTranscoder, byProtojson error) {
 	switch {
+	case byTranscoder == nil && byProtojson != nil && strings.Contains(byProtojson.Error(), "unable to resolve"):
+		v.excused[ReasonUnknownType] = true
 	case byTranscoder == nil && byProtojson != nil:
 		v.claim, v.detail = "what ToWire takes, protojson takes", byProtojson.Error()
 	case byTranscoder == nil && r.isStricter():

@@ -48,6 +48,8 @@ const (
 const (
 	// ReasonWrapped: a root whose JSON is not an object may come as {"value": ...}.
 	ReasonWrapped Reason = "wrapped root"
+	// ReasonUnknownType: an Any of a type that nobody knows is its bytes in base64, for which ProtoJSON has no form.
+	ReasonUnknownType Reason = "Any of an unknown type"
 )
 
 // reader finds the reasons that hold for a document. It goes by descriptors alone.
