@@ -13,6 +13,9 @@ import (
 // answering counts the HTTP requests whose answers are being made or written. The
 // table of calls forgets a call before its reply is written, so that a drain that
 // looked there alone could end a stream under a reply.
+//
+// Requests that come after a drain has begun to wait are not counted: they are
+// refused, and callers that come again and again would keep it waiting.
 type answering struct {
 	now      atomic.Int64
 	watching atomic.Bool
@@ -34,7 +37,7 @@ type counted struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if isLasting(r) {
+	if isLasting(r) || h.by.watching.Load() {
 		h.next.ServeHTTP(w, r)
 		return
 	}
@@ -49,7 +52,8 @@ func (a *answering) done() {
 	}
 }
 
-// wait returns once no answer is being written, or when ctx ends.
+// wait returns once no request that came before it is being answered, or when ctx
+// ends.
 func (a *answering) wait(ctx context.Context) {
 	a.watching.Store(true)
 	for a.now.Load() > 0 {
