@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -56,6 +57,10 @@ func TestFuzzTargetTriesAgainOnlyAtTheEndOfTime(t *testing.T) {
 			}
 			if got := cmd.ProcessState.ExitCode(); got != test.code {
 				t.Errorf("it ended with %d, want %d:\n%s", got, test.code, out)
+			}
+			// Only what counts as a failure looks like one in the log.
+			if shown := bytes.Contains(out, []byte("--- FAIL")); shown != (test.code == 1) {
+				t.Errorf("a failure in its output: %v, with exit code %d:\n%s", shown, test.code, out)
 			}
 			if tries, err := os.ReadFile(filepath.Join(dir, "tries")); err != nil || len(tries) != test.tries {
 				t.Errorf("it ran %d times, want %d (%v)", len(tries), test.tries, err)
