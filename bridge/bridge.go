@@ -15,20 +15,20 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
-	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // Defaults of Options.
@@ -150,8 +150,8 @@ type Options struct {
 	// Log receives one line a call; nil discards. CallLog decides for which calls.
 	Log     *zap.Logger
 	CallLog *CallLog
-	// Tally counts how requests end, by the numbers of [Operations]; nil does not.
-	Tally *tally.Tally
+	// Stats counts how requests end, by the numbers of [Operations]; nil does not.
+	Stats *stats.Stats
 }
 
 // Bridge is the pipeline that all edges share. Make one with [New].
@@ -235,8 +235,8 @@ func (b *Bridge) Flights() *correlate.Table { return b.flights }
 // Server returns how the sidecar introduces itself.
 func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
-// Tally returns what counts how requests end; nil where nothing does.
-func (b *Bridge) Tally() *tally.Tally { return b.opts.Tally }
+// Stats returns what counts how requests end; nil where nothing does.
+func (b *Bridge) Stats() *stats.Stats { return b.opts.Stats }
 
 // Begun returns how many requests there have been.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }

@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -110,7 +110,7 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 // tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
 // to take.
 func (b *Bridge) tooLargeResult(size int) *errmap.Error {
-	b.opts.Tally.Over(errmap.LimitResultBytes)
+	b.opts.Stats.Over(errmap.LimitResultBytes)
 	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
 

@@ -105,7 +105,7 @@ type gathering struct {
 func (g *gathering) take(message []byte) error {
 	if g.items >= g.bridge.opts.MaxItems {
 		g.full = "the stream has more messages than one result may hold (--max-items)"
-		g.bridge.opts.Tally.Over(errmap.LimitResultItems)
+		g.bridge.opts.Stats.Over(errmap.LimitResultItems)
 		return errEnough
 	}
 	before := len(g.body)
@@ -119,7 +119,7 @@ func (g *gathering) take(message []byte) error {
 	}
 	if limit := g.bridge.opts.MaxResult; limit > 0 && len(body)+len(wholeTail) > limit {
 		g.body, g.full = body[:before], "the stream has more bytes than one result may hold (--max-result-bytes)"
-		g.bridge.opts.Tally.Over(errmap.LimitResultBytes)
+		g.bridge.opts.Stats.Over(errmap.LimitResultBytes)
 		return errEnough
 	}
 	item := body[len(g.body):]

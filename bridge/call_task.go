@@ -7,9 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // taskPoll is how often a client may want to look at a task of the sidecar's

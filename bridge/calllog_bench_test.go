@@ -13,7 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // BenchmarkEnded is what the end of a call costs: counted, and with its line
@@ -39,7 +39,7 @@ func BenchmarkEnded(b *testing.B) {
 		{"level warn", log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)), nil},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			bridge := &Bridge{log: tt.log, opts: Options{CallLog: tt.of, Tally: tally.New(0, Operations()...)}}
+			bridge := &Bridge{log: tt.log, opts: Options{CallLog: tt.of, Stats: stats.New(0, Operations()...)}}
 			tool := &catalog.Tool{Name: "fleet.get_order"}
 			req := &Request{
 				Op: OpCall, Tool: tool.Name, Transport: "http", Route: "/mcp", Caller: "127.0.0.1", ID: jsonrpc.StringID("request-17"),

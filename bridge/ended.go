@@ -8,16 +8,16 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/outrigger-mcp/outrigger/bridge/record"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // meter is what is measured of one request while it runs. It is written by the
 // goroutine that runs the request.
 type meter struct {
 	// tool counts the calls of the tool; nil until it has been found.
-	tool *tally.Series
+	tool *stats.Series
 	// elsewhere is how long the request waited for others.
 	elsewhere time.Duration
 }
@@ -25,7 +25,7 @@ type meter struct {
 // found begins to count a call of a tool, once, however many rounds it takes.
 func (b *Bridge) found(c *toolCall) {
 	if m := c.req.meter; m != nil && m.tool == nil {
-		m.tool = b.opts.Tally.Tool(c.tool.Name)
+		m.tool = b.opts.Stats.Tool(c.tool.Name)
 		m.tool.Begin()
 	}
 }
@@ -42,18 +42,18 @@ func (f *Flight) ended(resp *Response) {
 	b, now := f.bridge, time.Now()
 	code, took := outcomeCode(resp), now.Sub(f.start)
 	if resp.Err != nil {
-		b.opts.Tally.Over(resp.Err.Limit)
+		b.opts.Stats.Over(resp.Err.Limit)
 	}
-	edge := tally.EdgeOf(f.req.Transport, f.req.Route, f.req.Procedure != "")
+	edge := stats.EdgeOf(f.req.Transport, f.req.Route, f.req.Procedure != "")
 	if f.req.Op == OpCall {
 		series := f.meter.tool
 		if series == nil {
-			series = b.opts.Tally.Tool("") // no such tool, or none that could be looked up
+			series = b.opts.Stats.Tool("") // no such tool, or none that could be looked up
 			series.Begin()
 		}
-		series.End(tally.End{Code: code, Edge: edge, Took: took, Elsewhere: f.meter.elsewhere})
+		series.End(stats.End{Code: code, Edge: edge, Took: took, Elsewhere: f.meter.elsewhere})
 	} else {
-		b.opts.Tally.Operation(int(f.req.Op)).Count(edge, code)
+		b.opts.Stats.Operation(int(f.req.Op)).Count(edge, code)
 	}
 	entry := b.log.Check(f.level(code, now))
 	if entry == nil {
@@ -96,7 +96,7 @@ func (f *Flight) level(code errmap.Code, now time.Time) (level zapcore.Level, me
 
 // fields are what every line says of its request. Those that are not known are
 // empty, so that lines can be searched by any of them.
-func (f *Flight) fields(resp *Response, edge tally.Edge, took time.Duration) []zap.Field {
+func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []zap.Field {
 	req := f.req
 	tool := ""
 	if resp.Tool != nil {
@@ -104,7 +104,7 @@ func (f *Flight) fields(resp *Response, edge tally.Edge, took time.Duration) []z
 	}
 	code := string(outcomeCode(resp))
 	if code == "" {
-		code = tally.OK
+		code = stats.OK
 	}
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,

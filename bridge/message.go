@@ -11,12 +11,12 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/record"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // Inbound is one JSON-RPC message as an edge read it.
@@ -276,11 +276,11 @@ func (b *Bridge) refuse(in *Inbound, err *errmap.Error) Reply {
 // refuseCall answers a request whose params or headers do not fit.
 func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in := call.in
-	edge := tally.EdgeOf(in.Transport, in.Route, false)
-	b.opts.Tally.Operation(int(OpInvalid)).Count(edge, err.Code)
-	b.opts.Tally.Over(err.Limit)
+	edge := stats.EdgeOf(in.Transport, in.Route, false)
+	b.opts.Stats.Operation(int(OpInvalid)).Count(edge, err.Code)
+	b.opts.Stats.Over(err.Limit)
 	if in.Transport == transportHTTP && isHTTPRefusal(err.Code) {
-		b.opts.Tally.HTTPRefused(edge, err.Code)
+		b.opts.Stats.HTTPRefused(edge, err.Code)
 	}
 	// A request without valid credentials has left its line where it was refused.
 	if err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {

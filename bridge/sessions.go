@@ -11,12 +11,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/mcpjson"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // maxRounds bounds how often one legacy request may ask its client something:
@@ -44,7 +44,7 @@ func (b *Bridge) openSession(call *exchange) *errmap.Error {
 	opened, err := b.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
-			b.opts.Tally.Over(errmap.LimitSessions)
+			b.opts.Stats.Over(errmap.LimitSessions)
 		}
 		return sessionError(err)
 	}

@@ -120,7 +120,7 @@ func callingRows() []badRow {
 			{[]edge{admin}, "operators have no scopes yet: whoever reaches the listener on loopback is one"},
 		}},
 		{title: rowSlow, held: []held{
-			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "bridge/edge/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},
+			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "internal/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},
 			{slices.Concat([]edge{mcpModern}, overRPC(), overProtobuf()), []string{"conformance/cancel_test.go TestLeavingCancels"}},
 			{[]edge{mcpLegacy, mcpOldest}, []string{"conformance/cancel_test.go TestLegacyDisconnectDoesNotCancel"}},
 			{[]edge{stdio}, []string{"conformance/cancel_test.go TestStdioCancellation", "bridge/edge/stdio/end_test.go TestAPeerThatClosesItsEndEndsTheConversation"}},
@@ -151,7 +151,7 @@ func behindRows() []badRow {
 		}},
 		{title: rowInjection, held: []held{
 			{slices.Concat(overMessages(), overProtobuf()), []string{
-				"bridge/metadata_test.go TestValuesThatNotEveryProtocolCanSendAreLeftOut", "bridge/record/line_test.go TestTexts", "bridge/list_test.go TestEveryReplyIsOneLine",
+				"bridge/metadata_test.go TestValuesThatNotEveryProtocolCanSendAreLeftOut", "internal/record/line_test.go TestTexts", "bridge/list_test.go TestEveryReplyIsOneLine",
 			}},
 		}, without: []without{
 			{[]edge{admin}, noMessages},
@@ -159,8 +159,8 @@ func behindRows() []badRow {
 		{title: rowDisk, held: []held{
 			{[]edge{stdio}, []string{"conformance/drain_test.go TestClosedStdout", "bridge/edge/stdio/end_test.go TestErrorsOfThePipes"}},
 			{[]edge{admin}, []string{
-				"cmd/sidecar/metrics_test.go TestNoFolderForRecordsIsAMetric", "bridge/record/folder_test.go TestFolderThatCannotBeWritten",
-				"bridge/record/disk_linux_test.go TestDevFull", "bridge/record/disk_test.go TestFullDiskRecovers",
+				"cmd/sidecar/metrics_test.go TestNoFolderForRecordsIsAMetric", "internal/record/folder_test.go TestFolderThatCannotBeWritten",
+				"internal/record/disk_linux_test.go TestDevFull", "internal/record/disk_test.go TestFullDiskRecovers",
 			}},
 		}, without: []without{
 			{overHTTP(), fromBelow},

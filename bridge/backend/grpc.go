@@ -18,8 +18,8 @@ import (
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
 	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // Unary gRPC calls, which nearly all calls are, go around the RPC library and

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 

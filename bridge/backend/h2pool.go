@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // h2Pool shares a few HTTP/2 connections among any number of calls. A connection

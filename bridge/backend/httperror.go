@@ -8,7 +8,7 @@ import (
 	"net"
 	"reflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // streamReset has the shape of net/http's unexported HTTP/2 stream error, which

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 

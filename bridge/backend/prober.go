@@ -16,7 +16,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // healthProcedure is the one method that a probe runs: standard, harmless, and

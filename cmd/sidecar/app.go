@@ -15,28 +15,28 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/bridge/event"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/native"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
-	"github.com/outrigger-mcp/outrigger/bridge/task"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // app is the pipeline that every command runs on: the backend, the catalog and
@@ -70,9 +70,9 @@ type app struct {
 	bridge  *bridge.Bridge
 	gate    *policy.Gate
 	limiter *policy.Limiter
-	// calls says which calls leave a line in the log, tally counts how they end.
+	// calls says which calls leave a line in the log, stats counts how they end.
 	calls *bridge.CallLog
-	tally *tally.Tally
+	stats *stats.Stats
 	// watcher looks at every file that may change while the process runs;
 	// whoever reads one adds it. reloader is set where the process is to last.
 	watcher  *reload.Watcher
@@ -286,7 +286,7 @@ func (a *app) openBridge() error {
 		nativeCaller = bridge.NewNativeCaller(a.native)
 	}
 	a.limiter = newLimiter(a.cfg.GetLimits())
-	a.tally = tally.New(0, bridge.Operations()...)
+	a.stats = stats.New(0, bridge.Operations()...)
 	if a.calls, err = newCallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (a *app) openBridge() error {
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
 		Notify: a.notify,
 		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
-		Log: a.log, CallLog: a.calls, Tally: a.tally,
+		Log: a.log, CallLog: a.calls, Stats: a.stats,
 	})
 	return nil
 }

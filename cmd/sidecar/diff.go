@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/compat"
+	"github.com/outrigger-mcp/outrigger/internal/compat"
 )
 
 func newDiffCommand(env environment) *cobra.Command {

@@ -20,7 +20,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 	limits := a.cfg.GetLimits()
 	slots, flights := a.slots, a.bridge.Flights()
 	over := func(name errmap.Limit, most float64) metrics.Limit {
-		return metrics.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.tally.TimesOver(name) }}
+		return metrics.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.stats.TimesOver(name) }}
 	}
 	return []metrics.Limit{
 		over(errmap.LimitMessageBytes, float64(limits.GetMaxMessageBytes())),
@@ -49,13 +49,13 @@ func (a *app) limitMetrics() []metrics.Limit {
 		},
 		{
 			Name: "max_sessions", Most: just(float64(limits.GetMaxSessions())),
-			Used: func() float64 { return float64(a.sessions.Stats().Sessions) }, Refused: func() uint64 { return a.sessions.Stats().Evicted + a.tally.TimesOver(errmap.LimitSessions) },
+			Used: func() float64 { return float64(a.sessions.Stats().Sessions) }, Refused: func() uint64 { return a.sessions.Stats().Evicted + a.stats.TimesOver(errmap.LimitSessions) },
 		},
 		{Name: "session_idle_timeout", Most: justTime(limits.GetSessionIdleTimeout()), Refused: func() uint64 { return a.sessions.Stats().Expired }},
 		{
 			Name: "max_tasks", Most: just(float64(limits.GetMaxTasks())),
 			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 {
-				return a.tasks.Stats().Stayed + a.tasks.Stats().Over + a.tally.TimesOver(errmap.LimitTasks)
+				return a.tasks.Stats().Stayed + a.tasks.Stats().Over + a.stats.TimesOver(errmap.LimitTasks)
 			},
 		},
 		{Name: "task_ttl", Most: justTime(limits.GetTaskTtl())},
@@ -129,7 +129,7 @@ func seconds(d time.Duration) float64 { return d.Seconds() }
 // streamsRefused is how many more there would be, listen streams included.
 func (a *app) streamsRefused() uint64 {
 	places := a.streams.Stats()
-	refused := a.tally.TimesOver(errmap.LimitStreams) + places.Full + places.Over
+	refused := a.stats.TimesOver(errmap.LimitStreams) + places.Full + places.Over
 	if a.api == nil {
 		return refused
 	}

@@ -18,16 +18,16 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpguard"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/httpguard"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
@@ -91,7 +91,7 @@ type servers struct {
 	// refused counts what no handler hears of, counts what is refused before an
 	// edge; nil counts nothing.
 	refused refusedConns
-	counts  *tally.Tally
+	counts  *stats.Stats
 	// slow bounds what waits for slow peers.
 	slow *slowPeers
 	// leaveOnce guards leftAt, which is when the drain began.
@@ -165,24 +165,24 @@ func (s *servers) bounded(next http.Handler) http.Handler {
 
 // guardedEdge is the edge that a request was for which the guard of a listener
 // kept out.
-func guardedEdge(listener string, r *http.Request) tally.Edge {
+func guardedEdge(listener string, r *http.Request) stats.Edge {
 	if listener != "listen" {
-		return tally.EdgeAdmin
+		return stats.EdgeAdmin
 	}
 	kind := r.Header.Get("Content-Type")
 	switch path := r.URL.Path; {
 	case path == rpchttp.Path:
-		return tally.EdgeRPC
+		return stats.EdgeRPC
 	case path == mcphttp.Path, slices.Contains(mcphttp.RetiredPaths(), path):
-		return tally.EdgeMCP
+		return stats.EdgeMCP
 	case strings.HasPrefix(kind, "application/grpc-web"):
-		return tally.EdgeGRPCWeb
+		return stats.EdgeGRPCWeb
 	case strings.HasPrefix(kind, "application/grpc"):
-		return tally.EdgeGRPC
+		return stats.EdgeGRPC
 	case strings.HasPrefix(path, "/"+outriggerv1connect.ToolServiceName+"/"):
-		return tally.EdgeConnect
+		return stats.EdgeConnect
 	}
-	return tally.EdgeOther
+	return stats.EdgeOther
 }
 
 // mainListener is the name of the listener for callers in logs.

@@ -11,7 +11,7 @@ func (a *app) newMetrics() (*metrics.Metrics, error) {
 		Repaired: a.bridge.Repaired, Disagreements: a.disagreements.Load,
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
-		Traffic:  a.tally, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
+		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
 		Door:    a.doorMetrics(),
 		Events:  a.bus,
 		Gate:    a.gate,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // The parts of a query that can be wrong without anybody noticing: Prometheus
@@ -142,9 +142,9 @@ func isValue(label, value string) bool {
 	switch label {
 	case "code":
 		_, err := errmap.Lookup(errmap.Code(value))
-		return err == nil || value == tally.OK
+		return err == nil || value == stats.OK
 	case "edge":
-		for e := range tally.EdgeOther + 1 {
+		for e := range stats.EdgeOther + 1 {
 			if e.String() == value {
 				return true
 			}

@@ -85,7 +85,7 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	if err != nil {
 		return err
 	}
-	s.tls, s.counts, a.conns, a.gates = a.door.tls, a.tally, &s.refused, s.gates
+	s.tls, s.counts, a.conns, a.gates = a.door.tls, a.stats, &s.refused, s.gates
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
-	"github.com/outrigger-mcp/outrigger/bridge/task"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // newTasks makes what runs plain RPCs on as tasks. They are kept in memory, so

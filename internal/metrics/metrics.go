@@ -20,12 +20,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // namespace begins the names of all metrics that are ours.
@@ -62,7 +62,7 @@ type Sources struct {
 	// Limits are the bounds of the process, each under another name.
 	Limits []Limit
 	// Traffic is how requests end.
-	Traffic *tally.Tally
+	Traffic *stats.Stats
 	// CallsSkipped is how many calls left no line in the log because there were
 	// too many.
 	CallsSkipped func() uint64

@@ -15,15 +15,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/record"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // scrape reads the metrics over a listener.
@@ -99,19 +99,19 @@ func everything(t *testing.T) metrics.Sources {
 	if live.Refresh(context.WithoutCancel(t.Context())) == nil {
 		t.Fatal("a catalog of nothing")
 	}
-	traffic := tally.New(0, "", "list_tools")
-	for _, e := range []tally.End{
-		{Edge: tally.EdgeMCP, Took: 300 * time.Microsecond, Elsewhere: 255 * time.Microsecond},
-		{Edge: tally.EdgeGRPC, Code: errmap.Timeout, Took: time.Second},
+	traffic := stats.New(0, "", "list_tools")
+	for _, e := range []stats.End{
+		{Edge: stats.EdgeMCP, Took: 300 * time.Microsecond, Elsewhere: 255 * time.Microsecond},
+		{Edge: stats.EdgeGRPC, Code: errmap.Timeout, Took: time.Second},
 	} {
 		s := traffic.Tool("shop.get")
 		s.Begin()
 		s.End(e)
 	}
 	traffic.Tool("shop.get").Begin()
-	traffic.Operation(0).Count(tally.EdgeRPC, errmap.ParseError)
-	traffic.Operation(1).Count(tally.EdgeStdio, "")
-	traffic.HTTPRefused(tally.EdgeAdmin, errmap.OriginForbidden)
+	traffic.Operation(0).Count(stats.EdgeRPC, errmap.ParseError)
+	traffic.Operation(1).Count(stats.EdgeStdio, "")
+	traffic.HTTPRefused(stats.EdgeAdmin, errmap.OriginForbidden)
 	files := reload.Status{Group: "configuration", Files: 1, Last: reload.Refused, Tried: time.Unix(1_800_000_000, 0), Good: time.Unix(1_700_000_000, 0)}
 	files.Counts[reload.Refused] = 1
 	files.Counts[reload.Applied] = 2

@@ -7,18 +7,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // traffic is a collector of how requests end: calls by tool, everything else by
-// operation, and the sidecar's own time by edge. The tally bounds the number of
+// operation, and the sidecar's own time by edge. The stats bounds the number of
 // tools, and so that of the series.
 type traffic struct {
-	from                                            *tally.Tally
+	from                                            *stats.Stats
 	calls, inFlight, took, requests, overhead, http *prometheus.Desc
 }
 
-func newTraffic(from *tally.Tally) prometheus.Collector {
+func newTraffic(from *stats.Stats) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 	}
@@ -67,7 +67,7 @@ func (t traffic) Collect(out chan<- prometheus.Metric) {
 }
 
 // buckets is a histogram as Prometheus wants it: each bucket holds those before.
-func buckets(desc *prometheus.Desc, h tally.Histogram, labels ...string) prometheus.Metric {
+func buckets(desc *prometheus.Desc, h stats.Histogram, labels ...string) prometheus.Metric {
 	below, n := make(map[float64]uint64, len(h.Bounds)), uint64(0)
 	for i, bound := range h.Bounds {
 		n += h.Counts[i]

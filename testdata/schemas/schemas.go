@@ -5,7 +5,7 @@
 //
 // envelope/ has one schema (Draft 2020-12) for each type of JSON-RPC message of
 // the canonical dialect, message/ the two of the message form of a tool call
-// (draft-07), record/ the one of a line of a run record. The package neither compiles nor checks anything: bridge/registry
+// (draft-07), record/ the one of a line of a run record. The package neither compiles nor checks anything: internal/registry
 // does. All functions return copies and are safe for concurrent use.
 package schemas
 

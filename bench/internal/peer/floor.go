@@ -13,7 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend/grpcwire"
+	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // Floors are empty proxies as the one of RoleProxy, of other parts. They show what each part of it costs.

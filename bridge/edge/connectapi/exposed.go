@@ -43,7 +43,7 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s.bridge.Tally().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
+		s.bridge.Stats().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
 		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message(
 			"Permission denied: reflection is for callers who may call every tool; ListTools and GetTool show what this one may call"))
 		if writer.IsSupported(r) {

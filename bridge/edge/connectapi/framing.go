@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // What the RPC library refuses by itself (framing, compression, size, methods and types of content) it refuses in its own
@@ -87,7 +87,7 @@ func isReadable(h http.Header, encoding string) bool {
 }
 
 // framing is the canonical error for what the library refused, under the library's code; it is counted.
-func (s *Service) framing(edge tally.Edge, code connect.Code) *connect.Error {
+func (s *Service) framing(edge stats.Edge, code connect.Code) *connect.Error {
 	var failed *errmap.Error
 	switch code {
 	case connect.CodeResourceExhausted:
@@ -103,7 +103,7 @@ func (s *Service) framing(edge tally.Edge, code connect.Code) *connect.Error {
 		failed = errmap.New(errmap.ParseError, errmap.Message(
 			"Parse error: the framing, compression or encoding of the request cannot be read"))
 	}
-	counts := s.bridge.Tally()
+	counts := s.bridge.Stats()
 	counts.Over(failed.Limit)
 	counts.HTTPRefused(edge, failed.Code)
 	return withCode(code, errmap.ToConnect(failed, errmap.About{}))
@@ -118,7 +118,7 @@ const (
 )
 
 // explainTrailers gives a status of gRPC that has no details the canonical ones: every error of the sidecar has some.
-func (s *Service) explainTrailers(edge tally.Edge, h http.Header) {
+func (s *Service) explainTrailers(edge stats.Edge, h http.Header) {
 	for _, prefix := range [...]string{http.TrailerPrefix, ""} {
 		status := h[prefix+headerStatus]
 		if len(status) != 1 || status[0] == "0" || h[prefix+headerDetails] != nil {
@@ -148,7 +148,7 @@ type explainer struct {
 
 	service *Service
 	request *http.Request
-	edge    tally.Edge
+	edge    stats.Edge
 	held    int // the status of an error of Connect, 0 for none
 	body    []byte
 	done    bool // all has been written
@@ -220,12 +220,12 @@ func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseFraming answers a method or a type of content that is not served. Nobody knows which protocol was meant, so the
 // canonical error is plain JSON.
-func (s *Service) refuseFraming(w http.ResponseWriter, edge tally.Edge, status int) {
+func (s *Service) refuseFraming(w http.ResponseWriter, edge stats.Edge, status int) {
 	failed := errmap.New(errmap.UnsupportedMediaType)
 	if status == http.StatusMethodNotAllowed {
 		failed = errmap.New(errmap.MethodNotAllowed)
 	}
-	s.bridge.Tally().HTTPRefused(edge, failed.Code)
+	s.bridge.Stats().HTTPRefused(edge, failed.Code)
 	shown := failed.JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -262,7 +262,7 @@ type framedConn struct {
 // for envelopes, of which a bad one does not end the stream.
 func (c framedConn) Receive(message any) error {
 	err := c.StreamingHandlerConn.Receive(message)
-	edge := tally.EdgeOf(c.Peer().Protocol, "", false)
+	edge := stats.EdgeOf(c.Peer().Protocol, "", false)
 	if err == nil {
 		m, ok := message.(proto.Message)
 		if !ok || isEnvelope(m) {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
-	"github.com/outrigger-mcp/outrigger/bridge/event"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
@@ -123,7 +123,7 @@ func (l *lasting) ended(why error) error {
 	case errors.Is(why, errEnding), errors.Is(why, event.ErrClosed):
 		shown = shuttingDown()
 	case errors.Is(why, event.ErrFull):
-		l.service.bridge.Tally().Over(errmap.LimitStreams)
+		l.service.bridge.Stats().Over(errmap.LimitStreams)
 		shown = errmap.Wrap(errmap.Unavailable, why, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many subscribers"))
 	case errors.Is(why, context.DeadlineExceeded):

@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/tally"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // PassThrough serves /<backend service>/<method>: a caller's own generated
@@ -89,7 +89,7 @@ func isStreaming(tool *catalog.Tool) bool {
 func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
 	procedure, _ := ctx.Value(procedureKey{}).(string)
 	if failed := p.tooDeep(req.Msg); failed != nil {
-		return nil, p.service.refusedAt(tally.EdgeTyped, failed, errmap.About{ToolCall: true})
+		return nil, p.service.refusedAt(stats.EdgeTyped, failed, errmap.About{ToolCall: true})
 	}
 	resp := p.service.bridge.Handle(ctx, &bridge.Request{
 		Op:        bridge.OpCall,
@@ -153,11 +153,11 @@ func (s *Service) NotFound() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if writer.IsSupported(r) {
 			failed := s.notFound()
-			s.bridge.Tally().HTTPRefused(edgeOf(r, false), failed.Code)
+			s.bridge.Stats().HTTPRefused(edgeOf(r, false), failed.Code)
 			_ = writer.Write(w, r, errmap.ToConnect(failed, errmap.About{}))
 			return
 		}
-		s.bridge.Tally().HTTPRefused(tally.EdgeOther, errmap.MethodNotFound)
+		s.bridge.Stats().HTTPRefused(stats.EdgeOther, errmap.MethodNotFound)
 		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
 }
@@ -166,7 +166,7 @@ func (s *Service) NotFound() http.Handler {
 // whoever asks: RPC clients get an RPC error, everybody else the status and the
 // canonical error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
-	s.bridge.Tally().HTTPRefused(edgeOf(r, false), err.Code)
+	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
 		if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web") {
 			// The writer puts metadata into trailers, where this one may not be (RFC

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
 
 // accepts reports whether Accept admits a media type (RFC 9110, section

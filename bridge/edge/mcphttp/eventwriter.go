@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // retryAfter is how long a client waits before it comes back to a stream that

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // memory is what the process holds for objects and goroutines.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
-	"github.com/outrigger-mcp/outrigger/bridge/session"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 func changed(uri string) feed.Change { return feed.Change{Kind: feed.ResourceUpdated, URI: uri} }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 )
 
 // listen is a request for changes.

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
 
 // versionRetired is the revision whose transport has one endpoint for events and

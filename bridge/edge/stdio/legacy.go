@@ -7,7 +7,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	mcpsession "github.com/outrigger-mcp/outrigger/bridge/session"
+	mcpsession "github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // methodInitialized is what a legacy client sends when it is ready for messages

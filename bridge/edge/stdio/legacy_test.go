@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/bridge/feed"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 

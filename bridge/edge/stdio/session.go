@@ -16,9 +16,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	mcpsession "github.com/outrigger-mcp/outrigger/bridge/session"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	mcpsession "github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // session is the state of one conversation.

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+)
+
+// crowd is the default bound of subscribers.
+const crowd = feed.DefaultMaxSubscribers
+
+// crowds are what the subscribers of a full hub may ask for; the last index is
+// that of a subscriber.
+func crowds() map[string]func(int) feed.Filter {
+	return map[string]func(int) feed.Filter{
+		"nothing": func(int) feed.Filter { return feed.Filter{} },
+		"lists":   func(int) feed.Filter { return feed.Filter{Tools: true, Prompts: true, Resources: true} },
+		"one shared": func(int) feed.Filter {
+			return feed.Filter{Tools: true, ResourceURIs: []string{"file:///shared/report"}}
+		},
+		"own ones": func(i int) feed.Filter {
+			return feed.Filter{Tools: true, ResourceURIs: []string{"file:///own/report/" + strconv.Itoa(i)}, TaskIDs: []string{"task-" + strconv.Itoa(i)}, Principal: "p"}
+		},
+	}
+}
+
+// fill subscribes as many as a hub admits.
+func fill(t testing.TB, hub *feed.Hub, filter func(int) feed.Filter) []*feed.Subscription {
+	t.Helper()
+	subs := make([]*feed.Subscription, crowd)
+	for i := range subs {
+		var err error
+		if subs[i], err = hub.Subscribe(filter(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return subs
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// idleBytes measures what an idle subscription costs.
+func idleBytes(t testing.TB, filter func(int) feed.Filter) int {
+	t.Helper()
+	hub := feed.New(feed.Options{})
+	before := heap()
+	subs := fill(t, hub, filter)
+	after := heap()
+	runtime.KeepAlive(subs)
+	hub.Close()
+	return int(max(after, before)-before) / crowd
+}
+
+// TestIdleSubscriptionsAreCheap runs alone: it looks at the whole process. The
+// bounds are some third above what was measured.
+func TestIdleSubscriptionsAreCheap(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	for name, most := range map[string]int{"nothing": 400, "lists": 512, "one shared": 512, "own ones": 960} {
+		got := idleBytes(t, crowds()[name])
+		t.Logf("%s: %d bytes for each of %d subscriptions", name, got, crowd)
+		if got > most || got < 100 {
+			t.Errorf("%s: %d bytes for each subscription, want at most %d", name, got, most)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > goroutines {
+		t.Errorf("%d goroutines, %d before", n, goroutines)
+	}
+}
+
+// TestPublishingIsQuick wants a change at 10,000 readers within 10 ms, and past
+// them in next to no time. The best of some runs counts, since others use the
+// machine too.
+func TestPublishingIsQuick(t *testing.T) {
+	hub := feed.New(feed.Options{})
+	subs := fill(t, hub, func(i int) feed.Filter {
+		return feed.Filter{Tools: true, ResourceURIs: []string{"x:/shared", "x:/own/" + strconv.Itoa(i)}, TaskIDs: []string{strconv.Itoa(i)}}
+	})
+	defer hub.Close()
+	tests := []struct {
+		name   string
+		change feed.Change
+		within time.Duration
+		told   int
+	}{
+		{"a list to all", list(feed.ToolsListChanged), 10 * time.Millisecond, crowd},
+		{"a resource to all", updated("x:/shared/1"), 10 * time.Millisecond, crowd},
+		{"a resource to one", updated("x:/own/1"), 100 * time.Microsecond, 1},
+		{"a task to one", task("", "1", "1"), 100 * time.Microsecond, 1},
+		{"a list to none", list(feed.PromptsListChanged), 100 * time.Microsecond, 0},
+		{"a resource to none", updated("x:/other/1"), 100 * time.Microsecond, 0},
+		{"a task to none", task("p", "1", "1"), 100 * time.Microsecond, 0},
+	}
+	for _, tt := range tests {
+		best := time.Hour
+		for range 10 {
+			start := time.Now()
+			publish(t, hub, tt.change)
+			best = min(best, time.Since(start))
+			told := 0
+			for _, s := range subs {
+				_, ok, err := s.Poll()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ok {
+					told++
+				}
+			}
+			if told != tt.told {
+				t.Fatalf("%s: told %d, want %d", tt.name, told, tt.told)
+			}
+		}
+		t.Logf("%s: %v", tt.name, best)
+		if best > slowdown*tt.within {
+			t.Errorf("%s took %v, want at most %v", tt.name, best, tt.within)
+		}
+	}
+}
+
+// TestWakingIsQuick has 10,000 readers wait, each on a goroutine of its own.
+func TestWakingIsQuick(t *testing.T) {
+	const runs = 5
+	hub := feed.New(feed.Options{})
+	var reading sync.WaitGroup
+	var got atomic.Int64
+	for _, s := range fill(t, hub, func(int) feed.Filter { return feed.Filter{Tools: true} }) {
+		reading.Go(func() {
+			for {
+				if _, err := s.Next(context.Background()); err != nil {
+					return
+				}
+				got.Add(1)
+			}
+		})
+	}
+	best := time.Hour
+	for n := range runs {
+		start := time.Now()
+		publish(t, hub, list(feed.ToolsListChanged))
+		best = min(best, time.Since(start))
+		for got.Load() < int64(n+1)*crowd {
+			runtime.Gosched()
+		}
+	}
+	hub.Close()
+	reading.Wait()
+	t.Logf("waking %d readers: %v", crowd, best)
+	if best > slowdown*10*time.Millisecond {
+		t.Errorf("waking took %v", best)
+	}
+}
+
+// TestLongURIsAreNoBurden publishes the longest URI, all of slashes, past
+// subscribers of many of its beginnings.
+func TestLongURIsAreNoBurden(t *testing.T) {
+	hub := feed.New(feed.Options{})
+	defer hub.Close()
+	var slashes [feed.MaxURIBytes]byte
+	for i := range slashes {
+		slashes[i] = '/'
+	}
+	long := string(slashes[:])
+	for part := range 8 {
+		filter := feed.Filter{}
+		for n := range feed.MaxURIs {
+			filter.ResourceURIs = append(filter.ResourceURIs, long[:part*feed.MaxURIs+n+1])
+		}
+		start := time.Now()
+		subscribe(t, hub, filter)
+		if took := time.Since(start); took > slowdown*100*time.Millisecond {
+			t.Errorf("subscribing took %v", took)
+		}
+	}
+	start := time.Now()
+	publish(t, hub, updated(long))
+	if took := time.Since(start); took > slowdown*100*time.Millisecond {
+		t.Errorf("publishing took %v", took)
+	}
+	// Of every filter only the shortest takes the change.
+	if got := hub.Stats(); got.Queued != 8 || got.Merged != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/registry"
+)
+
+const benchRequest = `{"jsonrpc":"2.0","id":"01980f6e-7c1a-7b3e-9a51-0c6d0f6f1d2e","method":"tools/call","params":{"name":"harbour.moor","arguments":{"length":12,"beam":4}}}`
+
+// BenchmarkValidateMessageEnvelope is held to the contract's 1 ms.
+func BenchmarkValidateMessageEnvelope(b *testing.B) {
+	raw := []byte(benchRequest)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := registry.ValidateMessageEnvelope(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkEnvelopeBySchema is what the same costs through the schema.
+func BenchmarkEnvelopeBySchema(b *testing.B) {
+	schemas, err := registry.New(nil, registry.Options{}).LoadEnvelope()
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw := []byte(benchRequest)
+	b.ReportAllocs()
+	for b.Loop() {
+		if found, err := schemas.Of(jsonrpc.KindRequest).Validate(raw); err != nil || found != nil {
+			b.Fatal(found, err)
+		}
+	}
+}
+
+// BenchmarkLoadToolIO is held to the contract's 1 ms for one schema: warm, as
+// every call but the first of a tool, and cold, compilation included.
+func BenchmarkLoadToolIO(b *testing.B) {
+	c := harbour(b, "length", "beam", "draught")
+	b.Run("warm", func(b *testing.B) {
+		r := registry.New(c, registry.Options{})
+		b.ReportAllocs()
+		for b.Loop() {
+			toolIO(b, r, "harbour.moor")
+		}
+	})
+	b.Run("cold", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			toolIO(b, registry.New(c, registry.Options{}), "harbour.moor")
+		}
+	})
+	b.Run("warm, contended", func(b *testing.B) {
+		r := registry.New(c, registry.Options{})
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := r.LoadToolIO("harbour.moor"); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+}
+
+func BenchmarkValidateIO(b *testing.B) {
+	io := toolIO(b, registry.New(harbour(b, "length", "beam", "draught"), registry.Options{}), "harbour.moor")
+	doc := []byte(`{"tool":"harbour.moor","input":{"length":12,"beam":"4"},"output":{"berth":"A 7"}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := io.ValidateIO(doc); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/registry"
+)
+
+// TestAToolWithoutAnOutputSchema takes any output, and the input that was declared.
+func TestAToolWithoutAnOutputSchema(t *testing.T) {
+	t.Parallel()
+	c, err := catalog.Build([]*catalog.Loaded{{Source: "native", Services: []string{}, Native: &catalog.Native{Tools: []*outriggerv1.Tool{{
+		Name: "greet", InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","required":["name"]}`)},
+	}}}}}, catalog.BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	io := toolIO(t, registry.New(c, registry.Options{}), "greet")
+	if err := io.ValidateOutput([]byte(`{"anything":[1]}`)); err != nil {
+		t.Errorf("output: %v", err)
+	}
+	if io.ValidateInput([]byte(`{"name":"a"}`)) != nil || io.ValidateInput([]byte(`{}`)) == nil {
+		t.Error("the declared input schema does not hold")
+	}
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/registry"
+)
+
+// TestARegisteredToolIsCheckedByItsOwnSchema looks up a tool whose schema was
+// declared at registration and is narrower than its RPC's.
+func TestARegisteredToolIsCheckedByItsOwnSchema(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{})
+	_, _, err := rig.Live.Register(t.Context(), catalog.Registration{
+		Name: "greet.echo", Description: "Return a short greeting.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"nonce":{"type":"string","maxLength":3}},"required":["nonce"],"additionalProperties":false}`),
+		Binding:     catalog.Binding{Service: "outrigger.demo.v1.Lab", Method: "Echo"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := registry.New(registry.Current(rig.Live.Current), registry.Options{})
+	tool, err := schemas.LoadToolIO("greet.echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.ValidateInput([]byte(`{"nonce":"abc"}`)); err != nil {
+		t.Errorf("what the declared schema admits: %v", err)
+	}
+	var invalid *registry.InvalidError
+	for _, input := range []string{`{"nonce":"abcd"}`, `{}`, `{"nonce":"abc","signed":"1"}`} {
+		if err := tool.ValidateInput([]byte(input)); !errors.As(err, &invalid) {
+			t.Errorf("%s: got %v, want an *InvalidError", input, err)
+		}
+	}
+}

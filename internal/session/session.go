@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"container/list"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/correlate"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+)
+
+// Session is one client's, from initialize to its end. Make one with
+// [Manager.Open].
+type Session struct {
+	manager   *Manager
+	id, nonce string
+	principal string
+	context   *outriggerv1.RequestContext
+	origin    correlate.Origin
+
+	// These belong to the manager and its lock.
+	uses  int
+	since time.Time
+	place *list.Element // of all, and own of its caller's
+	own   *list.Element
+
+	// Locks are taken in this order: a session's, a stream's, the shelf's.
+	mu    sync.Mutex
+	level outriggerv1.LogLevel
+	// watched are the resources that the client is told of, watchedBytes their
+	// URIs' length; changes is where changes come from, nil where nothing does;
+	// missed is what is told in place of what changes could not hold.
+	watched      []string
+	watchedBytes int
+	changes      *feed.Subscription
+	missed       []feed.Change
+	// streams are those that can be resumed, order is the same, oldest first;
+	// numbered counts all there ever were.
+	streams  map[uint64]*Stream
+	order    []*Stream
+	numbered uint64
+	main     *Stream
+	// pending are the questions that wait for an answer, withdrawn the last ones
+	// that do not any more; asked counts all names that were given.
+	pending   map[string]chan reply
+	withdrawn []string
+	asked     uint64
+	started   bool
+	isClosed  bool
+	closed    chan struct{}
+}
+
+// keptClient is a copy of what a client said, within a bound and free of the
+// message that it came in. Who the client is, is for display only, and left out
+// where it is too long.
+func keptClient(client *outriggerv1.RequestContext, most int) (*outriggerv1.RequestContext, error) {
+	kept := proto.CloneOf(client)
+	if proto.Size(kept) > most && kept.GetClientInfo() != nil {
+		kept.ClientInfo.Icons = nil
+	}
+	if proto.Size(kept) > most && kept != nil {
+		kept.ClientInfo = nil
+	}
+	if proto.Size(kept) > most {
+		return nil, ErrLargeClient
+	}
+	return kept, nil
+}
+
+// ID is what the client names the session by: visible ASCII, unguessable.
+func (s *Session) ID() string { return s.id }
+
+// Context is what the client said when it opened the session. It is not to be
+// changed.
+func (s *Session) Context() *outriggerv1.RequestContext { return s.context }
+
+// Origin is the scope in which the client's ids are unique.
+func (s *Session) Origin() correlate.Origin { return s.origin }
+
+// Release ends a use that [Manager.Open] or [Manager.Use] began.
+func (s *Session) Release() { s.manager.release(s) }
+
+// Done is closed at the end of the session.
+func (s *Session) Done() <-chan struct{} { return s.closed }
+
+// Started notes that the client is ready for messages that belong to no request.
+// It is true the first time.
+func (s *Session) Started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.started
+	s.started = true
+	return first
+}
+
+// LogLevel is the least level of log messages that the client wants. A client
+// that has said nothing gets what is not for debugging.
+func (s *Session) LogLevel() outriggerv1.LogLevel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level
+}
+
+// SetLogLevel sets it, for the whole session.
+func (s *Session) SetLogLevel(l outriggerv1.LogLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.level = l
+}
+
+// NewName returns a name that neither this session nor another one has given
+// before, for what a client tells apart by names of the server's.
+func (s *Session) NewName(prefix string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newName(prefix)
+}
+
+func (s *Session) newName(prefix string) string {
+	s.asked++
+	return prefix + "-" + s.nonce + "-" + strconv.FormatUint(s.asked, 10)
+}
+
+// close ends everything. It may be called again.
+func (s *Session) close() {
+	s.mu.Lock()
+	if s.isClosed {
+		s.mu.Unlock()
+		return
+	}
+	s.isClosed = true
+	close(s.closed)
+	streams, changes, pending := s.order, s.changes, s.pending
+	s.streams, s.order, s.pending, s.main = nil, nil, nil, nil
+	s.changes, s.missed, s.watched, s.withdrawn = nil, nil, nil, nil
+	s.mu.Unlock()
+	for _, stream := range streams {
+		stream.End()
+		stream.uncount()
+	}
+	if changes != nil {
+		changes.Close()
+	}
+	for _, c := range pending {
+		close(c)
+	}
+}

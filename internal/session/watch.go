@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+)
+
+// ErrTooMany says that the session watches as many resources as it may.
+var ErrTooMany = errors.New("session: too many watched resources")
+
+// Watch has the client told of changes of a resource. Watching twice is watching
+// once. Its errors are [ErrTooMany], [ErrClosed] and those of the feed; then
+// nothing has changed.
+func (s *Session) Watch(uri string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &s.manager.opts
+	switch {
+	case s.isClosed:
+		return ErrClosed
+	case slices.Contains(s.watched, uri):
+		return nil
+	case len(s.watched) >= o.MaxWatched, s.watchedBytes+len(uri) > o.MaxWatchedBytes:
+		return ErrTooMany
+	}
+	return s.rewatch(append(slices.Clone(s.watched), uri), len(uri))
+}
+
+// Unwatch ends that. A resource that was not watched is no error.
+func (s *Session) Unwatch(uri string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.watched, uri)
+	switch {
+	case s.isClosed:
+		return ErrClosed
+	case at < 0:
+		return nil
+	}
+	return s.rewatch(slices.Delete(slices.Clone(s.watched), at, at+1), -len(uri))
+}
+
+// rewatch replaces what is watched; s.mu is held.
+func (s *Session) rewatch(uris []string, grown int) error {
+	if s.changes != nil {
+		err := s.changes.Refilter(filter(uris))
+		if errors.Is(err, feed.ErrClosed) && s.isBehind() {
+			err = nil // the next PollChange begins anew, with what is watched by then
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.watched = uris
+	s.watchedBytes += grown
+	s.missed = slices.DeleteFunc(s.missed, func(c feed.Change) bool {
+		return c.Kind == feed.ResourceUpdated && !slices.Contains(uris, c.URI)
+	})
+	return nil
+}
+
+// isBehind reports whether the feed has dropped the session because nobody read
+// what had changed. s.mu is held.
+func (s *Session) isBehind() bool {
+	var slow *feed.SlowError
+	_, _, err := s.changes.Poll()
+	return errors.As(err, &slow)
+}
+
+// filter chooses what a client is told of.
+func filter(uris []string) feed.Filter {
+	return feed.Filter{Tools: true, Prompts: true, Resources: true, ResourceURIs: uris}
+}
+
+// follow subscribes to what the client is to be told of.
+func (s *Session) follow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.isClosed:
+		return ErrClosed
+	case s.manager.opts.Feed == nil:
+		return nil
+	}
+	return s.subscribe()
+}
+
+// subscribe replaces the subscription; s.mu is held.
+func (s *Session) subscribe() error {
+	changes, err := s.manager.opts.Feed.Subscribe(filter(s.watched))
+	if err != nil {
+		return err
+	}
+	if s.changes != nil {
+		s.changes.Close()
+	}
+	s.changes = changes
+	return nil
+}
+
+// PollChange returns the next change that the client is to be told of, and false
+// where there is none yet. What changed while nobody asked is told once. Where so
+// much has changed that it could not be kept, everything that the client is told
+// of counts as changed. Its errors are those of the feed, and [ErrClosed] where
+// the session has ended.
+func (s *Session) PollChange() (feed.Change, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.isClosed:
+		return feed.Change{}, false, ErrClosed
+	case s.changes == nil:
+		return feed.Change{}, false, nil
+	case len(s.missed) > 0:
+		return s.nextMissed(), true, nil
+	}
+	c, ok, err := s.changes.Poll()
+	var slow *feed.SlowError
+	if !errors.As(err, &slow) {
+		return c, ok, err
+	}
+	if err := s.subscribe(); err != nil {
+		return feed.Change{}, false, err
+	}
+	s.missed = []feed.Change{{Kind: feed.ToolsListChanged}, {Kind: feed.PromptsListChanged}, {Kind: feed.ResourcesListChanged}}
+	for _, uri := range s.watched {
+		s.missed = append(s.missed, feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+	}
+	return s.nextMissed(), true, nil
+}
+
+func (s *Session) nextMissed() feed.Change {
+	c := s.missed[0]
+	if s.missed = s.missed[1:]; len(s.missed) == 0 {
+		s.missed = nil
+	}
+	return c
+}
+
+// Changed returns the channel that has something to receive when [Session.PollChange]
+// may have something new. It has to be asked for again after each PollChange, and
+// PollChange to be called until there is nothing. It is nil where nothing ever
+// changes.
+func (s *Session) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes == nil {
+		return nil
+	}
+	return s.changes.Ready()
+}
+
+// NextChange is PollChange that waits. Its further error is the cause of ctx.
+func (s *Session) NextChange(ctx context.Context) (feed.Change, error) {
+	for {
+		c, ok, err := s.PollChange()
+		if ok || err != nil {
+			return c, err
+		}
+		select {
+		case <-s.Changed():
+		case <-s.closed:
+			return feed.Change{}, ErrClosed
+		case <-ctx.Done():
+			return feed.Change{}, context.Cause(ctx)
+		}
+	}
+}

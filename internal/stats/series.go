@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// maxCodes is how many codes there may be, success included: half as many again
+// as the canonical table has. A test compares the two.
+const maxCodes = 48
+
+// codeTable numbers the canonical codes; success is 0. It is frozen when it is
+// made.
+type codeTable struct {
+	names  []string
+	number map[errmap.Code]int
+}
+
+func newCodeTable() codeTable {
+	t := codeTable{names: []string{OK}, number: map[errmap.Code]int{}}
+	for _, code := range errmap.Codes() {
+		t.number[code] = len(t.names)
+		t.names = append(t.names, string(code))
+	}
+	return t
+}
+
+// of is the code's number; a code that is not in the table counts as what it is
+// answered as.
+func (t codeTable) of(code errmap.Code) int {
+	if code == "" {
+		return 0
+	}
+	if n, ok := t.number[code]; ok {
+		return n
+	}
+	return t.number[errmap.InternalError]
+}
+
+// byCode counts ends of one edge.
+type byCode [maxCodes]atomic.Uint64
+
+// Series is the numbers of one tool or one operation. Nil counts nothing.
+type Series struct {
+	stats    *Stats
+	name     string
+	inFlight atomic.Int64
+	// ends is made for an edge when the first request ends there: most processes
+	// use one edge.
+	ends [edges]atomic.Pointer[byCode]
+	took histogram
+}
+
+// Begin counts a request that runs until its [Series.End].
+func (s *Series) Begin() {
+	if s != nil {
+		s.inFlight.Add(1)
+	}
+}
+
+// End is how a request ended.
+type End struct {
+	// Code is the canonical code, empty for success.
+	Code errmap.Code
+	Edge Edge
+	// Took is how long it took, Elsewhere how much of that was spent waiting for
+	// others: the backend, or a person.
+	Took, Elsewhere time.Duration
+}
+
+// End counts a request that was begun.
+func (s *Series) End(e End) {
+	if s == nil {
+		return
+	}
+	s.inFlight.Add(-1)
+	s.Count(e.Edge, e.Code)
+	s.took.add(callBounds[:], e.Took)
+	if e.Elsewhere > 0 {
+		// Without a call of the backend there is nothing that could be overhead.
+		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Elsewhere))
+	}
+}
+
+// Count counts a request's end and nothing else: for those that take no time, or
+// last as long as their caller likes.
+func (s *Series) Count(edge Edge, code errmap.Code) {
+	if s == nil {
+		return
+	}
+	at := &s.ends[s.stats.edge(edge)]
+	counts := at.Load()
+	if counts == nil {
+		at.CompareAndSwap(nil, new(byCode))
+		counts = at.Load()
+	}
+	counts[s.stats.codes.of(code)].Add(1)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// DefaultMaxTools is how many tools are counted one by one: what a person can
+	// look through on a page of metrics. The rest is counted together.
+	DefaultMaxTools = 256
+	// Other stands for the tools that are counted together. It is no tool's name,
+	// because those have a dot.
+	Other = "other"
+	// OK is the code of success.
+	OK = "OK"
+)
+
+// Stats counts. Make one with [New]; nil counts nothing.
+type Stats struct {
+	most  int
+	codes codeTable
+
+	// tools is replaced when a tool is seen for the first time, so that whoever
+	// counts takes no lock.
+	tools atomic.Pointer[map[string]*Series]
+	mu    sync.Mutex // held to replace tools
+	other *Series
+
+	operations []*Series
+	overhead   [edges]histogram
+	// http is what was refused before it became a message, limits what was refused
+	// for its size and the like.
+	http   *Series
+	limits limitCounts
+}
+
+// New returns a Stats that counts this many tools one by one (0:
+// DefaultMaxTools), and requests of these operations.
+func New(maxTools int, operations ...string) *Stats {
+	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts()}
+	if t.most <= 0 {
+		t.most = DefaultMaxTools
+	}
+	t.other = &Series{stats: t, name: Other}
+	t.http = &Series{stats: t}
+	t.tools.Store(&map[string]*Series{})
+	for _, name := range operations {
+		t.operations = append(t.operations, &Series{stats: t, name: name})
+	}
+	return t
+}
+
+// Tool returns the series of a tool, by its canonical name. The empty name is
+// for calls of tools that do not exist: what callers write is no label.
+func (t *Stats) Tool(name string) *Series {
+	if t == nil {
+		return nil
+	}
+	if s, ok := (*t.tools.Load())[name]; ok {
+		return s
+	}
+	return t.newTool(name)
+}
+
+// newTool adds a tool while there is room.
+func (t *Stats) newTool(name string) *Series {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := *t.tools.Load()
+	if s, ok := known[name]; ok {
+		return s
+	}
+	if len(known) >= t.most {
+		return t.other
+	}
+	more := maps.Clone(known)
+	s := &Series{stats: t, name: name}
+	more[name] = s
+	t.tools.Store(&more)
+	return s
+}
+
+// Operation returns the series of the nth operation that New was given; nil, and
+// so nothing, for another number.
+func (t *Stats) Operation(n int) *Series {
+	if t == nil || n < 0 || n >= len(t.operations) {
+		return nil
+	}
+	return t.operations[n]
+}
+
+// edge keeps the number of an edge within bounds.
+func (t *Stats) edge(e Edge) Edge { return min(e, EdgeOther) }
+
+// Ends is how often requests ended in one way.
+type Ends struct {
+	Code  string
+	Edge  Edge
+	Count uint64
+}
+
+// Numbers are those of one tool or operation. Those of one request may be seen
+// in part.
+type Numbers struct {
+	Name     string
+	InFlight int
+	// Ends holds what has happened, by edge and code.
+	Ends []Ends
+	Took Histogram
+}
+
+// Snapshot is everything that was counted.
+type Snapshot struct {
+	// Tools are sorted by name, Operations in their order.
+	Tools, Operations []Numbers
+	// Overhead is the sidecar's own time of the calls that reached the backend, by
+	// edge, for edges that had any.
+	Overhead map[Edge]Histogram
+	// HTTP is what HTTPRefused has counted.
+	HTTP []Ends
+}
+
+// Snapshot returns what was counted so far. Of nil that is nothing.
+func (t *Stats) Snapshot() Snapshot {
+	if t == nil {
+		return Snapshot{}
+	}
+	out := Snapshot{Overhead: map[Edge]Histogram{}}
+	for _, s := range *t.tools.Load() {
+		out.Tools = append(out.Tools, s.numbers())
+	}
+	if other := t.other.numbers(); len(other.Ends) > 0 || other.InFlight != 0 {
+		out.Tools = append(out.Tools, other)
+	}
+	slices.SortFunc(out.Tools, func(a, b Numbers) int { return cmp.Compare(a.Name, b.Name) })
+	for _, s := range t.operations {
+		out.Operations = append(out.Operations, s.numbers())
+	}
+	out.HTTP = t.http.numbers().Ends
+	for e := range Edge(edges) {
+		if h := t.overhead[e].snapshot(overheadBounds[:]); h.Count() > 0 {
+			out.Overhead[e] = h
+		}
+	}
+	return out
+}
+
+func (s *Series) numbers() Numbers {
+	n := Numbers{Name: s.name, InFlight: int(s.inFlight.Load()), Took: s.took.snapshot(callBounds[:])}
+	for e := range Edge(edges) {
+		counts := s.ends[e].Load()
+		if counts == nil {
+			continue
+		}
+		for code, name := range s.stats.codes.names {
+			if c := counts[code].Load(); c > 0 {
+				n.Ends = append(n.Ends, Ends{Code: name, Edge: e, Count: c})
+			}
+		}
+	}
+	return n
+}
