@@ -21,14 +21,14 @@ import (
 func newCallCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call NAME [JSON or -]",
-		Short: "Call one tool through the whole pipeline, without a server",
-		Long: `Call runs one tool as serve would: same validation, same gate, same errors. The
-arguments are a JSON object, "-" reads it from standard input, and without one
-the tool gets no arguments. The result goes to standard output, an error with
-its canonical code to standard error.
+		Short: "Call one tool through the full pipeline, without starting a server",
+		Long: `Call runs one tool as serve does, with the same validation, gate and errors. Pass
+the arguments as a JSON object, or "-" to read them from standard input. Without
+arguments the tool gets an empty object. The result goes to standard output; an
+error, with its canonical code, goes to standard error.
 
-Exit codes: 0 success, 1 the tool itself failed, 2 wrong usage or configuration,
-3 the sidecar refused the call or could not make it.`,
+Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
+3 the sidecar rejected the call or could not reach the backend.`,
 		Example: `  sidecar call fleet.get_vehicle '{"vehicleId": "101"}' --demo
   echo '{"nonce": "hello"}' | sidecar call lab.echo - --backend http://127.0.0.1:50051`,
 		Args: callUsage,

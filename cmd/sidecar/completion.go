@@ -17,8 +17,8 @@ func newCompletionCommand(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a completion script for bash, zsh, fish or powershell",
-		Long: `Completion prints a script that completes commands and flags of sidecar. Load it
-in the running shell, or put it where the shell looks for such scripts.`,
+		Long: `Completion prints a script that completes sidecar's commands and flags. Source it
+in the running shell, or install it in your shell's completion directory.`,
 		Example: `  source <(sidecar completion bash)
   sidecar completion bash > /etc/bash_completion.d/sidecar
   sidecar completion zsh > "${fpath[1]}/_sidecar"

@@ -19,23 +19,23 @@ func newDiffCommand(env environment) *cobra.Command {
 	var asJSON, asMarkdown bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say what changed between two catalogs, and what of it breaks callers",
-		Long: `Diff compares two catalogs by meaning, breaking changes first. OLD and NEW are
-files of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `), in
-any mix; "-" reads the JSON of one of them from standard input. It also names
-the tools whose major version does not say that they break.
+		Short: "Compare two catalogs and report breaking changes",
+		Long: `Diff compares the meaning of two catalogs and lists breaking changes first. OLD and
+NEW are output of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `),
+in any mix. "-" reads one of them, as JSON, from standard input. Diff also names
+tools with breaking changes whose major version did not change.
 
-Exit codes: 0 nothing breaks, 1 something does, 2 wrong usage, 3 a file that
-cannot be read.`,
+Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
+3 unreadable file.`,
 		Example: `  sidecar tools --backend http://127.0.0.1:50051 --json | sidecar diff catalog.json -
   sidecar diff old.binpb new.binpb --markdown > MIGRATION.md`,
 		Args: cobra.ExactArgs(2),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, changes, versions}")
-	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: by tool, what changed and what a caller has to do")
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: the changes per tool, and what callers must do")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if asJSON && asMarkdown {
-			return usageError("--json and --markdown are two forms of the same; choose one")
+			return usageError("--json and --markdown exclude each other; choose one")
 		}
 		if args[0] == "-" && args[1] == "-" {
 			return usageError("only one of OLD and NEW can be standard input")

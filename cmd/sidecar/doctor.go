@@ -23,12 +23,11 @@ func newDoctorCommand(env environment) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out why a backend has no tools, and what would fix it",
-		Long: `Doctor goes the way that serve goes, step by step, and says how far it gets: is
-the configuration right, can the backend be reached and which protocol does it
-speak, does it reflect, which tools would appear, which names collide. What is
-wrong comes with the fix. It exits with 0 where everything is well and with 1
-where something is not.
+		Short: "Diagnose a backend: what works, what does not, and how to fix it",
+		Long: `Doctor runs the steps that serve runs at startup and reports each one: whether the
+configuration is valid, the backend is reachable, which protocol it speaks, whether
+it supports reflection, which tools it has and which names collide. Each problem
+comes with its fix. It exits with 0 if all checks pass, else with 1.
 
 With --json it prints {"ok", "findings": [{"level", "text", "fix", "cause"}]};
 levels are ok, warn and fail.`,

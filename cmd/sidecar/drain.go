@@ -40,23 +40,22 @@ func newDrainCommand(env environment) *cobra.Command {
 	var timeout, delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "End a running sidecar in good order, and wait for it; for a preStop hook",
-		Long: `Drain asks the sidecar behind an admin listener to take no more work, and waits
-until what is in flight has been answered. The sidecar ends then. With --delay it
-first serves on for a while, so that whoever sends calls to the pod has heard of
-its end before one is refused.
+		Short: "Drain a running sidecar and wait until it has stopped (for preStop hooks)",
+		Long: `Drain tells the sidecar on an admin listener to accept no new calls, and waits
+until the calls in flight have finished and the process has stopped. With --delay
+the sidecar keeps serving for that long first, so that load balancers can remove
+the pod before it rejects calls.
 
-It exits with 0 once the sidecar has drained, and also where none listens: then
-it is gone already. It exits with 1 if the sidecar still drains after --timeout
-(the sidecar goes on, until its own --grace is over), or if something else
-answers there.`,
+Exit codes: 0 the sidecar has drained, or nothing listens on the address any more;
+1 the drain is not finished after --timeout (it continues until the sidecar's own
+--grace is over), or something else answers on the address.`,
 		Example: `  sidecar drain
   sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "the admin listener of the running sidecar: host:port or :port")
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "how long to wait for the end of the drain")
-	cmd.Flags().DurationVar(&delay, "delay", 0, "how long to wait before it begins, while the sidecar serves on; at most 5m")
+	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "admin listener of the running sidecar: host:port or :port")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "maximum time to wait for the drain to finish")
+	cmd.Flags().DurationVar(&delay, "delay", 0, "time that the sidecar keeps serving before the drain begins; at most 5m")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout <= 0 {
 			return usageError(fmt.Sprintf("--timeout: must be above 0, is %v", timeout))

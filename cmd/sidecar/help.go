@@ -12,9 +12,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
-// writeHelp is the help of every command: what it is, how it is called, what to
-// try, and its flags in groups. The root shows the commands in their order of
-// use.
+// writeHelp prints the help of a command: description, usage, examples and flags
+// in groups. The root lists its commands in the order of their use.
 func writeHelp(out io.Writer, cmd *cobra.Command, commands []*cobra.Command) {
 	text := cmd.Long
 	if text == "" {
@@ -29,10 +28,14 @@ func writeHelp(out io.Writer, cmd *cobra.Command, commands []*cobra.Command) {
 		for _, c := range commands {
 			fmt.Fprintf(out, "  %-10s %s\n", c.Name(), c.Short)
 		}
-		fmt.Fprintf(out, "\n`%s COMMAND --help` says more about one.\n", cmd.Name())
+		fmt.Fprintf(out, "\nRun `%s COMMAND --help` for the flags of a command.\n", cmd.Name())
 		return
 	}
-	if flags := config.FlagUsages(cmd.Flags()); flags != "" {
+	usages := config.CommonFlagUsages
+	if all := cmd.Flags().Lookup(helpAllFlag); all != nil && all.Changed {
+		usages = config.FlagUsages
+	}
+	if flags := usages(cmd.Flags()); flags != "" {
 		fmt.Fprintf(out, "\n%s", flags)
 	}
 	if inner := cmd.Commands(); slices.ContainsFunc(inner, (*cobra.Command).IsAvailableCommand) {
@@ -49,3 +52,24 @@ func usageLine(cmd *cobra.Command) string {
 	}
 	return cmd.UseLine()
 }
+
+const helpAllFlag = "help-all"
+
+// addHelpAll adds --help-all to a command that reads the configuration, because
+// --help shows only its common flags.
+func addHelpAll(cmd *cobra.Command) {
+	if cmd.Flags().Lookup("config") == nil {
+		return
+	}
+	f := cmd.Flags().VarPF(helpAll{cmd}, helpAllFlag, "", "show all flags")
+	f.NoOptDefVal = "true"
+}
+
+// helpAll is the value of --help-all. It sets --help too, so that cobra prints the
+// help before it checks arguments.
+type helpAll struct{ cmd *cobra.Command }
+
+func (helpAll) String() string { return "false" }
+func (helpAll) Type() string   { return "bool" }
+
+func (h helpAll) Set(string) error { return h.cmd.Flags().Set("help", "true") }

@@ -14,23 +14,23 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
-const rootLong = `Outrigger is a sidecar. It stands beside one gRPC or Connect service and makes
-every RPC of it callable as a tool: by agents over MCP and JSON-RPC, and by
-programs over Connect, gRPC and gRPC-Web. The service itself needs no change.
+const rootLong = `Outrigger is a sidecar for one gRPC or Connect service. It exposes every RPC as
+a tool: to agents over MCP and JSON-RPC, and to programs over Connect, gRPC and
+gRPC-Web. The service itself does not change.
 
-Exit codes: 0 success, 1 the tool failed or something broke on the way, 2 wrong
-usage or configuration, 3 the sidecar refused a call or could not make it.`
+Exit codes: 0 success, 1 the tool failed or serving failed, 2 invalid usage or
+configuration, 3 the sidecar rejected the call or could not reach the backend.`
 
-const rootExample = `  sidecar serve --demo                                    try it with the example service
-  sidecar doctor --backend http://127.0.0.1:50051         see what it would make of your service
-  sidecar serve --backend http://127.0.0.1:50051          stand beside your service`
+const rootExample = `  sidecar serve --demo                                    # try it with the example service
+  sidecar doctor --backend http://127.0.0.1:50051         # check your service
+  sidecar serve --backend http://127.0.0.1:50051          # expose your service`
 
 // newRootCommand builds the command line. A new command is one more line here
 // and one more file.
 func newRootCommand(env environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sidecar",
-		Short:         "Makes every RPC of a Protobuf service callable as a tool",
+		Short:         "Exposes every RPC of a Protobuf service as a tool",
 		Long:          rootLong,
 		Example:       rootExample,
 		Version:       currentBuild().String(),
@@ -57,6 +57,7 @@ func newRootCommand(env environment) *cobra.Command {
 	}
 	for _, cmd := range commands {
 		cmd.Args = asUsageError(cmd.Args)
+		addHelpAll(cmd)
 	}
 	root.AddCommand(commands...)
 	root.AddCommand(newManCommand(env))

@@ -23,16 +23,16 @@ func newServeCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the tools of a backend over MCP, JSON-RPC, Connect, gRPC and gRPC-Web",
-		Long: `Serve stands beside one gRPC or Connect service and makes every RPC of it a tool.
+		Long: `Serve runs next to one gRPC or Connect service and exposes every RPC as a tool.
 
-Agents reach it at http://127.0.0.1:8080/mcp (MCP, 2026-07-28 back to 2025-03-26
-on the one endpoint), programs at /rpc (JSON-RPC 2.0) and at
-/outrigger.v1.ToolService (Connect, gRPC, gRPC-Web); clients that were generated
-for the backend's own services work unchanged. The backend needs server
-reflection, or a descriptor set (buf build -o, protoc -o).
+Agents connect to http://127.0.0.1:8080/mcp (MCP 2026-07-28 back to 2025-03-26,
+on one endpoint). Programs call /rpc (JSON-RPC 2.0) and
+/outrigger.v1.ToolService (Connect, gRPC, gRPC-Web). Clients generated for the
+backend's own services work unchanged. The backend needs server reflection or a
+descriptor set (buf build -o, protoc -o).
 
-It ends on SIGTERM or interrupt: calls in flight are answered, new ones refused
-with UNAVAILABLE, within --grace.`,
+On SIGTERM or interrupt it drains: calls in flight finish within --grace, new
+calls get UNAVAILABLE.`,
 		Example: `  sidecar serve --demo
   sidecar serve --backend http://127.0.0.1:50051
   sidecar serve --backend grpc://127.0.0.1:50051 --descriptors api.binpb --include 'shop.v1.*'`,

@@ -19,17 +19,17 @@ import (
 func newStdioCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio",
-		Short: "Serve the same behind standard input and output, for clients that start their servers",
-		Long: `Stdio answers JSON-RPC messages, one a line, on standard output. It speaks MCP of
-both eras and the canonical dialect, and tells them apart message by message
-(--dialect). Logs go to standard error. No port is opened unless --listen,
---admin or --health is given.
+		Short: "Serve over standard input and output, for clients that launch their servers",
+		Long: `Stdio reads JSON-RPC messages from standard input, one per line, and answers on
+standard output. It speaks both eras of MCP and the canonical dialect, and detects
+the dialect of each message (see --dialect). Logs go to standard error. It opens
+no port unless --listen, --admin or --health is set.
 
-Requests that come faster than they can run wait, and nothing more is read while
-there are more of them than --max-stdio-queue, so any number may be piped in.
+Requests are queued while others run. When the queue reaches --max-stdio-queue,
+reading pauses, so a client can pipe in any number of requests.
 
-At the end of input, all requests that were read are run and answered; --grace
-counts from the last one that begins. Then it exits with 0.`,
+At the end of input it runs and answers every request it has read, then exits
+with 0. --grace counts from the start of the last request.`,
 		Example: `  sidecar stdio --demo
   sidecar stdio --backend unix:///run/shop.sock --log-level warn
   echo '{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}' | sidecar stdio --demo`,

@@ -23,13 +23,14 @@ const tokenBytes = 32
 func newTokenCommand(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token NAME",
-		Short: "Make a bearer token and the entry for the file of callers (--tokens)",
-		Long: `Token makes a random bearer token. The token itself goes to standard error, for
-whoever will use it; it is written down nowhere. The entry, which holds its
-digest, goes to standard output, for the file that --tokens names. It lets the
-caller use every tool: change that before you hand the token out.`,
-		Example: `  sidecar token planner >> callers.yaml     after a first line "callers:"`,
-		Args:    cobra.ExactArgs(1),
+		Short: "Generate a bearer token and its entry for the --tokens file",
+		Long: `Token generates a random bearer token. The token goes to standard error and is not
+stored anywhere; hand it to the caller. Its entry, which holds only the digest,
+goes to standard output; append it to the --tokens file. The entry allows every
+tool: restrict it before you hand the token out.`,
+		Example: `  echo 'callers:' > callers.yaml
+  sidecar token planner >> callers.yaml`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !callerName.MatchString(args[0]) {
 				return usageError("NAME: want 1 to 128 letters, digits and ._@:/+- that begin and end with a letter or digit")

@@ -22,15 +22,15 @@ func newToolsCommand(env environment) *cobra.Command {
 	var asJSON, asSpec bool
 	cmd := &cobra.Command{
 		Use:   "tools [NAME]",
-		Short: "Show the tools that a backend would have, or one tool with its schemas",
-		Long: `Tools loads the catalog, prints it and ends. With a name (canonical or MCP) it
-prints that tool: texts, annotations, and the input and output schema that
-clients see. --json prints all there is, canonical schemas included, in a form
-that can be kept and compared (sidecar diff).
+		Short: "List the tools of a backend, or show one tool with its schemas",
+		Long: `Tools loads the catalog, prints it and exits. With a name (canonical or MCP) it
+prints that tool: texts, annotations, and the input and output schemas that
+clients see. --json prints everything, canonical schemas included, in the format
+that sidecar diff compares.
 
---spec prints the specification page of the tool, or of each, as Markdown or with
---json as JSON: purpose, invocation name, input, output, errors, idempotency,
-examples and security, and what nobody has said about it yet.`,
+--spec prints the specification page of one tool or of all tools, as Markdown, or
+as JSON with --json: purpose, invocation name, input, output, errors, idempotency,
+examples, security, and a list of the facts that are missing.`,
 		Example: `  sidecar tools --demo
   sidecar tools fleet.get_vehicle --demo
   sidecar tools fleet.get_vehicle --demo --spec

@@ -76,8 +76,8 @@ func newVersionCommand(env environment) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show the version, and which protocol revisions it speaks",
-		Long:  "Version shows what this binary is: version, commit, Go, the MCP revisions that\nit speaks and the version of its own Protobuf contract.",
+		Short: "Show the version and the supported protocol revisions",
+		Long:  "Version prints the version, commit and Go release of this binary, the MCP revisions\nit supports and the version of its Protobuf contract.",
 		Example: `  sidecar version
   sidecar version --json`,
 		Args: cobra.NoArgs,

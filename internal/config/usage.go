@@ -3,6 +3,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,16 +12,23 @@ import (
 )
 
 const (
-	usageWidth  = 100 // columns of a help text; narrower terminals wrap on their own
-	usageIndent = 6   // of a flag's text below its name
+	usageWidth  = 100    // columns of a help text; narrower terminals wrap on their own
+	usageIndent = 6      // of a flag's text below its name
+	unbroken    = "\x00" // a space at which no line ends
 )
 
-// FlagUsages renders the help for a command's flags: the command's own first,
-// then those of RegisterFlags in groups, each with its default.
-func FlagUsages(flags *pflag.FlagSet) string {
+// FlagUsages renders the help for all flags of a command: the command's own
+// first, then those of RegisterFlags in groups, each with its default.
+func FlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, true) }
+
+// CommonFlagUsages renders the same help with only the flags that most people
+// need, and names --help-all where it leaves any out.
+func CommonFlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, false) }
+
+func renderFlags(flags *pflag.FlagSet, all bool) string {
 	grouped := make(map[string][]*pflag.Flag)
 	order := []string{"Flags"}
-	ours := make(map[string]bool)
+	ours, left := make(map[string]bool), 0
 	for _, b := range bindings() {
 		f := flags.Lookup(b.flag)
 		if f == nil {
@@ -30,6 +38,10 @@ func FlagUsages(flags *pflag.FlagSet) string {
 			continue
 		}
 		ours[b.flag] = true
+		if !all && !b.common {
+			left++
+			continue
+		}
 		if !slices.Contains(order, b.group) {
 			order = append(order, b.group)
 		}
@@ -52,10 +64,13 @@ func FlagUsages(flags *pflag.FlagSet) string {
 		}
 		b.WriteString("\n")
 	}
+	if left > 0 {
+		fmt.Fprintf(&b, "%d more flags: use --help-all to see them all.\n\n", left)
+	}
 	if len(ours) > 0 {
-		b.WriteString(wrap("Any of these flags can be an environment variable: --max-depth is "+envName("max-depth")+
-			". A flag wins over the environment, and both win over the file. Lists are separated by commas, or the flag is repeated. "+
-			"Durations have units: 300ms, 30s, 1m30s.", 0))
+		b.WriteString(wrap("Every flag can also be set by an environment variable: --log-level is "+envName("log-level")+
+			". Flags override environment variables, and both override the file. Separate list items with commas or repeat the flag. "+
+			"Durations have units (300ms, 1m30s); sizes are bytes or have units (4MiB).", 0))
 	}
 	return b.String()
 }
@@ -71,9 +86,9 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	}
 	text := f.Usage
 	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-		text += " (default " + f.DefValue + ")"
+		text += " (default" + unbroken + f.DefValue + ")"
 	}
-	b.WriteString("\n" + wrap(text, usageIndent))
+	b.WriteString("\n" + strings.ReplaceAll(wrap(text, usageIndent), unbroken, " "))
 }
 
 // wrap breaks a text between words.

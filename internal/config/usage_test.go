@@ -79,8 +79,8 @@ func TestFlagUsages(t *testing.T) {
 	config.RegisterFlags(flags, config.Serve)
 	got := config.FlagUsages(flags)
 	for _, want := range []string{
-		"Flags:\n  -j, --json\n", "\nTool service:\n  --backend URL\n", "(default 127.0.0.1:8080)\n", "(default 10MiB)\n", "--record-payloads\n",
-		"OUTRIGGER_MAX_DEPTH",
+		"Flags:\n  -j, --json\n", "\nBackend:\n  --backend URL\n", "(default 127.0.0.1:8080)\n", "(default 10MiB)\n", "--record-payloads\n",
+		"OUTRIGGER_LOG_LEVEL",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -89,6 +89,12 @@ func TestFlagUsages(t *testing.T) {
 	for line := range strings.Lines(got) {
 		if len(line) > 101 {
 			t.Errorf("a line of %d: %s", len(line), line)
+		}
+	}
+	for entry := range strings.SplitSeq(got, "\n  --") {
+		text, _, _ := strings.Cut(entry, "\n\n")
+		if lines := strings.Count(strings.TrimSpace(text), "\n"); lines > 2 {
+			t.Errorf("a flag with a text of %d lines, want at most 2: --%s", lines, text)
 		}
 	}
 	if strings.Contains(got, "secret") || strings.Contains(got, "(default false)") || strings.Contains(got, "later version") {

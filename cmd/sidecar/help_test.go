@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/demo"
+)
+
+// TestHelpFitsOnAScreenOrTwo: a page of all flags is one that no one reads.
+func TestHelpFitsOnAScreenOrTwo(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"serve", "stdio", "tools", "call", "doctor"} {
+		short, all := helpOf(t, name, "--help"), helpOf(t, name, "--help-all")
+		if lines := strings.Count(short, "\n"); lines > 100 {
+			t.Errorf("%s --help has %d lines, want at most 100", name, lines)
+		}
+		if !strings.Contains(short, "--help-all") || strings.Contains(short, "--max-depth") {
+			t.Errorf("%s --help does not leave out flags and name --help-all:\n%s", name, short)
+		}
+		if !strings.Contains(all, "\n  --max-depth N\n") || strings.Contains(all, "more flags") {
+			t.Errorf("%s --help-all does not show all flags:\n%s", name, all)
+		}
+	}
+	if got := helpOf(t, "version", "--help"); strings.Contains(got, "help-all") {
+		t.Errorf("a command without configuration names --help-all:\n%s", got)
+	}
+}
+
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr, nil); code != exitOK || stderr.Len() > 0 {
+		t.Fatalf("%v: exit code %d, %s", args, code, &stderr)
+	}
+	return stdout.String()
+}
+
+// TestHelpExamplesRun runs every example of every command's help in a shell, with
+// addresses and files of its own.
+func TestHelpExamplesRun(t *testing.T) {
+	t.Parallel()
+	service, err := demo.Start(t.Context(), demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Close(t.Context()) })
+	root := newRootCommand(environment{stdout: io.Discard, stderr: io.Discard})
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		if cmd.Example == "" && !cmd.Hidden {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		t.Run(cmd.Name(), func(t *testing.T) {
+			t.Parallel()
+			dir := exampleDir(t)
+			// One after another: a later example may read what an earlier one wrote.
+			for line := range strings.Lines(cmd.Example) {
+				runExample(t, dir, service.URL(), strings.TrimSpace(line))
+			}
+		})
+	}
+}
+
+// exampleDir is a directory with the files that examples read.
+func exampleDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	shop, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: new("shop.proto"), Package: new("shop.v1"), Syntax: new("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: new("In")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("Shop"), Method: []*descriptorpb.MethodDescriptorProto{
+			{Name: new("Take"), InputType: new(".shop.v1.In"), OutputType: new(".shop.v1.In")},
+		}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"api.binpb", "old.binpb", "new.binpb"} {
+		if err := os.WriteFile(filepath.Join(dir, name), shop, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(helpOf(t, "tools", "--demo", "--json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".config/fish/completions"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// runExample runs one line. Commands that serve are asked to end once they are
+// ready.
+func runExample(t *testing.T, dir, backend, line string) {
+	t.Helper()
+	behind, err := url.Parse(backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.NewReplacer(
+		"127.0.0.1:50051", behind.Host,
+		"unix:///run/shop.sock", backend,
+		"127.0.0.1:9901 --delay 5s", unusedAddress(t)+" --delay 10ms",
+		"/etc/bash_completion.d", dir,
+		"${fpath[1]}", dir,
+	).Replace(line)
+	serves := strings.HasPrefix(script, "sidecar serve")
+	if serves {
+		script = "exec " + script
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "OUTRIGGER_RECORD_DIR=off", "OUTRIGGER_LOG_FORMAT=json")
+	admin := "127.0.0.1:0"
+	if strings.HasPrefix(script, "sidecar drain") {
+		admin = unusedAddress(t)
+	}
+	cmd.Env = append(cmd.Env, "OUTRIGGER_ADMIN="+admin)
+	if serves {
+		cmd.Env = append(cmd.Env, "OUTRIGGER_LISTEN=127.0.0.1:0")
+	}
+	var stderr bytes.Buffer
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	for lines := bufio.NewScanner(io.TeeReader(pipe, &stderr)); lines.Scan(); {
+		if serves && strings.Contains(lines.Text(), `"msg":"ready"`) {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%s: %v\n%s", line, err, &stderr)
+	}
+}
+
+// unusedAddress is one on which nothing listens.
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lis.Close() }()
+	return lis.Addr().String()
+}
