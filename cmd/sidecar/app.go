@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
@@ -101,7 +102,7 @@ type app struct {
 	seek      chan struct{}
 	// conns counts connections that no handler hears of; set where there are
 	// listeners. cut counts calls and tasks that a drain left unfinished.
-	conns *refusedConns
+	conns *conn.Refused
 	// gates bound the connections of the listeners; set where conns is.
 	gates *connGates
 	cut   atomic.Uint64

@@ -91,9 +91,3 @@ func (g *connGates) count(one func(connlimit.Stats) uint64) func() uint64 {
 		return sum
 	}
 }
-
-// limitOf is the connection as its gate knows it; nil where there is none.
-func limitOf(c *watchedConn) *connlimit.Conn {
-	l, _ := c.Conn.(*connlimit.Conn)
-	return l
-}

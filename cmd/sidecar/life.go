@@ -95,7 +95,7 @@ const afterGrace = 2 * time.Second
 
 // drain refuses new calls and answers what is in flight, within the grace
 // period; what is still running then is told so, and named in the log. Callers
-// leave meanwhile (leave.go).
+// leave meanwhile.
 func (a *app) drain(s *servers, why string) {
 	a.life.Drain(why)
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
@@ -105,7 +105,7 @@ func (a *app) drain(s *servers, why string) {
 	defer cancel()
 	end, stop := context.WithTimeout(context.Background(), grace+afterGrace)
 	defer stop()
-	s.leave()
+	s.sockets.Leave()
 	// Streams of changes first: they would last as long as their readers like. Those
 	// of sessions carry what belongs to calls, and end last.
 	a.bridge.EndListens()
@@ -120,7 +120,7 @@ func (a *app) drain(s *servers, why string) {
 	a.feed.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
-	s.part(ctx, end)
+	s.sockets.Part(ctx, end)
 	outcome := "everything was answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {

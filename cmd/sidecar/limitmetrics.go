@@ -63,7 +63,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 			Name: "max_subscriber_backlog", Most: just(float64(limits.GetMaxSubscriberBacklog())),
 			Refused: func() uint64 { return a.bus.Stats().Dropped },
 		},
-		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.conns.slow.Load},
+		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.conns.Slow},
 		{Name: "write_timeout", Most: justTime(limits.GetWriteTimeout()), Refused: func() uint64 { return a.slow.stuckPeers() }},
 		{
 			Name: "max_buffered_bytes", Most: func() float64 { return a.slow.mostBytes() },
@@ -75,7 +75,7 @@ func (a *app) limitMetrics() []metrics.Limit {
 		},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
-		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.conns.large.Load},
+		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.conns.Large},
 		{
 			Name: string(connlimit.Full), Most: just(float64(a.gates.callers.Most)),
 			Used:    func() float64 { return float64(a.gates.main.Stats().Open) },

@@ -4,15 +4,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -26,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/httpguard"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
@@ -84,38 +82,22 @@ type servers struct {
 	milestones *zap.Logger
 	// tls is what callers see on the main listener; nil where it is plain.
 	tls     *tlsfiles.Server
-	sockets []*socket
+	sockets conn.Sockets
 	gates   *connGates
-	group   sync.WaitGroup
 	failed  chan error
 	// refused counts what no handler hears of, counts what is refused before an
 	// edge; nil counts nothing.
-	refused refusedConns
+	refused *conn.Refused
 	counts  *stats.Stats
 	// slow bounds what waits for slow peers.
 	slow *slowPeers
-	// leaveOnce guards leftAt, which is when the drain began.
-	leaveOnce sync.Once
-	leftAt    time.Time
-}
-
-// socket is a listener, its server, and the connections of both.
-type socket struct {
-	name     string
-	listener net.Listener
-	book     *connBook
-	tls      *tls.Config // nil for a plain one
-	server   *http.Server
-	served   chan struct{} // closed when the server accepts no more
-
-	closing, ending sync.Once
 }
 
 func newServers(cfg *configv1.Config, log *zap.Logger) *servers {
-	s := &servers{cfg: cfg, log: log, milestones: log, slow: &slowPeers{}, failed: make(chan error, 4)}
-	s.refused.maxHeader = int64(cfg.GetLimits().GetMaxHeaderBytes())
-	s.gates = newConnGates(cfg, log)
-	return s
+	return &servers{
+		cfg: cfg, log: log, milestones: log, slow: &slowPeers{}, failed: make(chan error, 4),
+		refused: conn.NewRefused(int(cfg.GetLimits().GetMaxHeaderBytes())), gates: newConnGates(cfg, log),
+	}
 }
 
 // open listens on an address and serves a handler there, behind the guard that
@@ -148,12 +130,14 @@ func (s *servers) open(ctx context.Context, name, address string, handler http.H
 	s.milestones.Info("listening", zap.String("listener", shown), zap.Stringer("addr", listener.Addr()),
 		zap.Bool("tls", shown == mainListener && s.tls != nil))
 	listener = slowpeer.Listener(listener, s.cfg.GetLimits().GetWriteTimeout().AsDuration(), &s.slow.stuck)
-	one := &socket{name: shown, listener: s.gates.of(shown).Listen(listener), book: newConnBook(), served: make(chan struct{})}
-	if shown == mainListener && s.tls != nil {
-		one.tls = s.tls.Config()
+	options := conn.Options{Name: shown, Main: shown == mainListener, Refused: s.refused}
+	if options.Main && s.tls != nil {
+		options.TLS = s.tls.Config()
 	}
-	s.sockets = append(s.sockets, one)
-	s.serve(one, s.slow.budget.Handler(s.bounded(guard.Wrap(handler)), bridge.CallerAddress))
+	server := s.server(s.slow.budget.Handler(s.bounded(guard.Wrap(handler)), bridge.CallerAddress))
+	s.sockets.Add(conn.NewSocket(s.gates.of(shown).Listen(listener), options), server, func(err error) {
+		s.failed <- fmt.Errorf("serve %s: %w", shown, err)
+	})
 	return nil
 }
 
@@ -188,27 +172,7 @@ func guardedEdge(listener string, r *http.Request) stats.Edge {
 // mainListener is the name of the listener for callers in logs.
 const mainListener = "main"
 
-// serve puts a server on a socket.
-func (s *servers) serve(one *socket, handler http.Handler) {
-	server := s.server(handler)
-	one.watch(server)
-	one.server = server
-	listener := &bookedListener{Listener: one.listener, book: one.book, refused: &s.refused}
-	serve := func() error { return server.Serve(listener) }
-	if one.tls != nil {
-		server.TLSConfig = one.tls
-		server.Protocols.SetHTTP2(true)
-		serve = func() error { return server.ServeTLS(listener, "", "") }
-	}
-	interpose(server)
-	s.group.Go(func() {
-		defer close(one.served)
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			s.failed <- fmt.Errorf("serve %s: %w", one.name, err)
-		}
-	})
-}
-
+// server returns a server with the bounds of the configuration.
 func (s *servers) server(handler http.Handler) *http.Server {
 	limits := s.cfg.GetLimits()
 	server := &http.Server{
@@ -228,24 +192,6 @@ func (s *servers) server(handler http.Handler) *http.Server {
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	return server
-}
-
-// shutdownTimeout bounds the end of the connections that are left when everything
-// has been answered: HTTP/2's goodbye takes a second.
-const shutdownTimeout = 1500 * time.Millisecond
-
-// close stops accepting, lets connections finish writing and waits for every
-// server to end.
-func (s *servers) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer cancel()
-	s.leave()
-	var ending sync.WaitGroup
-	for _, one := range s.sockets {
-		ending.Go(func() { s.end(ctx, one) })
-	}
-	ending.Wait()
-	s.group.Wait()
 }
 
 func isLoopback(addr net.Addr) bool {

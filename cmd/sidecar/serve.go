@@ -71,7 +71,7 @@ func serve(ctx context.Context, cfg *configv1.Config, again reread, env environm
 	defer context.AfterFunc(drain, env.resort.begin)()
 	s := newServers(cfg, log)
 	s.milestones = a.milestones()
-	defer s.close()
+	defer s.sockets.Close()
 	if err := a.listen(drain, s, stop); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *app) listen(ctx context.Context, s *servers, drain func()) error {
 	if err != nil {
 		return err
 	}
-	s.tls, s.counts, a.conns, a.gates = a.door.tls, a.stats, &s.refused, s.gates
+	s.tls, s.counts, a.conns, a.gates = a.door.tls, a.stats, s.refused, s.gates
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env env
 	defer context.AfterFunc(ctx, env.resort.begin)()
 	defer pace()()
 	s := newServers(cfg, log)
-	defer s.close()
+	defer s.sockets.Close()
 	if err := a.listen(ctx, s, stop); err != nil {
 		return err
 	}

@@ -59,13 +59,13 @@ func (t *terminal) ready(cfg *configv1.Config, s *servers, tools int) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s: %s of %s\n\n", t.bold("Outrigger is ready"), count(tools, "tool"), of)
 	var mcp string
-	for _, one := range s.sockets {
+	for _, one := range s.sockets.All() {
 		scheme := "http"
-		if one.tls != nil {
+		if one.HasTLS() {
 			scheme = "https"
 		}
-		url := scheme + "://" + reachable(one.listener.Addr())
-		switch one.name {
+		url := scheme + "://" + reachable(one.Addr())
+		switch one.Name() {
 		case mainListener:
 			mcp = url + "/mcp"
 			fmt.Fprintf(&b, "  MCP                  %s\n", t.bold(mcp))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package conn
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 type h2Conn struct {
 	net.Conn
 
-	watched *watchedConn
+	watched *watched
 	// asked is set when GOAWAY is to be sent, sentAt and ackedAt are when it was sent
 	// and confirmed, in nanoseconds of Unix time.
 	asked           atomic.Bool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package conn
 
 import (
 	"context"
@@ -18,10 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
-
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -41,15 +37,34 @@ func (s slowService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // opened is a set of servers with a main listener, and its URL.
-func opened(t *testing.T, handler http.Handler) (*servers, string) {
+func opened(t *testing.T, handler http.Handler) (*Sockets, string) {
 	t.Helper()
-	cfg := config.Defaults(config.Serve)
-	cfg.Listeners = &configv1.Listeners{}
-	s := newServers(cfg, zap.NewNop())
-	if err := s.open(t.Context(), "listen", "127.0.0.1:0", handler); err != nil {
+	s := &Sockets{}
+	s.Add(NewSocket(listen(t), Options{Main: true, Refused: NewRefused(1 << 20)}), newServer(handler), func(err error) { t.Error(err) })
+	return s, "http://" + s.all[0].Addr().String()
+}
+
+// listen opens a port on loopback.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s, "http://" + s.sockets[0].listener.Addr().String()
+	return listener
+}
+
+// newServer is a server as the sidecar makes them.
+func newServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+		Protocols: new(http.Protocols),
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
 }
 
 func client(version int) *http.Client {
@@ -57,11 +72,6 @@ func client(version int) *http.Client {
 	p.SetHTTP1(version == 1)
 	p.SetUnencryptedHTTP2(version == 2)
 	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 20 * time.Second}
-}
-
-// oneShot is a client that keeps no connections, for which a drain would wait.
-func oneShot() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 }
 
 // get asks and returns the answer's body and whether its connection ends.
@@ -104,7 +114,7 @@ func TestLeave(t *testing.T) {
 				answered <- body
 			}()
 			<-service.entered
-			s.leave()
+			s.Leave()
 			for range 3 {
 				late := client(version)
 				body, ends := get(t, late, url)
@@ -119,7 +129,7 @@ func TestLeave(t *testing.T) {
 			}
 			early.CloseIdleConnections()
 			start := time.Now()
-			s.close()
+			s.Close()
 			if took := time.Since(start); took > shutdownTimeout {
 				t.Errorf("close took %v", took)
 			}
@@ -128,14 +138,14 @@ func TestLeave(t *testing.T) {
 				_ = conn.Close()
 				t.Error("the socket is still open")
 			}
-			if err := s.sockets[0].listener.Close(); !errors.Is(err, net.ErrClosed) {
+			if err := s.all[0].listener.Close(); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("closed twice: %v", err)
 			}
 		})
 	}
 }
 
-// TestTurnAwayBehindTLS has two servers at once on one socket: they share nothing
+// TestLeaveBehindTLS has two servers at once on one socket: they share nothing
 // that net/http writes to, which the race detector would see.
 func TestLeaveBehindTLS(t *testing.T) {
 	t.Parallel()
@@ -145,21 +155,17 @@ func TestLeaveBehindTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Defaults(config.Serve)
-	cfg.Listeners = &configv1.Listeners{}
-	s := newServers(cfg, zap.NewNop())
-	s.tls = seen
-	if err := s.open(t.Context(), "listen", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
+	s := &Sockets{}
+	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1 << 20)}),
+		newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })), func(err error) { t.Error(err) })
+	s.Leave()
 	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: 20 * time.Second}
 	defer late.CloseIdleConnections()
-	if body, ends := get(t, late, "https://"+s.sockets[0].listener.Addr().String()); body != "ok" || !ends {
+	if body, ends := get(t, late, "https://"+s.all[0].listener.Addr().String()); body != "ok" || !ends {
 		t.Errorf("after: %q, connection ends %v", body, ends)
 	}
 	late.CloseIdleConnections()
-	s.close()
+	s.Close()
 }
 
 // TestGoodbyes reads the bytes: an HTTP/2 connection gets a GOAWAY that admits every
@@ -173,7 +179,7 @@ func TestGoodbyes(t *testing.T) {
 			address := strings.TrimPrefix(url, "http://")
 			conn := dialTCP(t, address)
 			if secure {
-				s.close()
+				s.Close()
 				s, address, conn = openedTLS(t)
 			}
 			testGoodbyes(t, s, address, conn)
@@ -181,11 +187,11 @@ func TestGoodbyes(t *testing.T) {
 	}
 }
 
-func testGoodbyes(t *testing.T, s *servers, address string, conn net.Conn) {
+func testGoodbyes(t *testing.T, s *Sockets, address string, conn net.Conn) {
 	t.Helper()
 	_, _ = io.WriteString(conn, preface+frame(frameSettings, 0, 0, ""))
 	readFrame(t, conn, frameSettings)
-	s.leave()
+	s.Leave()
 	if got := readFrame(t, conn, frameGoAway); got != "\x7f\xff\xff\xff\x00\x00\x00\x00" {
 		t.Errorf("the first GOAWAY is %q", got)
 	}
@@ -199,7 +205,7 @@ func testGoodbyes(t *testing.T, s *servers, address string, conn net.Conn) {
 	parted := make(chan struct{})
 	go func() {
 		defer close(parted)
-		s.part(t.Context(), t.Context())
+		s.Part(t.Context(), t.Context())
 	}()
 	if got := readFrame(t, conn, frameGoAway); got != "\x00\x00\x00\x01\x00\x00\x00\x00" {
 		t.Errorf("the second GOAWAY is %q", got)
@@ -208,12 +214,12 @@ func testGoodbyes(t *testing.T, s *servers, address string, conn net.Conn) {
 		t.Errorf("the connection ends with %q, %v", rest, err)
 	}
 	<-parted
-	s.close()
+	s.Close()
 }
 
 // openedTLS is a set of servers with a main listener behind TLS, and an HTTP/2
 // connection to it.
-func openedTLS(t *testing.T) (s *servers, address string, conn net.Conn) {
+func openedTLS(t *testing.T) (s *Sockets, address string, conn net.Conn) {
 	t.Helper()
 	authority := tlstest.NewAuthority(t)
 	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
@@ -221,14 +227,9 @@ func openedTLS(t *testing.T) (s *servers, address string, conn net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Defaults(config.Serve)
-	cfg.Listeners = &configv1.Listeners{}
-	s = newServers(cfg, zap.NewNop())
-	s.tls = seen
-	if err := s.open(t.Context(), "listen", "127.0.0.1:0", slowService{}); err != nil {
-		t.Fatal(err)
-	}
-	address = s.sockets[0].listener.Addr().String()
+	s = &Sockets{}
+	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1 << 20)}), newServer(slowService{}), func(err error) { t.Error(err) })
+	address = s.all[0].Addr().String()
 	return s, address, tls.Client(dialTCP(t, address), &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1", NextProtos: []string{"h2"}})
 }
 
@@ -255,19 +256,6 @@ func dialTCP(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	return conn
-}
-
-func readUntil(t *testing.T, conn net.Conn, want string) {
-	t.Helper()
-	var got []byte
-	for !strings.Contains(string(got), want) {
-		buf := make([]byte, 512)
-		n, err := conn.Read(buf)
-		if err != nil {
-			t.Fatalf("%q, then %v", got, err)
-		}
-		got = append(got, buf[:n]...)
-	}
 }
 
 // readFrame reads frames until one of a type, and returns its payload.
@@ -323,10 +311,10 @@ func TestCallersWhoGoOnLoseNothing(t *testing.T) {
 				t.Fatalf("%d requests in 20 s", asked.Load())
 			}
 		}
-		s.leave()
+		s.Leave()
 		callers.Wait()
-		s.part(t.Context(), t.Context())
-		s.close()
+		s.Part(t.Context(), t.Context())
+		s.Close()
 	}
 }
 
@@ -335,13 +323,13 @@ func TestCallersWhoGoOnLoseNothing(t *testing.T) {
 func TestAConnectionMadeBeforeIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	s, url := opened(t, slowService{})
-	defer s.close()
+	defer s.Close()
 	address := strings.TrimPrefix(url, "http://")
 	early := dialTCP(t, address)
-	for len(s.sockets[0].book.conns()) == 0 {
+	for len(s.all[0].book.conns()) == 0 {
 		runtime.Gosched()
 	}
-	s.leave()
+	s.Leave()
 	_, _ = io.WriteString(early, "GET / HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
 	answer, err := io.ReadAll(early) // to the end of the connection
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.HasSuffix(string(answer), "ok") {
@@ -355,10 +343,9 @@ func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const quiet = 3 * time.Second
-		one := &socket{name: mainListener, listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, book: newConnBook(), served: make(chan struct{})}
-		s := newServers(config.Defaults(config.Serve), zap.NewNop())
-		s.sockets = append(s.sockets, one)
-		s.serve(one, slowService{})
+		one := NewSocket(&pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, Options{Main: true, Refused: NewRefused(1 << 20)})
+		s := &Sockets{}
+		s.Add(one, newServer(slowService{}), func(err error) { t.Error(err) })
 		begin := func() net.Conn {
 			mine, theirs := net.Pipe()
 			one.listener.(*pipes).conns <- theirs
@@ -378,7 +365,7 @@ func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
 		}
 		time.Sleep(quiet)
 		start := time.Now()
-		s.leave()
+		s.Leave()
 		time.Sleep(time.Second)
 		if text := ask(busy); !strings.HasSuffix(text, "ok") || !strings.Contains(text, "Connection: close") {
 			t.Errorf("in the drain: %q", text)
@@ -391,9 +378,9 @@ func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
 				t.Errorf("%s: it ends after %v, want %v", name, took, idleLeave-quiet)
 			}
 		}
-		s.part(t.Context(), t.Context())
-		s.close()
-		if slow := s.refused.slow.Load(); slow != 0 {
+		s.Part(t.Context(), t.Context())
+		s.Close()
+		if slow := one.refused.Slow(); slow != 0 {
 			t.Errorf("%d connections count as slow", slow)
 		}
 	})

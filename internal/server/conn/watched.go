@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package conn
 
 import (
 	"errors"
@@ -13,19 +13,29 @@ import (
 	"time"
 )
 
-// refusedConns counts what net/http refuses by itself, without a word to any
-// handler: headers that take too long, and headers that are too large.
-type refusedConns struct {
+// Refused counts the requests that net/http refuses by itself, before any handler
+// sees them. Its methods are safe for concurrent use.
+type Refused struct {
 	// maxHeader is how many bytes of a request's headers net/http reads.
 	maxHeader int64
 	// slow and large are how many there were.
 	slow, large atomic.Uint64
 }
 
+// NewRefused returns counts for servers that read so many bytes of headers
+// ([http.Server.MaxHeaderBytes]).
+func NewRefused(maxHeader int) *Refused { return &Refused{maxHeader: int64(maxHeader)} }
+
+// Slow is how many requests had headers that took too long.
+func (r *Refused) Slow() uint64 { return r.slow.Load() }
+
+// Large is how many requests had headers that were too large.
+func (r *Refused) Large() uint64 { return r.large.Load() }
+
 // headerSlop is what net/http reads beyond Server.MaxHeaderBytes.
 const headerSlop = 4096
 
-// watchedConn is a connection of which it is known how far the headers of its
+// watched is a connection of which it is known how far the headers of its
 // next request have come. Its counts are a handful of atomic operations for each
 // request, and none of memory.
 //
@@ -33,11 +43,11 @@ const headerSlop = 4096
 // text in them: a request that is malformed close under the limit may count as
 // too large there. On HTTP/2 many requests share a connection, and net/http
 // refuses one with large headers alone: those are not seen here.
-type watchedConn struct {
+type watched struct {
 	net.Conn
 
-	to   *refusedConns
-	book *connBook
+	to   *Refused
+	book *book
 	// accepted is when the connection came.
 	accepted time.Time
 	// pace guards the read deadline, which net/http and the drain both set.
@@ -59,18 +69,18 @@ type watchedConn struct {
 	before atomic.Int64
 }
 
-func newWatchedConn(conn net.Conn, to *refusedConns, book *connBook) *watchedConn {
-	return &watchedConn{Conn: conn, to: to, book: book, accepted: time.Now()}
+func newWatched(conn net.Conn, to *Refused, book *book) *watched {
+	return &watched{Conn: conn, to: to, book: book, accepted: time.Now()}
 }
 
 // Close implements [net.Conn].
-func (c *watchedConn) Close() error {
+func (c *watched) Close() error {
 	c.book.remove(c)
 	return c.Conn.Close()
 }
 
 // begin notes that a request has reached a handler.
-func (c *watchedConn) begin(r *http.Request) {
+func (c *watched) begin(r *http.Request) {
 	c.before.Store(math.MaxInt64)
 	if r.Body == nil || r.Body == http.NoBody {
 		c.before.Store(c.read.Load())
@@ -81,7 +91,7 @@ func (c *watchedConn) begin(r *http.Request) {
 // SetReadDeadline implements [net.Conn]. net/http sets one when a connection gets
 // idle, and others when the first bytes of the next request are there; the bytes
 // themselves may have been read before, by TLS.
-func (c *watchedConn) SetReadDeadline(t time.Time) error {
+func (c *watched) SetReadDeadline(t time.Time) error {
 	c.pace.Lock()
 	defer c.pace.Unlock()
 	c.deadlines.Add(1)
@@ -92,7 +102,7 @@ func (c *watchedConn) SetReadDeadline(t time.Time) error {
 }
 
 // Read implements [net.Conn].
-func (c *watchedConn) Read(p []byte) (int, error) {
+func (c *watched) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.book.leaving.Load() && c.isQuiet() {
 		// The kernel may have taken the next request in since the deadline passed.
@@ -109,7 +119,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 
 // CloseWrite lets net/http half-close, so that a caller can read why it was
 // refused.
-func (c *watchedConn) CloseWrite() error {
+func (c *watched) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -117,8 +127,8 @@ func (c *watchedConn) CloseWrite() error {
 }
 
 // watchedOf is the watched connection under a server's one; nil where it is none.
-func watchedOf(conn net.Conn) *watchedConn {
-	w, _ := underTLS(conn).(*watchedConn)
+func watchedOf(conn net.Conn) *watched {
+	w, _ := underTLS(conn).(*watched)
 	return w
 }
 
@@ -134,7 +144,7 @@ func underTLS(conn net.Conn) net.Conn {
 }
 
 // changed takes what net/http tells of a connection.
-func (c *watchedConn) changed(state http.ConnState) {
+func (c *watched) changed(state http.ConnState) {
 	switch state {
 	case http.StateIdle:
 		c.read.Store(max(0, c.read.Load()-c.before.Load()))
@@ -152,7 +162,7 @@ func (c *watchedConn) changed(state http.ConnState) {
 
 // closed counts a connection that ended before its next request had come as far
 // as a handler.
-func (c *watchedConn) closed(from http.ConnState) {
+func (c *watched) closed(from http.ConnState) {
 	if c.handled.Load() || from == http.StateHijacked {
 		return
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package conn
 
 import (
 	"net"
@@ -8,36 +8,36 @@ import (
 	"sync/atomic"
 )
 
-// connBook knows every open connection of one listener: a connection is in it from
+// book knows every open connection of one listener: a connection is in it from
 // Accept to Close, whatever net/http thinks of its state.
-type connBook struct {
+type book struct {
 	// leaving is set when the drain begins: from then on each HTTP/1.1 connection
 	// ends with its next answer, and each HTTP/2 connection gets GOAWAY.
 	leaving atomic.Bool
 
 	mu   sync.Mutex
-	open map[*watchedConn]struct{}
+	open map[*watched]struct{}
 }
 
-func newConnBook() *connBook { return &connBook{open: map[*watchedConn]struct{}{}} }
+func newBook() *book { return &book{open: map[*watched]struct{}{}} }
 
-func (b *connBook) add(c *watchedConn) {
+func (b *book) add(c *watched) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open[c] = struct{}{}
 }
 
-func (b *connBook) remove(c *watchedConn) {
+func (b *book) remove(c *watched) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, c)
 }
 
 // conns returns the connections that are open now.
-func (b *connBook) conns() []*watchedConn {
+func (b *book) conns() []*watched {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]*watchedConn, 0, len(b.open))
+	all := make([]*watched, 0, len(b.open))
 	for c := range b.open {
 		all = append(all, c)
 	}
@@ -45,7 +45,7 @@ func (b *connBook) conns() []*watchedConn {
 }
 
 // any reports whether a connection is open for which match holds.
-func (b *connBook) any(match func(*watchedConn) bool) bool {
+func (b *book) any(match func(*watched) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for c := range b.open {
@@ -60,8 +60,8 @@ func (b *connBook) any(match func(*watchedConn) bool) bool {
 type bookedListener struct {
 	net.Listener
 
-	book    *connBook
-	refused *refusedConns
+	book    *book
+	refused *Refused
 }
 
 // Accept implements [net.Listener].
@@ -70,7 +70,7 @@ func (l *bookedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newWatchedConn(conn, l.refused, l.book)
+	c := newWatched(conn, l.refused, l.book)
 	l.book.add(c)
 	return c, nil
 }

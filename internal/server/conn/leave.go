@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package conn
 
 import (
 	"context"
@@ -32,11 +32,12 @@ const (
 	h2Patience = time.Second
 )
 
-// leave begins to let callers go, on every listener, and keeps answering them.
-func (s *servers) leave() {
+// Leave begins to let callers go, on every listener, and keeps answering them. Only
+// the first call has an effect.
+func (s *Sockets) Leave() {
 	s.leaveOnce.Do(func() {
 		s.leftAt = time.Now()
-		for _, one := range s.sockets {
+		for _, one := range s.all {
 			one.book.leaving.Store(true)
 			for _, c := range one.book.conns() {
 				c.hurry()
@@ -45,33 +46,33 @@ func (s *servers) leave() {
 	})
 }
 
-// part waits until the connections from before leave are gone, closes the main
+// Part waits until the connections from before Leave are gone, closes the main
 // listener, and ends what it had accepted. It returns when that is done, or when
 // patience ends: then it takes no longer than end does.
-func (s *servers) part(patience, end context.Context) {
-	s.leave()
-	s.await(patience, func(one *socket, c *watchedConn) bool {
+func (s *Sockets) Part(patience, end context.Context) {
+	s.Leave()
+	s.await(patience, func(one *Socket, c *watched) bool {
 		// An operator may be waiting for the end of this drain.
-		return c.accepted.Before(s.leftAt) && (one.name == mainListener || c.isQuiet()) && !c.mayEnd()
+		return c.accepted.Before(s.leftAt) && (one.main || c.isQuiet()) && !c.mayEnd()
 	})
-	for _, one := range s.sockets {
-		if one.name != mainListener {
+	for _, one := range s.all {
+		if !one.main {
 			continue
 		}
 		one.stopAccepting(end)
-		s.await(patience, func(of *socket, c *watchedConn) bool { return of == one && !c.mayEnd() })
+		s.await(patience, func(of *Socket, c *watched) bool { return of == one && !c.mayEnd() })
 		one.shutdown(end)
 	}
 }
 
 // await waits until no connection is left for which stays holds, or ctx ends.
-func (s *servers) await(ctx context.Context, stays func(*socket, *watchedConn) bool) {
+func (s *Sockets) await(ctx context.Context, stays func(*Socket, *watched) bool) {
 	ticker := time.NewTicker(leavePoll)
 	defer ticker.Stop()
 	for {
 		left := false
-		for _, one := range s.sockets {
-			left = left || one.book.any(func(c *watchedConn) bool { return stays(one, c) })
+		for _, one := range s.all {
+			left = left || one.book.any(func(c *watched) bool { return stays(one, c) })
 		}
 		if !left {
 			return
@@ -86,7 +87,7 @@ func (s *servers) await(ctx context.Context, stays func(*socket, *watchedConn) b
 
 // stopAccepting closes the listener after everything that it holds has been
 // accepted. Connections that the kernel has completed wait there, and would be reset.
-func (o *socket) stopAccepting(ctx context.Context) {
+func (o *Socket) stopAccepting(ctx context.Context) {
 	o.closing.Do(func() {
 		refuseNew(o.listener)
 		for deadline := time.Now().Add(handshakes(o.listener.Addr())); ctx.Err() == nil; {
@@ -106,14 +107,14 @@ func (o *socket) stopAccepting(ctx context.Context) {
 // handshakes is how long a connection that is being made when the listener stops
 // taking new ones has to complete. On loopback the kernel does that at once.
 func handshakes(addr net.Addr) time.Duration {
-	if isLoopback(addr) {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return 5 * time.Millisecond
 	}
 	return 200 * time.Millisecond
 }
 
 // shutdown ends a server whose listener is closed, with its last connections.
-func (o *socket) shutdown(ctx context.Context) {
+func (o *Socket) shutdown(ctx context.Context) {
 	o.ending.Do(func() {
 		if err := o.server.Shutdown(ctx); err != nil {
 			_ = o.server.Close()
@@ -123,14 +124,14 @@ func (o *socket) shutdown(ctx context.Context) {
 
 // end closes a listener and ends its server. Connections with a request in flight
 // get until ctx ends, idle ones no time at all.
-func (s *servers) end(ctx context.Context, one *socket) {
+func (s *Sockets) end(ctx context.Context, one *Socket) {
 	one.stopAccepting(ctx)
-	s.await(ctx, func(of *socket, c *watchedConn) bool { return of == one && !c.isQuiet() && !c.mayEnd() })
+	s.await(ctx, func(of *Socket, c *watched) bool { return of == one && !c.isQuiet() && !c.mayEnd() })
 	one.shutdown(ctx)
 }
 
 // hurry begins to let a connection go that was open when the drain began.
-func (c *watchedConn) hurry() {
+func (c *watched) hurry() {
 	if h2 := c.h2.Load(); h2 != nil {
 		h2.goAway()
 		return
@@ -145,7 +146,7 @@ func (c *watchedConn) hurry() {
 
 // isQuiet reports whether an HTTP/1.1 connection is between two requests, or before
 // its first, and nothing of the next has come.
-func (c *watchedConn) isQuiet() bool {
+func (c *watched) isQuiet() bool {
 	if c.h2.Load() != nil || c.read.Load() > 0 {
 		return false
 	}
@@ -160,7 +161,7 @@ func (c *watchedConn) isQuiet() bool {
 }
 
 // quietSince is when a quiet connection became so.
-func (c *watchedConn) quietSince() time.Time {
+func (c *watched) quietSince() time.Time {
 	if rested := c.rested.Load(); rested != 0 {
 		return time.Unix(0, rested)
 	}
@@ -170,7 +171,7 @@ func (c *watchedConn) quietSince() time.Time {
 // mayEnd reports whether a connection can be closed without taking an answer from
 // anybody: an HTTP/2 client has confirmed that it goes, and all its streams are
 // over. HTTP/1.1 connections end by themselves.
-func (c *watchedConn) mayEnd() bool {
+func (c *watched) mayEnd() bool {
 	h2 := c.h2.Load()
 	if h2 == nil || http.ConnState(c.state.Load()) != http.StateIdle {
 		return false
@@ -187,7 +188,7 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // watch makes a server tell what becomes of its connections.
-func (o *socket) watch(server *http.Server) {
+func (o *Socket) watch(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, watchedOf(conn))
 	}
@@ -202,13 +203,13 @@ func (o *socket) watch(server *http.Server) {
 // arrival is a handler that tells of the requests that have come as far. Its frame
 // is small, because a stream waits on top of it for hours.
 type arrival struct {
-	book *connBook
+	book *book
 	next http.Handler
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*watchedConn); ok && c != nil {
+	if c, ok := r.Context().Value(connKey{}).(*watched); ok && c != nil {
 		c.begin(r)
 		limits := limitOf(c)
 		defer limits.End()
@@ -221,7 +222,7 @@ func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // takeLeave makes a connection end with an answer that begins now. HTTP/2 clients
 // are told to go first, so that none of their streams meets the end.
-func (c *watchedConn) takeLeave(w http.ResponseWriter) {
+func (c *watched) takeLeave(w http.ResponseWriter) {
 	if h2 := c.h2.Load(); h2 != nil && !h2.overdue() {
 		h2.goAway()
 		return
@@ -229,5 +230,5 @@ func (c *watchedConn) takeLeave(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 }
 
-// connKey is the key of a request's *watchedConn in its context.
+// connKey is the key of a request's *watched in its context.
 type connKey struct{}
