@@ -24,15 +24,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Access says who may call on `listeners.listen`, and how the tool service hears of it.
+// Access configures caller authentication on `listeners.listen`, and how the backend learns the caller's name.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File with the callers, as docs/security-callers.md describes it: each with a name, the digest of its token or the URI of
-	// its certificate, and the tools that it may call. Read again when it changes. Default: none, so that whoever reaches the
-	// listener may call. Flag: `--tokens`.
+	// File of authenticated callers (docs/security-callers.md): each has a name, token digests or certificate URIs, and the
+	// tools it may call. Reloaded when it changes. Default: none, so that any client that can reach the listener may call.
+	// Flag: `--tokens`.
 	TokensFile string `protobuf:"bytes,1,opt,name=tokens_file,proto3" json:"tokens_file,omitempty"`
-	// Header in which the backend is told the caller's name, or "off". A caller's own header of that name never passes.
-	// Default: x-outrigger-subject. Flag: `--subject-header`.
+	// Header that carries the authenticated caller's name to the backend, or "off". The caller's own copy of the header is
+	// dropped. Default: x-outrigger-subject. Flag: `--subject-header`.
 	SubjectHeader *string `protobuf:"bytes,2,opt,name=subject_header,proto3,oneof" json:"subject_header,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -82,10 +82,10 @@ func (x *Access) GetSubjectHeader() string {
 	return ""
 }
 
-// Callers is the file that `access.tokens_file` names.
+// Callers is the file named by `access.tokens_file`.
 type Callers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who may call. At most 1,000.
+	// The authenticated callers. At most 1,000.
 	Callers       []*Caller `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -128,26 +128,26 @@ func (x *Callers) GetCallers() []*Caller {
 	return nil
 }
 
-// Caller is one who may call, with what it may do.
+// Caller is one authenticated caller and its permissions.
 type Caller struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the caller is called in the log, and what the backend is told. Rates, sessions, tasks and sealed states belong to the
-	// name. Required.
+	// Name of the caller, in logs and towards the backend. Rate limits, sessions, tasks and sealed state belong to this name.
+	// Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// SHA-256 of each token that the caller may use, 64 lower-case hex digits; two while a token is exchanged. At most 8.
+	// SHA-256 digests of the caller's tokens, 64 lower-case hex digits each; use two during token rotation. At most 8.
 	TokenSha256 []string `protobuf:"bytes,2,rep,name=token_sha256,proto3" json:"token_sha256,omitempty"`
-	// URI names of certificates that are this caller, where `listeners.tls.client_ca_file` asks for some. At most 64.
+	// URI names of client certificates that identify this caller; needs `listeners.tls.client_ca_file`. At most 64.
 	CertificateUris []string `protobuf:"bytes,3,rep,name=certificate_uris,proto3" json:"certificate_uris,omitempty"`
-	// Globs over canonical tool names ("route_guide.*") that the caller may call and is shown; `*` stands for any characters.
-	// Names with the service's `Service` suffix match too.
-	// Required. At most 1,024.
+	// Globs over canonical tool names ("route_guide.*") that the caller may call and list; `*` matches any characters. Names
+	// with the service's `Service` suffix match too. Required. At most 1,024.
 	Tools []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Globs over URIs of resources that a native backend offers. Those that RPCs stand for go with their tools. Default: none.
-	// At most 1,024.
+	// Globs over URIs of resources that a native backend offers. Resources backed by RPCs follow the permissions of their
+	// tools. Default: none. At most 1,024.
 	Resources []string `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Globs over names of prompts that a native backend offers. Default: none. At most 1,024.
 	Prompts []string `protobuf:"bytes,6,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	// Whether the caller may run destructive tools, whatever `trust` says: "untrusted" or "trusted". Default: what `trust` says.
+	// Whether the caller may run destructive tools, regardless of `trust`: "untrusted" or "trusted". Default: what `trust`
+	// says.
 	Trust         *string `protobuf:"bytes,7,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,7 +242,7 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
-	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xde\x04\n" +
+	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xbc\x04\n" +
 	"\x06Caller\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
@@ -250,8 +250,8 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x05tools\x18\x04 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x122\n" +
 	"\tresources\x18\x05 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
 	"\aprompts\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
-	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x11caller.credential\x12Cgive token_sha256 or certificate_uris, or nobody can be this caller\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0B\b\n" +
+	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01:{\xbaHx\x1av\n" +
+	"\x11caller.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0B\b\n" +
 	"\x06_trustB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vAccessProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 

@@ -25,30 +25,30 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Backend is the tool service.
+// Backend is the service behind the sidecar.
 type Backend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it is: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, found by probing), `https://`, `grpc://`,
-	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, or `unix:///path`. Default: none; without it only `demo`
-	// works. Flag: `--backend`.
+	// Backend URL: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, detected by probing), `https://`, `grpc://`,
+	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, or `unix:///path`. Default: none; only `demo` works without it.
+	// Flag: `--backend`.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// How to speak to it, where the URL's scheme leaves that open: "auto" (found by probing), "grpc", "connect" or
-	// "grpcweb". Default: auto.
+	// Protocol, if the URL's scheme does not fix it: "auto" (detected by probing), "grpc", "connect" or "grpcweb". Default:
+	// auto.
 	Protocol *string `protobuf:"bytes,2,opt,name=protocol,proto3,oneof" json:"protocol,omitempty"`
-	// TLS towards it, for URLs that ask for it.
+	// TLS to the backend, for URLs that use it.
 	Tls *BackendTls `protobuf:"bytes,3,opt,name=tls,proto3" json:"tls,omitempty"`
-	// How long connecting may take. Default: 5s. Range: above 0 to 5 min.
+	// Timeout for establishing a connection. Default: 5s. Range: above 0 to 5 min.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,4,opt,name=connect_timeout,proto3" json:"connect_timeout,omitempty"`
-	// How long one attempt to reach it for its health or its descriptors may take. Default: 10s. Range: above 0 to 5 min.
+	// Timeout of one health check or reflection request. Default: 10s. Range: above 0 to 5 min.
 	ProbeTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=probe_timeout,proto3" json:"probe_timeout,omitempty"`
-	// The largest message that is sent to it, in bytes of Protobuf. Default: 4194304 (4 MiB). Range: 1024 to 67108864.
+	// Maximum size of a message sent to the backend, in bytes of Protobuf. Default: 4194304 (4 MiB). Range: 1024 to 67108864.
 	MaxSendBytes *int64 `protobuf:"varint,6,opt,name=max_send_bytes,proto3,oneof" json:"max_send_bytes,omitempty"`
-	// The largest message that is taken from it, in bytes of Protobuf; one above it is RESOURCE_EXHAUSTED.
-	// Default: 4194304 (4 MiB). Range: 1024 to 67108864.
+	// Maximum size of a message received from the backend, in bytes of Protobuf; larger ones are RESOURCE_EXHAUSTED. Default:
+	// 4194304 (4 MiB). Range: 1024 to 67108864.
 	MaxReceiveBytes *int64 `protobuf:"varint,7,opt,name=max_receive_bytes,proto3,oneof" json:"max_receive_bytes,omitempty"`
-	// Which metadata passes through.
+	// Headers forwarded in both directions.
 	Metadata *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What the sidecar itself shows the backend.
+	// The sidecar's own credentials for the backend.
 	Credentials   *BackendCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -147,17 +147,17 @@ func (x *Backend) GetCredentials() *BackendCredentials {
 	return nil
 }
 
-// BackendCredentials authenticate the sidecar to the backend. They go with every request to it: calls, probes, health
-// checks and reflection. Their values are never shown, and a caller's own header of the same name does not replace them.
+// BackendCredentials authenticate the sidecar to the backend. They are sent with every request: calls, probes, health checks
+// and reflection. Their values are never shown, and a caller's header of the same name does not replace them.
 type BackendCredentials struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File with a token, sent as `authorization: Bearer TOKEN`. It is read again when it changes. Default: none.
-	// Flag: `--backend-token-file`.
+	// File with a token, sent as `authorization: Bearer TOKEN`. Reloaded when it changes. Default: none. Flag:
+	// `--backend-token-file`.
 	TokenFile string `protobuf:"bytes,1,opt,name=token_file,proto3" json:"token_file,omitempty"`
-	// The authentication scheme of that token. Default: Bearer.
+	// Authentication scheme of the token. Default: Bearer.
 	Scheme *string `protobuf:"bytes,2,opt,name=scheme,proto3,oneof" json:"scheme,omitempty"`
-	// Send the token, and secret values of `backend.metadata`, without TLS to a host other than loopback. Without this
-	// the sidecar does not start. Default: false. Flag: `--insecure-backend-credentials`.
+	// Allow the token and secret values of `backend.metadata` over plaintext to a host beyond loopback. Without it, the
+	// sidecar refuses to start. Default: false. Flag: `--insecure-backend-credentials`.
 	AllowPlaintext bool `protobuf:"varint,3,opt,name=allow_plaintext,proto3" json:"allow_plaintext,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -214,19 +214,19 @@ func (x *BackendCredentials) GetAllowPlaintext() bool {
 	return false
 }
 
-// BackendTls is TLS towards the backend. Files are PEM and are read again when they change.
+// BackendTls configures TLS to the backend. Files are PEM and are reloaded when they change.
 type BackendTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Authorities that may have signed the backend's certificate. Default: the system's. Flag: `--backend-ca`.
+	// CAs trusted to sign the backend's certificate. Default: the system's. Flag: `--backend-ca`.
 	CaFile string `protobuf:"bytes,1,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
-	// The sidecar's own certificate for mutual TLS. Default: none. Flag: `--backend-cert`.
+	// The sidecar's client certificate for mutual TLS. Default: none. Flag: `--backend-cert`.
 	CertFile string `protobuf:"bytes,2,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// The key to `cert_file`. Default: none. Flag: `--backend-key`.
+	// Private key of `cert_file`. Default: none. Flag: `--backend-key`.
 	KeyFile string `protobuf:"bytes,3,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// The name that the backend's certificate must carry. Default: the URL's host. Flag: `--backend-server-name`.
+	// Name to verify in the backend's certificate. Default: the URL's host. Flag: `--backend-server-name`.
 	ServerName string `protobuf:"bytes,4,opt,name=server_name,proto3" json:"server_name,omitempty"`
-	// URI names of which the backend's certificate must carry one, such as "spiffe://example.org/shop"; `*` stands for any
-	// characters. They take the place of the host's name. Default: none. At most 1,024. Flag: `--backend-uris`.
+	// URI names accepted in the backend's certificate instead of its host name, such as "spiffe://example.org/shop"; `*`
+	// matches any characters. Default: none. At most 1,024. Flag: `--backend-uris`.
 	ServerUris    []string `protobuf:"bytes,5,rep,name=server_uris,proto3" json:"server_uris,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -297,20 +297,21 @@ func (x *BackendTls) GetServerUris() []string {
 	return nil
 }
 
-// Metadata says which headers pass through the sidecar. Names are lower case; a trailing `*` stands for any ending.
-// Whatever is listed, credentials, cookies and the headers of the transport itself never pass.
+// Metadata lists the headers that pass through the sidecar. Names are lower case; a trailing `*` is a wildcard. Credentials,
+// cookies and transport headers never pass, whatever is listed.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the caller to the backend. Default: traceparent, tracestate, baggage, x-request-id. At most 256 names.
-	// Flag: `--metadata-in`.
+	// Request headers forwarded from the caller to the backend. Default: traceparent, tracestate, baggage, x-request-id. At
+	// most 256 names. Flag: `--metadata-in`.
 	Inbound []string `protobuf:"bytes,1,rep,name=inbound,proto3" json:"inbound,omitempty"`
-	// From the backend's answer to the caller. Default: x-request-id. At most 256 names. Flag: `--metadata-out`.
+	// Response headers forwarded from the backend to the caller. Default: x-request-id. At most 256 names. Flag:
+	// `--metadata-out`.
 	Outbound []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
-	// Headers that the sidecar adds to every request to the backend, by name in lower case. Names that end in `-bin` take
-	// base64. The values are not shown anywhere. Default: none. At most 64.
+	// Headers added to every request to the backend, by lower-case name. Names that end in `-bin` take base64. The values are
+	// never shown. Default: none. At most 64.
 	Static map[string]string `protobuf:"bytes,3,rep,name=static,proto3" json:"static,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// File with more such headers, one `name: value` per line. It is read again when it changes. Default: none.
-	// Flag: `--backend-header-file`.
+	// File with more such headers, one `name: value` per line. Reloaded when it changes. Default: none. Flag:
+	// `--backend-header-file`.
 	StaticFile    string `protobuf:"bytes,4,opt,name=static_file,proto3" json:"static_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

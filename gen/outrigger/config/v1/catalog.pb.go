@@ -25,29 +25,29 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Catalog says where tools come from and which are offered.
+// Catalog configures where tools come from and which of them are exposed.
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files with a `FileDescriptorSet` (`buf build -o`, `protoc -o --include_imports`). Default: none. At most 256.
-	// Flag: `--descriptors`.
+	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`). Default: none. At most 256. Flag:
+	// `--descriptors`.
 	Descriptors []string `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
-	// Ask the backend for its descriptors by server reflection: "auto" (unless `descriptors` are given), "on" or "off".
-	// Default: auto.
+	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off". Default: auto.
 	Reflection *string `protobuf:"bytes,2,opt,name=reflection,proto3,oneof" json:"reflection,omitempty"`
-	// Ask the backend for tools of its own through `outrigger.v1.ToolService`: "auto" (if it serves that), "on" or "off".
+	// Tools that the backend itself offers through `outrigger.v1.ToolService`: "auto" (if it serves that), "on" or "off".
 	// Default: auto. Flag: `--native`.
 	Native *string `protobuf:"bytes,3,opt,name=native,proto3,oneof" json:"native,omitempty"`
-	// Which services and methods to offer: globs over `package.Service` and `package.Service/Method`. Default: all.
-	// At most 1,024. Flag: `--include`.
+	// Services and methods to expose: globs over `package.Service` and `package.Service/Method`. Default: all. At most 1,024.
+	// Flag: `--include`.
 	Include []string `protobuf:"bytes,4,rep,name=include,proto3" json:"include,omitempty"`
-	// Which of these not to offer: globs of the same kind. Default: none. At most 1,024. Flag: `--exclude`.
+	// Services and methods to hide: globs of the same form. Overrides `include`. Default: none. At most 1,024. Flag:
+	// `--exclude`.
 	Exclude []string `protobuf:"bytes,5,rep,name=exclude,proto3" json:"exclude,omitempty"`
-	// How often to look whether the backend's descriptors changed. Default: 300s. Range: 1 s to 24 h.
+	// Interval at which the backend's descriptors are checked for changes. Default: 300s. Range: 1 s to 24 h.
 	RefreshInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=refresh_interval,proto3" json:"refresh_interval,omitempty"`
-	// The longest pause between two attempts to load a catalog that failed. Default: 10s. Range: 0.1 s to 10 min.
+	// Maximum backoff between failed attempts to load the catalog. Default: 10s. Range: 0.1 s to 10 min.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,7,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
-	// Also list RPCs that take a stream of requests. They cannot be called yet: a call says so. Default: false.
-	// Flag: `--list-uncallable`.
+	// Also list client-streaming RPCs. They cannot be called yet; a call returns an error that says so. Default: false. Flag:
+	// `--list-uncallable`.
 	ListUncallable bool `protobuf:"varint,8,opt,name=list_uncallable,proto3" json:"list_uncallable,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

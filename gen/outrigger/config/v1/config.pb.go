@@ -27,77 +27,75 @@ const (
 
 // Config is the sidecar's configuration file (`--config`), written in YAML with the names of these fields.
 //
-// Everything may be left out. A flag wins over the environment (`OUTRIGGER_` and the flag's name in capitals), and both
-// win over the file; a list of a stronger source replaces the weaker one's. Durations are written with their units: "30s",
-// "1m30s", "250ms". Fields whose name ends in `_bytes` take a number, or a size such as "4MiB". An unknown name is an error.
+// All fields are optional. Flags override environment variables (`OUTRIGGER_` and the flag's name in capitals), and both
+// override the file; lists are replaced, not merged. Durations have units: "30s", "1m30s", "250ms". Fields whose name ends
+// in `_bytes` take a number, or a size such as "4MiB". Unknown names are errors.
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tool service. Flag: `--backend` for its URL.
+	// The backend. Flag: `--backend` for its URL.
 	Backend *Backend `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
 	// Serve the embedded example service instead of a backend. Default: false. Flag: `--demo`.
 	Demo bool `protobuf:"varint,2,opt,name=demo,proto3" json:"demo,omitempty"`
-	// Where tools come from and which are offered.
+	// Tool sources and selection.
 	Catalog *Catalog `protobuf:"bytes,3,opt,name=catalog,proto3" json:"catalog,omitempty"`
-	// Facts about single tools, for services that cannot be changed. They win over the method options. At most 10,000.
+	// Facts about individual tools, for services that cannot be changed. They override the method options. At most 10,000.
 	Tools []*ToolOverlay `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Where the sidecar listens, and to whom.
+	// Listeners and their TLS.
 	Listeners *Listeners `protobuf:"bytes,5,opt,name=listeners,proto3" json:"listeners,omitempty"`
-	// How the sidecar introduces itself.
+	// How the sidecar introduces itself to clients.
 	Server *Server `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
-	// How long one tool call may take. A tool's own timeout and the caller's deadline may be shorter, and the shortest
-	// wins. Default: 30s. Range: above 0 to 24 h. Flag: `--timeout`.
+	// Maximum duration of a tool call. The shortest of this, the tool's own timeout and the caller's deadline applies.
+	// Default: 30s. Range: above 0 to 24 h. Flag: `--timeout`.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Bounds on everything that a caller or a backend could make grow.
+	// Limits on everything that a caller or a backend could make grow.
 	Limits *Limits `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Whether callers may run tools that are marked destructive: "untrusted" (they may not) or "trusted".
-	// Default: untrusted. Flag: `--trust`.
+	// Whether callers may run destructive tools: "untrusted" (no) or "trusted" (yes). Default: untrusted. Flag: `--trust`.
 	Trust *string `protobuf:"bytes,9,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
-	// What happens to a destructive call of an untrusted caller: "block", or "confirm" (the user is asked, where the client
-	// can ask). Default: block. Flag: `--destructive`.
+	// Handling of destructive calls by untrusted callers: "block", or "confirm" (ask the user, where the client supports it).
+	// Default: block. Flag: `--destructive`.
 	Destructive *string `protobuf:"bytes,10,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
-	// How thoroughly messages are checked: "standard" (once, the fastest way), or "full" (by both engines and by the schema,
-	// which are compared; for tests and the careful). A call on which they disagree is INTERNAL_ERROR, and counted. It takes
-	// many times as long. What a typed caller sends and gets is checked once. Default: standard. Flag: `--validate`.
+	// Message validation: "standard" (one fast engine) or "full" (both engines and the schema, compared; for tests and
+	// cautious setups). In full mode a disagreement is an INTERNAL_ERROR and is counted. It is many times slower. Messages of
+	// typed callers are always validated once. Default: standard. Flag: `--validate`.
 	Validate *string `protobuf:"bytes,11,opt,name=validate,proto3,oneof" json:"validate,omitempty"`
-	// Which ids the canonical dialect admits: "string", or "any" (also integers). Default: string. Flag: `--canonical-ids`.
+	// Request id types accepted in the canonical dialect: "string", or "any" (also integers). Default: string. Flag:
+	// `--canonical-ids`.
 	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,proto3,oneof" json:"canonical_ids,omitempty"`
-	// How `sidecar stdio` reads messages: "auto" (decided for each message), "mcp" or "canonical".
-	// Default: auto. Flag: `--dialect`.
+	// Dialect of `sidecar stdio`: "auto" (detected per message), "mcp" or "canonical". Default: auto. Flag: `--dialect`.
 	Dialect *string `protobuf:"bytes,13,opt,name=dialect,proto3,oneof" json:"dialect,omitempty"`
-	// Decode once an object or array that a model wrote as a JSON string, where the schema wants an object or array. The
-	// result's `_meta` lists the places, and the calls are counted. Default: false. Flag: `--repair-arguments`.
+	// Decode an object or array that a model sent as a JSON string, where the schema expects an object or array. The result's
+	// `_meta` lists the repaired paths, and a metric counts the calls. Default: false. Flag: `--repair-arguments`.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
-	// Which input schemas clients are shown: "mcp", or "strict" (only what the strict modes of OpenAI, Anthropic and Gemini
-	// all accept). Schemas that are declared pass unchanged. Default: mcp. Flag: `--schema-profile`.
+	// Input schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
+	// Declared schemas pass unchanged. Default: mcp. Flag: `--schema-profile`.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.
 	Record *Record `protobuf:"bytes,16,opt,name=record,proto3" json:"record,omitempty"`
-	// Fix clock, durations and generated ids, so that two runs can be compared byte for byte. For tests.
-	// Default: false. Flag: `--deterministic`.
+	// Fix the clock, durations and generated ids, so that two runs are byte-identical. For tests. Default: false. Flag:
+	// `--deterministic`.
 	Deterministic bool `protobuf:"varint,17,opt,name=deterministic,proto3" json:"deterministic,omitempty"`
 	// The sidecar's own log.
 	Log *Log `protobuf:"bytes,18,opt,name=log,proto3" json:"log,omitempty"`
-	// What callers bring back (request states, cursors, task ids).
+	// Sealed state that callers send back (request states, cursors, task ids).
 	State *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
-	// Which tools count as destructive: "marked" (those that callers are shown as destructive: by an option, an entry of
-	// `tools`, a DELETE of `google.api.http` or a native backend), "unproven" (also those that do not say that they are
-	// read-only or not destructive), or "writes" (all that do not say that they are read-only). Default: marked. Flag: `--gate`.
+	// Tools treated as destructive: "marked" (those shown as destructive: by an option, an entry of `tools`, a DELETE of
+	// `google.api.http` or a native backend), "unproven" (also those not declared read-only or non-destructive), or "writes"
+	// (all that are not declared read-only). Default: marked. Flag: `--gate`.
 	Gate *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
-	// After how long a call runs on as a task, where the client supports tasks and the tool says nothing about them.
-	// Default: never. Range: 1 ms to 24 h. Flag: `--task-after`.
+	// Time after which a call continues as a task, if the client supports tasks and the tool does not configure them. Default:
+	// never. Range: 1 ms to 24 h. Flag: `--task-after`.
 	TaskAfter *durationpb.Duration `protobuf:"bytes,22,opt,name=task_after,proto3" json:"task_after,omitempty"`
-	// Callers that may run destructive tools whatever `trust` says: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
-	// "stdio". A caller is the address that its connection comes from; for one who has to say who they are (`access`), only
-	// the entry in that file counts. Default: none. At most 1,024.
-	// Flag: `--trusted-callers`.
+	// Callers that may run destructive tools regardless of `trust`: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
+	// "stdio". An unauthenticated caller is identified by the address of its connection. For an authenticated caller
+	// (`access`), only its entry in the callers file counts. Default: none. At most 1,024. Flag: `--trusted-callers`.
 	TrustedCallers []string `protobuf:"bytes,21,rep,name=trusted_callers,proto3" json:"trusted_callers,omitempty"`
-	// Who may call, and how the tool service hears of it.
+	// Caller authentication.
 	Access *Access `protobuf:"bytes,23,opt,name=access,proto3" json:"access,omitempty"`
-	// What happens when the backend does not answer.
+	// Retries and circuit breaker.
 	Resilience *Resilience `protobuf:"bytes,24,opt,name=resilience,proto3" json:"resilience,omitempty"`
-	// How often files are looked at that may change while the sidecar runs: this file, descriptor sets, keys, certificates
-	// and tokens. What cannot change at run time is refused by name. 0 looks only on SIGHUP. Default: 5s.
-	// Range: 0 to 1 h. Flag: `--reload-interval`.
+	// Interval at which files are checked for changes: this file, descriptor sets, keys, certificates and tokens. Changes that
+	// need a restart are rejected and named in the log. 0 reloads only on SIGHUP. Default: 5s. Range: 0 to 1 h. Flag:
+	// `--reload-interval`.
 	ReloadInterval *durationpb.Duration `protobuf:"bytes,25,opt,name=reload_interval,proto3" json:"reload_interval,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

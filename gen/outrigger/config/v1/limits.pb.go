@@ -25,122 +25,119 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Limits bounds everything that a caller or a backend could make grow. What is absent has its default. Zero is refused,
-// except as a time to wait: it never means unbounded.
+// Limits bounds everything that a caller or a backend could make grow. An absent field has its default. Zero is rejected,
+// except as a time to wait: it never means unlimited.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The largest message of a caller, in bytes after decompression; one above it is PAYLOAD_TOO_LARGE. MCP clients may
-	// send lines of 10 MiB. Default: 10485760 (10 MiB). Range: 1024 to 67108864. Flag: `--max-message-bytes`.
+	// Maximum size of a request after decompression, in bytes; larger ones are PAYLOAD_TOO_LARGE. MCP clients may send lines
+	// of 10 MiB. Default: 10485760 (10 MiB). Range: 1024 to 67108864. Flag: `--max-message-bytes`.
 	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,proto3,oneof" json:"max_message_bytes,omitempty"`
-	// How deep JSON may be nested. Default: 64. Range: 4 to 1000. Flag: `--max-depth`.
+	// Maximum JSON nesting depth. Default: 64. Range: 4 to 1000. Flag: `--max-depth`.
 	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,proto3,oneof" json:"max_json_depth,omitempty"`
-	// The longest request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024. Flag: `--max-id-bytes`.
+	// Maximum length of a request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024. Flag: `--max-id-bytes`.
 	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,proto3,oneof" json:"max_id_bytes,omitempty"`
-	// The most entries of a batch; more are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000. Flag: `--max-batch`.
+	// Maximum entries of a batch; larger batches are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000. Flag: `--max-batch`.
 	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,proto3,oneof" json:"max_batch_entries,omitempty"`
-	// The most requests in flight, on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576.
-	// Flag: `--max-in-flight`.
+	// Maximum requests in flight on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576. Flag:
+	// `--max-in-flight`.
 	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
-	// The most tool calls that run at once, tasks aside. Default: 1024. Range: 1 to 1048576. Flag: `--max-calls`.
+	// Maximum concurrent tool calls, excluding tasks; more are queued. Default: 1024. Range: 1 to 1048576. Flag:
+	// `--max-calls`.
 	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
-	// The most tool calls that wait for their turn; more are UNAVAILABLE. Default: 256. Range: 1 to 1048576.
-	// Flag: `--max-queued`.
+	// Maximum queued tool calls; more are UNAVAILABLE. Default: 256. Range: 1 to 1048576. Flag: `--max-queued`.
 	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,proto3,oneof" json:"max_queued_calls,omitempty"`
-	// How long a tool call may wait for its turn; then it is UNAVAILABLE. Default: 1s. Range: 0.001 s to 60 s.
-	// Flag: `--queue-wait`.
+	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. Default: 1s. Range: 0.001 s to 60 s. Flag:
+	// `--queue-wait`.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
-	// The largest result of a tool call, in bytes of JSON; one above it is RESOURCE_EXHAUSTED.
-	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
+	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED. Default: 8388608 (8 MiB). Range:
+	// 1024 to 134217728. Flag: `--max-result-bytes`.
 	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
-	// The most messages of a server-streaming RPC that a result holds; it is truncated above that.
-	// Default: 1000. Range: 1 to 1000000. Flag: `--max-items`.
+	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Default: 1000. Range: 1 to 1000000.
+	// Flag: `--max-items`.
 	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
-	// The most open streams (listen streams, GET streams, exchanges, subscriptions). Default: 10000. Range: 1 to 1048576.
-	// Flag: `--max-streams`.
+	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions). Default: 10000. Range: 1 to 1048576. Flag:
+	// `--max-streams`.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
-	// The most legacy sessions; the longest unused one ends to make room. Default: 10000. Range: 1 to 1048576.
-	// Flag: `--max-sessions`.
+	// Maximum legacy sessions; the least recently used one is evicted. Default: 10000. Range: 1 to 1048576. Flag:
+	// `--max-sessions`.
 	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
-	// How long a legacy session may stay unused. Default: 1800s. Range: 1 s to 7 days. Flag: `--session-idle`.
+	// Idle timeout of a legacy session. Default: 1800s. Range: 1 s to 7 days. Flag: `--session-idle`.
 	SessionIdleTimeout *durationpb.Duration `protobuf:"bytes,13,opt,name=session_idle_timeout,proto3" json:"session_idle_timeout,omitempty"`
-	// The most tasks of the sidecar's own; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576. Flag: `--max-tasks`.
+	// Maximum tasks held by the sidecar; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576. Flag: `--max-tasks`.
 	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,proto3,oneof" json:"max_tasks,omitempty"`
-	// How long a finished task is remembered. Default: 3600s. Range: 1 s to 7 days. Flag: `--task-ttl`.
+	// Retention of finished tasks. Default: 3600s. Range: 1 s to 7 days. Flag: `--task-ttl`.
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
-	// How many unread notifications a subscriber may have before it is dropped. Default: 256. Range: 1 to 65536. Flag: `--max-backlog`.
+	// Maximum unread notifications per subscriber; above it, the subscriber is disconnected. Default: 256. Range: 1 to 65536.
+	// Flag: `--max-backlog`.
 	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
-	// How long a caller may take to send a request's headers. Default: 10s. Range: 0.1 s to 300 s. Flag: `--header-timeout`.
+	// Timeout for reading a request's headers. Default: 10s. Range: 0.1 s to 300 s. Flag: `--header-timeout`.
 	ReadHeaderTimeout *durationpb.Duration `protobuf:"bytes,17,opt,name=read_header_timeout,proto3" json:"read_header_timeout,omitempty"`
-	// How long a caller may take to send a request's body. Default: 30s. Range: 0.1 s to 1 h. Flag: `--body-timeout`.
+	// Timeout for reading a request's body. Default: 30s. Range: 0.1 s to 1 h. Flag: `--body-timeout`.
 	ReadBodyTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=read_body_timeout,proto3" json:"read_body_timeout,omitempty"`
-	// How long a connection may stay unused. Default: 120s. Range: 1 s to 24 h. Flag: `--idle-timeout`.
+	// Idle timeout of a connection. Default: 120s. Range: 1 s to 24 h. Flag: `--idle-timeout`.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
-	// The largest block of request headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576. Flag: `--max-header-bytes`.
+	// Maximum size of a request's headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576. Flag:
+	// `--max-header-bytes`.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
-	// How long an answer may wait while nothing of it is read: then its connection is closed, or on HTTP/2 its stream
-	// reset. A reader that is slow and goes on reading is never cut off. Default: 30s. Range: 0.1 s to 1 h.
-	// Flag: `--write-timeout`.
+	// Maximum time that a response may make no progress; then its connection is closed, or on HTTP/2 its stream is reset. A
+	// slow reader that keeps reading is never cut off. Default: 30s. Range: 0.1 s to 1 h. Flag: `--write-timeout`.
 	WriteTimeout *durationpb.Duration `protobuf:"bytes,40,opt,name=write_timeout,proto3" json:"write_timeout,omitempty"`
-	// The most bytes that wait for slow peers: answers that are being written and request bodies that are being read, on all
-	// connections together. A caller over its share is RATE_LIMITED. Above the limit, answers that nobody reads are ended,
-	// those of the caller with the most first. Default: a quarter of `max_memory_bytes`, and 268435456 (256 MiB) where that
-	// has no value. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB). Flag: `--max-buffered`.
+	// Maximum bytes held for slow peers: responses being written and request bodies being read, on all connections together. A
+	// caller over its share is RATE_LIMITED. Above the limit, stalled responses are ended, starting with the caller that holds
+	// the most. Default: a quarter of `max_memory_bytes`, or 268435456 (256 MiB) if that is unset. Range: 1048576 (1 MiB) to
+	// 1099511627776 (1 TiB). Flag: `--max-buffered`.
 	MaxBufferedBytes *int64 `protobuf:"varint,41,opt,name=max_buffered_bytes,proto3,oneof" json:"max_buffered_bytes,omitempty"`
-	// How much one caller may hold of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks`
-	// and `max_buffered_bytes` while the other callers hold nothing, in percent; the more others hold, the less. A call,
-	// stream or task over it is RATE_LIMITED; a session over it ends the caller's own longest unused one. 100 shares nothing
-	// out. A caller is its name where it has to say who it is (`access`), else its address. Default: 80. Range: 1 to 100.
-	// Flag: `--caller-share`.
+	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks` and `max_buffered_bytes`
+	// that one caller may hold while no other caller holds any, in percent; the more others hold, the smaller it gets. A call,
+	// stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently used one. 100 disables
+	// shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to 100. Flag:
+	// `--caller-share`.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
-	// How often a quiet event stream gets a sign of life. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
+	// Keep-alive interval of idle event streams. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
-	// How long a call waits for the first catalog before it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min.
-	// Flag: `--catalog-wait`.
+	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min. Flag:
+	// `--catalog-wait`.
 	CatalogWait *durationpb.Duration `protobuf:"bytes,22,opt,name=catalog_wait,proto3" json:"catalog_wait,omitempty"`
-	// How long calls in flight get to end after SIGTERM or `/drain`, and on stdio after the end of input.
-	// Default: 25s, because Kubernetes kills after 30 s. Range: 0 s to 1 h. Flag: `--grace`.
+	// Grace period for calls in flight after SIGTERM or `/drain`, and on stdio after the end of input. Default: 25s, because
+	// Kubernetes kills after 30 s. Range: 0 s to 1 h. Flag: `--grace`.
 	DrainGrace *durationpb.Duration `protobuf:"bytes,23,opt,name=drain_grace,proto3" json:"drain_grace,omitempty"`
-	// How often one caller may call or list tools. A caller is its name where it has to say who it is (`access`), else its
-	// address, and standard input is one. Default: unlimited.
-	// Flags: `--caller-rate`, `--caller-burst`.
+	// Rate limit per caller, for calls and listings. A caller is its authenticated name (`access`), else its address; standard
+	// input is one caller. Default: unlimited. Flags: `--caller-rate`, `--caller-burst`.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`
-	// How often one tool may be called by all callers together. Default: unlimited. Flags: `--tool-rate`, `--tool-burst`.
+	// Rate limit per tool, for calls of all callers together. Default: unlimited. Flags: `--tool-rate`, `--tool-burst`.
 	ToolRate *Rate `protobuf:"bytes,25,opt,name=tool_rate,proto3" json:"tool_rate,omitempty"`
-	// The most entries on one page of a list towards MCP clients (tools, resources, prompts). Default: 1000.
-	// Range: 1 to 10000. Flag: `--page-size`.
+	// Maximum entries per page of an MCP list (tools, resources, prompts). Default: 1000. Range: 1 to 10000. Flag:
+	// `--page-size`.
 	MaxPageEntries *int32 `protobuf:"varint,26,opt,name=max_page_entries,proto3,oneof" json:"max_page_entries,omitempty"`
-	// How much memory the process may use, in bytes. The collector works towards it, and new calls are UNAVAILABLE while
-	// what is in use comes near it. Default: what GOMEMLIMIT says, else nine tenths of the container's limit, where it has
-	// one, else none. Range: 33554432 (32 MiB) to 1099511627776 (1 TiB). Flag: `--memory-limit`.
+	// Memory limit of the process, in bytes. The garbage collector works towards it, and load is shed near it: new calls are
+	// UNAVAILABLE. Default: GOMEMLIMIT, else nine tenths of the container's limit, else none. Range: 33554432 (32 MiB) to
+	// 1099511627776 (1 TiB). Flag: `--memory-limit`.
 	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
-	// The most requests of one conversation (an Exchange stream, standard input) that run at once. More are UNAVAILABLE on
-	// an Exchange stream, and wait on standard input. Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
+	// Maximum concurrent requests of one conversation (an Exchange stream, standard input). More are UNAVAILABLE on an
+	// Exchange stream, and wait on standard input. Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
 	MaxPipelinedRequests *int32 `protobuf:"varint,28,opt,name=max_pipelined_requests,proto3,oneof" json:"max_pipelined_requests,omitempty"`
-	// How many bytes of requests from standard input may wait or run, with 2 KiB for each request besides its text. While
-	// there are more, nothing is read, so that the client waits. Default: 33554432 (32 MiB). Range: 65536 to 1073741824
-	// (1 GiB). Flag: `--max-stdio-queue`.
+	// Maximum bytes of requests from standard input that are queued or running, counting 2 KiB of overhead per request. Above
+	// it, reading pauses and the client waits. Default: 33554432 (32 MiB). Range: 65536 to 1073741824 (1 GiB). Flag:
+	// `--max-stdio-queue`.
 	MaxStdioQueueBytes *int64 `protobuf:"varint,53,opt,name=max_stdio_queue_bytes,proto3,oneof" json:"max_stdio_queue_bytes,omitempty"`
-	// The most message types of `google.protobuf.Any` that only answers name, and that the backend's reflection is asked
-	// for; the values of others are shown as base64. 0 asks for none. Default: 256. Range: 0 to 10000.
-	// Flag: `--max-learned-types`.
+	// Maximum message types that are fetched by reflection because an answer contains them in a `google.protobuf.Any`; values
+	// of other types appear as base64. 0 fetches none. Default: 256. Range: 0 to 10000. Flag: `--max-learned-types`.
 	MaxLearnedTypes *int32 `protobuf:"varint,61,opt,name=max_learned_types,proto3,oneof" json:"max_learned_types,omitempty"`
-	// The most connections of `listen` at once, less where the limit on open files leaves fewer. Above it a connection that
-	// has been idle for a second makes room, or the new one is closed. `admin` and `health` have up to 64 each besides.
-	// Default: 10000. Range: 8 to 1048576. Flag: `--max-connections`.
+	// Maximum connections on `listen`, fewer if the open files limit does not allow them. Above it, a connection that has been
+	// idle for a second is evicted, or the new one is closed. `admin` and `health` have up to 64 more each. Default: 10000.
+	// Range: 8 to 1048576. Flag: `--max-connections`.
 	MaxConnections *int32 `protobuf:"varint,32,opt,name=max_connections,proto3,oneof" json:"max_connections,omitempty"`
-	// The most connections of one address, which is an IPv6 network of 64 bits where it is one. Callers behind one proxy
-	// share its address. Default: half of `max_connections`, and no bound for loopback addresses. Range: 1 to 1048576.
-	// Flag: `--max-peer-connections`.
+	// Maximum connections per address; an IPv6 peer is its /64 network. Callers behind one proxy share its address. Default:
+	// half of `max_connections`, and unlimited for loopback addresses. Range: 1 to 1048576. Flag: `--max-peer-connections`.
 	MaxConnectionsPerPeer *int32 `protobuf:"varint,33,opt,name=max_connections_per_peer,proto3,oneof" json:"max_connections_per_peer,omitempty"`
-	// How many requests a connection gets; the answer to the last one ends it. Default: 1000000. Range: 1 to 1000000000.
-	// Flag: `--max-connection-requests`.
+	// Maximum requests per connection; it closes after the last response. Default: 1000000. Range: 1 to 1000000000. Flag:
+	// `--max-connection-requests`.
 	MaxConnectionRequests *int64 `protobuf:"varint,34,opt,name=max_connection_requests,proto3,oneof" json:"max_connection_requests,omitempty"`
-	// How old a connection may get, less up to a tenth by chance; its next answer ends it then, so that a certificate that
-	// was withdrawn is asked for again. Default: 3600s. Range: 1 s to 7 days. Flag: `--max-connection-age`.
+	// Maximum age of a connection, reduced by up to a tenth at random. It closes after its next response, so that the client
+	// presents its certificate again. Default: 3600s. Range: 1 s to 7 days. Flag: `--max-connection-age`.
 	MaxConnectionAge *durationpb.Duration `protobuf:"bytes,35,opt,name=max_connection_age,proto3" json:"max_connection_age,omitempty"`
-	// How long a connection that has reached its age may finish what is in flight, streams included; then it is closed.
-	// Default: none, but 600 s where callers show certificates (`listeners.tls.client_ca_file`). Range: 1 s to 7 days.
-	// Flag: `--max-connection-grace`.
+	// Time that an aged connection has to finish what is in flight, streams included; then it is closed. Default: none, but
+	// 600 s with client certificates (`listeners.tls.client_ca_file`). Range: 1 s to 7 days. Flag: `--max-connection-grace`.
 	MaxConnectionGrace *durationpb.Duration `protobuf:"bytes,36,opt,name=max_connection_grace,proto3" json:"max_connection_grace,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -442,12 +439,12 @@ func (x *Limits) GetMaxConnectionGrace() *durationpb.Duration {
 	return nil
 }
 
-// Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with the time to wait.
+// Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with a retry hint.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many calls are allowed each second on average. Required. Range: above 0 to 1000000.
+	// Average calls per second. Required. Range: above 0 to 1000000.
 	PerSecond float64 `protobuf:"fixed64,1,opt,name=per_second,proto3" json:"per_second,omitempty"`
-	// How many calls may come at once after a pause. Default: `per_second`, at least 1. Range: 1 to 1000000.
+	// Burst size. Default: `per_second`, at least 1. Range: 1 to 1000000.
 	Burst         *int32 `protobuf:"varint,2,opt,name=burst,proto3,oneof" json:"burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

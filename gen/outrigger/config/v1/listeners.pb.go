@@ -24,25 +24,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Listeners says where the sidecar listens, and to whom. `sidecar stdio` opens only what is given.
+// Listeners configures where the sidecar listens. `sidecar stdio` opens only the listeners that are set.
 type Listeners struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where callers come: `host:port`, `:port` or "off". Default: 127.0.0.1:8080. Flag: `--listen`.
+	// Main listener, for callers: `host:port`, `:port` or "off". Default: 127.0.0.1:8080. Flag: `--listen`.
 	Listen *string `protobuf:"bytes,1,opt,name=listen,proto3,oneof" json:"listen,omitempty"`
-	// Where operators on the same machine come: `host:port`, `:port` or "off". Default: 127.0.0.1:9901. Flag: `--admin`.
+	// Admin listener, for operators on the same machine: `host:port`, `:port` or "off". Default: 127.0.0.1:9901. Flag:
+	// `--admin`.
 	Admin *string `protobuf:"bytes,2,opt,name=admin,proto3,oneof" json:"admin,omitempty"`
-	// Where kubelet and Prometheus come: `host:port`, `:port` or "off"; probes and metrics only. Default: off. In a pod
-	// it is 0.0.0.0:9902. Flag: `--health`.
+	// Health listener for kubelet and Prometheus, with probes and metrics only: `host:port`, `:port` or "off". Default: off.
+	// In a pod, use 0.0.0.0:9902. Flag: `--health`.
 	Health *string `protobuf:"bytes,3,opt,name=health,proto3,oneof" json:"health,omitempty"`
-	// Further values of `Host` that a loopback listener accepts, with or without a port. Default: the listener's own
-	// names. At most 256. Flag: `--allowed-hosts`.
+	// Additional values of `Host` that a loopback listener accepts, with or without a port. Default: the listener's own names.
+	// At most 256. Flag: `--allowed-hosts`.
 	AllowedHosts []string `protobuf:"bytes,4,rep,name=allowed_hosts,proto3" json:"allowed_hosts,omitempty"`
-	// Web origins that may call, such as "https://app.example.com"; they also get CORS headers. "*" is any origin.
+	// Web origins that may call, such as "https://app.example.com"; they also get CORS headers. "*" allows any origin.
 	// Default: the listener's own. At most 256. Flag: `--allowed-origins`.
 	AllowedOrigins []string `protobuf:"bytes,5,rep,name=allowed_origins,proto3" json:"allowed_origins,omitempty"`
-	// Listen beyond loopback although callers need no credentials (neither `access.tokens_file` nor
-	// `listeners.tls.client_ca_file`), or although `admin` never needs any. Default: false, so that the start is refused.
-	// Flag: `--insecure-no-auth`.
+	// Allow a listener beyond loopback without caller authentication (neither `access.tokens_file` nor
+	// `listeners.tls.client_ca_file`). `admin` never authenticates, so it needs this too. Default: false; the sidecar then
+	// refuses to start. Flag: `--insecure-no-auth`.
 	InsecureNoAuth bool `protobuf:"varint,6,opt,name=insecure_no_auth,proto3" json:"insecure_no_auth,omitempty"`
 	// TLS on `listen`. Default: none.
 	Tls           *ListenerTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
@@ -129,17 +130,19 @@ func (x *Listeners) GetTls() *ListenerTls {
 	return nil
 }
 
-// ListenerTls is TLS towards callers: 1.2 at least, HTTP/2 and HTTP/1.1. Files are PEM and are read again when they change.
+// ListenerTls configures TLS on `listen`: TLS 1.2 or later, HTTP/2 and HTTP/1.1. Files are PEM and are reloaded when they
+// change.
 type ListenerTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sidecar's certificate, with intermediates. Required. Flag: `--tls-cert`.
+	// The sidecar's certificate chain, with intermediates. Required. Flag: `--tls-cert`.
 	CertFile string `protobuf:"bytes,1,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// The key to it. Required. Flag: `--tls-key`.
+	// Private key of `cert_file`. Required. Flag: `--tls-key`.
 	KeyFile string `protobuf:"bytes,2,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// Authorities that must have signed the caller's certificate. Default: callers need none. Flag: `--tls-client-ca`.
+	// CAs trusted to sign client certificates; enables mutual TLS. Default: none; clients need no certificate. Flag:
+	// `--tls-client-ca`.
 	ClientCaFile string `protobuf:"bytes,3,opt,name=client_ca_file,proto3" json:"client_ca_file,omitempty"`
-	// URI names of which the caller's certificate must carry one, such as "spiffe://example.org/agent"; `*` stands for any
-	// characters. Default: any, but one there must be. At most 1,024. Flag: `--tls-client-uris`.
+	// URI names accepted in client certificates, such as "spiffe://example.org/agent"; `*` matches any characters. Default:
+	// any, but at least one. At most 1,024. Flag: `--tls-client-uris`.
 	ClientUris    []string `protobuf:"bytes,4,rep,name=client_uris,proto3" json:"client_uris,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -222,15 +225,15 @@ const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tlsB\t\n" +
 	"\a_listenB\b\n" +
 	"\x06_adminB\t\n" +
-	"\a_health\"\xf7\x02\n" +
+	"\a_health\"\xc8\x02\n" +
 	"\vListenerTls\x12(\n" +
 	"\tcert_file\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
 	"\bkey_file\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\bkey_file\x120\n" +
 	"\x0eclient_ca_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x0eclient_ca_file\x127\n" +
-	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:\xaa\x01\xbaH\xa6\x01\x1a\xa3\x01\n" +
-	"\x18listener_tls.client_uris\x12Lclient_uris needs client_ca_file, which says whose certificates are believed\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''B\xdc\x01\n" +
+	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:|\xbaHy\x1aw\n" +
+	"\x18listener_tls.client_uris\x12 client_uris needs client_ca_file\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''B\xdc\x01\n" +
 	"\x17com.outrigger.config.v1B\x0eListenersProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (

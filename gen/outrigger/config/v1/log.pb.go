@@ -24,18 +24,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Log is the sidecar's own log. It goes to standard error.
+// Log configures the sidecar's own log, which goes to standard error.
 type Log struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lowest level that is written: "debug", "info", "warn" or "error". Default: info. Flag: `--log-level`.
+	// Minimum log level: "debug", "info", "warn" or "error". Default: info. Flag: `--log-level`.
 	Level *string `protobuf:"bytes,1,opt,name=level,proto3,oneof" json:"level,omitempty"`
-	// How it is written: "json", "console" (for people), or "auto" (console on a terminal, else json).
-	// Default: auto. Flag: `--log-format`.
+	// Log format: "json", "console", or "auto" (console on a terminal, else json). Default: auto. Flag: `--log-format`.
 	Format *string `protobuf:"bytes,2,opt,name=format,proto3,oneof" json:"format,omitempty"`
-	// Which tool calls leave a line: "all", "failed", or "off" (only those that failed through a fault of the sidecar).
-	// Lines of calls have the level info. Default: all. Flag: `--log-calls`.
+	// Tool calls that are logged, at level info: "all", "failed", or "off" (only failures caused by the sidecar itself).
+	// Default: all. Flag: `--log-calls`.
 	Calls *string `protobuf:"bytes,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
-	// How many lines a second the calls that succeed may leave, and as many those that fail. Calls above that are counted
+	// Maximum log lines per second for successful calls, and as many for failed ones. Further calls are counted
 	// (outrigger_log_calls_skipped_total). Default: 100. Range: 1 to 100000.
 	MaxCallsPerSecond *int32 `protobuf:"varint,4,opt,name=max_calls_per_second,proto3,oneof" json:"max_calls_per_second,omitempty"`
 	unknownFields     protoimpl.UnknownFields

@@ -26,20 +26,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolOverlay says about a method what its own options would say, and wins over them member by member.
+// ToolOverlay sets facts about a method that its own options would set, and overrides them member by member.
 type ToolOverlay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which method: `package.Service/Method`, or a glob such as `shop.v1.Orders/*`. Where several entries fit a method,
-	// later ones win. Required.
+	// The method: `package.Service/Method`, or a glob such as `shop.v1.Orders/*`. If several entries match, later ones win.
+	// Required.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// Facts about the tool, as in the option `(outrigger.v1.tool)`.
 	Tool *v1.ToolOptions `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Facts about the resource, as in the option `(outrigger.v1.resource)`.
 	Resource *v1.ResourceOptions `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// What clients are shown as the input schema instead of the derived one, and what arguments must satisfy before the
-	// derived one. Default: none.
+	// Input schema shown to clients instead of the derived one. Arguments must satisfy both, this one first. Default: none.
 	InputSchema *structpb.Struct `protobuf:"bytes,4,opt,name=input_schema,proto3" json:"input_schema,omitempty"`
-	// What clients are shown as the output schema instead of the derived one. Default: none.
+	// Output schema shown to clients instead of the derived one. Default: none.
 	OutputSchema  *structpb.Struct `protobuf:"bytes,5,opt,name=output_schema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -25,13 +25,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Resilience says what happens when the backend does not answer: which calls are repeated, and when no more are sent.
-// A failure that the tool service answers with itself is an answer, and concerns neither.
+// Resilience configures what happens when the backend does not answer: retries and the circuit breaker. A failure that the
+// backend itself returns is an answer, and affects neither.
 type Resilience struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Repeating calls that failed on the way.
+	// Retries of calls that failed in transit.
 	Retry *Retry `protobuf:"bytes,1,opt,name=retry,proto3" json:"retry,omitempty"`
-	// Holding back calls from a backend that is away.
+	// Circuit breaker for a backend that is down.
 	Breaker       *Breaker `protobuf:"bytes,2,opt,name=breaker,proto3" json:"breaker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -81,23 +81,22 @@ func (x *Resilience) GetBreaker() *Breaker {
 	return nil
 }
 
-// Retry repeats a call that did not reach the backend, or whose answer did not come back (UNAVAILABLE, TRANSPORT_ERROR,
-// before anything of an answer), within the deadline of the call. Only calls are repeated of which a second run does no
-// harm: those of idempotent tools, and those whose caller sent an idempotency key.
+// Retry configures retries of calls that did not reach the backend, or whose answer did not arrive (UNAVAILABLE,
+// TRANSPORT_ERROR, before any part of an answer), within the call's deadline. Only idempotent tools and calls with an
+// idempotency key are retried.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often a call is sent at most; 1 never repeats any. Default: 3. Range: 1 to 10. Flag: `--max-attempts`.
+	// Maximum attempts for a retryable call; 1 disables retries. Default: 3. Range: 1 to 10. Flag: `--max-attempts`.
 	MaxAttempts *int32 `protobuf:"varint,1,opt,name=max_attempts,proto3,oneof" json:"max_attempts,omitempty"`
-	// The pause before the first repetition; it doubles with each, and is varied by a quarter. Default: 0.05s.
-	// Range: 0.001 s to 10 s. Flag: `--retry-backoff`.
+	// Backoff before the first retry; it doubles with each retry, with 25% jitter. Default: 0.05s. Range: 0.001 s to 10 s.
+	// Flag: `--retry-backoff`.
 	Backoff *durationpb.Duration `protobuf:"bytes,2,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// The longest pause. Default: 1s. Range: 0.001 s to 60 s. Flag: `--retry-max-backoff`.
+	// Maximum backoff. Default: 1s. Range: 0.001 s to 60 s. Flag: `--retry-max-backoff`.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
-	// How many repetitions there may be for 100 calls, so that a backend that is overloaded is not overloaded more.
-	// Default: 20. Range: 1 to 100. Flag: `--retry-budget`.
+	// Retries allowed per 100 calls, so that retries do not add to an overload. Default: 20. Range: 1 to 100. Flag:
+	// `--retry-budget`.
 	BudgetPercent *int32 `protobuf:"varint,4,opt,name=budget_percent,proto3,oneof" json:"budget_percent,omitempty"`
-	// How many repetitions may be saved up, and so come at once. Default: 10. Range: 1 to 10000.
-	// Flag: `--retry-burst`.
+	// Retries that the budget can save up. Default: 10. Range: 1 to 10000. Flag: `--retry-burst`.
 	BudgetBurst   *int32 `protobuf:"varint,5,opt,name=budget_burst,proto3,oneof" json:"budget_burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -168,24 +167,24 @@ func (x *Retry) GetBudgetBurst() int32 {
 	return 0
 }
 
-// Breaker answers calls with UNAVAILABLE at once while the backend is away, and lets some through from time to time to
-// see whether it is back. What counts as a failure: UNAVAILABLE, TRANSPORT_ERROR, and a TIMEOUT of a call that its caller
-// did not give less time than the tool has.
+// Breaker configures the circuit breaker. While it is open, calls fail fast with UNAVAILABLE; probe calls check whether the
+// backend is back. Failures are UNAVAILABLE, TRANSPORT_ERROR, and a TIMEOUT of a call whose caller did not shorten the
+// tool's own timeout.
 type Breaker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether there is one: "on" or "off". Default: on. Flag: `--breaker`.
+	// Circuit breaker: "on" or "off". Default: on. Flag: `--breaker`.
 	Mode *string `protobuf:"bytes,1,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
-	// How many of 100 calls have to fail. Default: 50. Range: 1 to 100. Flag: `--breaker-failures`.
+	// Failure rate that opens the breaker, in percent. Default: 50. Range: 1 to 100. Flag: `--breaker-failures`.
 	FailurePercent *int32 `protobuf:"varint,2,opt,name=failure_percent,proto3,oneof" json:"failure_percent,omitempty"`
-	// How many calls there have to be before any share of them counts. Default: 20. Range: 1 to 100000.
-	// Flag: `--breaker-min-calls`.
+	// Minimum calls in the window before the failure rate counts. Default: 20. Range: 1 to 100000. Flag:
+	// `--breaker-min-calls`.
 	MinCalls *int32 `protobuf:"varint,3,opt,name=min_calls,proto3,oneof" json:"min_calls,omitempty"`
-	// The time over which calls are counted. Default: 10s. Range: 0.1 s to 5 min. Flag: `--breaker-window`.
+	// Window over which the failure rate is measured. Default: 10s. Range: 0.1 s to 5 min. Flag: `--breaker-window`.
 	Window *durationpb.Duration `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
-	// How long calls are held back before the backend is tried again. Default: 2s. Range: 0.01 s to 5 min.
-	// Flag: `--breaker-open-for`.
+	// Time that the breaker stays open before it lets probe calls through. Default: 2s. Range: 0.01 s to 5 min. Flag:
+	// `--breaker-open-for`.
 	OpenFor *durationpb.Duration `protobuf:"bytes,5,opt,name=open_for,proto3" json:"open_for,omitempty"`
-	// How many calls have to succeed then, one failure being one too many. Default: 1. Range: 1 to 100.
+	// Consecutive successful probe calls that close the breaker; one failure opens it again. Default: 1. Range: 1 to 100.
 	// Flag: `--breaker-probes`.
 	Probes        *int32 `protobuf:"varint,6,opt,name=probes,proto3,oneof" json:"probes,omitempty"`
 	unknownFields protoimpl.UnknownFields

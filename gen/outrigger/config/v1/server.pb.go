@@ -28,13 +28,13 @@ const (
 // Server is how the sidecar introduces itself (MCP's serverInfo, `server/describe`).
 type Server struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Programmatic name. Default: what a native backend says, else "outrigger".
+	// Programmatic name. Default: the native backend's, else "outrigger".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Name for people. Default: what a native backend says, else none.
+	// Display name. Default: the native backend's, else none.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Version. Default: what a native backend says, else the sidecar's.
+	// Version. Default: the native backend's, else the sidecar's.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// How to use the tools together, for a model to read. Default: what a native backend says, else none.
+	// Instructions for models on how to use the tools together. Default: the native backend's, else none.
 	Instructions  string `protobuf:"bytes,4,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -98,15 +98,14 @@ func (x *Server) GetInstructions() string {
 	return ""
 }
 
-// State is what callers bring back: request states, cursors and task ids. They are sealed, so that any replica with the
-// same key can open them and nobody can change them.
+// State configures the sealed state that callers send back: request states, cursors and task ids. Any replica with the same
+// key can open it; callers cannot read or change it.
 type State struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A file with the keys, one for each line in base64, 32 bytes each; the first seals, all open. Read again when it
-	// changes. Default: a random key, which only this process knows.
-	// Flag: `--state-key`.
+	// File of sealing keys, one per line in base64, 32 bytes each; the first one seals, all of them open. Reloaded when it
+	// changes. Default: a random key known only to this process. Flag: `--state-key`.
 	KeyFile string `protobuf:"bytes,1,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// How long a sealed state can be opened. Default: 900s. Range: 1 s to 30 days. Flag: `--state-ttl`.
+	// Lifetime of sealed state. Default: 900s. Range: 1 s to 30 days. Flag: `--state-ttl`.
 	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
