@@ -27,6 +27,23 @@ const echoProcedure = "/test.v1.Echo/Echo"
 type peer struct {
 	url   string // http://host:port, or unix:///path
 	conns atomic.Int64
+	// open counts those that are, most is the most of them there were at once.
+	open, most atomic.Int64
+}
+
+// state counts connections of a server.
+func (p *peer) state(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		p.conns.Add(1)
+		now := p.open.Add(1)
+		for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); {
+			most = p.most.Load()
+		}
+	case http.StateClosed, http.StateHijacked:
+		p.open.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
 }
 
 // protocols of a test server.
@@ -65,11 +82,7 @@ func serveOn(tb testing.TB, lis net.Listener, url string, handler http.Handler, 
 		Protocols:         protocols,
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0),
-		ConnState: func(_ net.Conn, s http.ConnState) {
-			if s == http.StateNew {
-				p.conns.Add(1)
-			}
-		},
+		ConnState:         p.state,
 	}
 	done := make(chan struct{})
 	go func() {

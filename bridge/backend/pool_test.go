@@ -25,13 +25,16 @@ func TestParallelCalls(t *testing.T) {
 		name   string
 		scheme string
 		tls    bool
-		conns  int64 // the most that may be opened
+		conns  int64 // the most that may be opened; with a limit, that may be open at once
 		limit  int
 	}{
 		{name: "gRPC", scheme: "grpc", conns: 1},
 		{name: "probed", scheme: "http", conns: 1},
 		{name: "Connect", scheme: "connect+http", conns: DefaultMaxConns}, // net/http dials more than it then needs
-		{name: "Connect, few connections", scheme: "connect+http", conns: 8, limit: 8},
+		// Where a busy machine keeps net/http from noticing within 50 ms that it has
+		// written a request, it does not use the connection again: it dials another, which
+		// may be there before the server sees the end of the first.
+		{name: "Connect, few connections", scheme: "connect+http", conns: 8 + 7, limit: 8},
 		{name: "gRPC over TLS", scheme: "grpcs", tls: true, conns: 1},
 		{name: "Connect over TLS", scheme: "connect+https", tls: true, conns: 1},
 	} {
@@ -63,7 +66,11 @@ func TestParallelCalls(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := p.conns.Load(); n > tc.conns {
+			n := p.conns.Load()
+			if tc.limit > 0 {
+				n = p.most.Load()
+			}
+			if n > tc.conns || n == 0 {
 				t.Errorf("%d connections, at most %d expected", n, tc.conns)
 			}
 		})
