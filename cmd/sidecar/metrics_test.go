@@ -3,11 +3,13 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMetricsOfAWholeSidecar calls a tool, publishes and changes trust, and then
@@ -48,8 +50,24 @@ func TestNoFolderForRecordsIsAMetric(t *testing.T) {
 	wantSample(t, p, "outrigger_record_unavailable 1", "outrigger_record_lines_written_total 0")
 }
 
-// wantSample scrapes the admin listener and looks for lines.
+// wantSample scrapes the admin listener until it has such lines: what the log tells
+// of is counted a moment later.
 func wantSample(t *testing.T, p *process, lines ...string) {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		missing := missingSamples(t, p, lines)
+		if len(missing) == 0 {
+			return
+		}
+		if time.Now().After(late) {
+			t.Errorf("%s", strings.Join(missing, "\n"))
+			return
+		}
+	}
+}
+
+// missingSamples scrapes once, and says what is there instead.
+func missingSamples(t *testing.T, p *process, lines []string) (missing []string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
 	if err != nil {
@@ -64,7 +82,8 @@ func wantSample(t *testing.T, p *process, lines ...string) {
 			name, _, _ := strings.Cut(line, " ")
 			_, got, _ := strings.Cut(page, "\n"+name+" ")
 			got, _, _ = strings.Cut(got, "\n")
-			t.Errorf("want %s, got %q", line, got)
+			missing = append(missing, fmt.Sprintf("want %s, got %q", line, got))
 		}
 	}
+	return missing
 }

@@ -200,7 +200,7 @@ func TestAFaultyFileIsRefusedAsAWhole(t *testing.T) {
 	c.await(t, "the configuration is refused; the last good one stays in use")
 	c.write(t, quickly+"trust: untrusted\ncatalog: {include: [nothing.*]}\n")
 	c.await(t, "the configuration cannot be used yet; the last good one stays in use, and this one is tried again")
-	awaitSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="deferred"} 3`)
+	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="deferred"} 3`)
 	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="refused"} 4`, `outrigger_reload_failing{files="configuration"} 1`,
 		"outrigger_trusted 1", "outrigger_catalog_load_failures 0")
 	c.wantReady(t, "reload configuration failed (info)")
@@ -213,7 +213,7 @@ func TestAFaultyFileIsRefusedAsAWhole(t *testing.T) {
 			t.Errorf("what is tried again was said again: %s", l.raw)
 		}
 	}
-	awaitSample(t, c.process, `outrigger_reload_failing{files="configuration"} 0`)
+	wantSample(t, c.process, `outrigger_reload_failing{files="configuration"} 0`)
 	wantSample(t, c.process, "outrigger_trusted 0")
 }
 
@@ -279,7 +279,7 @@ func TestDescriptorsThatAreSwapped(t *testing.T) {
 	wantSample(t, p, "outrigger_catalog_tools 2", `outrigger_reload_failing{files="descriptors"} 1`)
 	publish(func(file string) { writeShop(t, file, "Take", "Put", "Drop") })
 	p.await(t, "catalog changed")
-	awaitSample(t, p, `outrigger_reload_failing{files="descriptors"} 0`)
+	wantSample(t, p, `outrigger_reload_failing{files="descriptors"} 0`)
 	wantSample(t, p, "outrigger_catalog_tools 3", `outrigger_reloads_total{files="descriptors",outcome="refused"} 1`,
 		`outrigger_reloads_total{files="descriptors",outcome="applied"} 2`)
 }
@@ -304,7 +304,7 @@ func TestAConfigurationThatComesBeforeItsDescriptors(t *testing.T) {
 	writeShop(t, file, "Take", "Put")
 	p.await(t, "configuration changed")
 	wantSample(t, p, "outrigger_catalog_tools 1")
-	awaitSample(t, p, `outrigger_reload_failing{files="configuration"} 0`)
+	wantSample(t, p, `outrigger_reload_failing{files="configuration"} 0`)
 }
 
 // TestNoCallIsDisturbed changes tools, permissions and rates back and forth under
@@ -358,23 +358,6 @@ func TestNoCallIsDisturbed(t *testing.T) {
 	}
 	wantSample(t, c.process, `outrigger_reload_failing{files="configuration"} 0`, `outrigger_calls_in_flight{tool="lab.echo"} 0`,
 		fmt.Sprintf(`outrigger_calls_total{code="OK",edge="rpc",tool="lab.echo"} %d`, calls.Load()))
-}
-
-// awaitSample scrapes until there is such a line.
-func awaitSample(t *testing.T, p *process, line string) {
-	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, page := fetch(t, req); strings.Contains(page, "\n"+line+"\n") {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("no %s", line)
-		}
-	}
 }
 
 // TestOperatorsReadOfEveryGroupOfFiles compares the names in the code with the
