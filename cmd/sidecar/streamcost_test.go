@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -47,6 +48,7 @@ func TestOpenStreamsAreCheap(t *testing.T) {
 			t.Run(name+"/"+setting, func(t *testing.T) {
 				t.Parallel()
 				p := startBinary(t, append([]string{"serve", "--demo"}, flags...)...)
+				t.Cleanup(func() { p.explain(t) })
 				open(t, p.main) // what all share
 				before := p.held(t)
 				for range streams {
@@ -145,6 +147,32 @@ func startBinary(t *testing.T, args ...string) *binary {
 	return nil
 }
 
+// explain logs what a process does and refuses where a test has failed: which of
+// them kept a stream from opening is not in what the client sees.
+func (p *binary) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	for _, path := range []string{"/debug/pprof/goroutine?debug=1", "/metrics"} {
+		if text, err := p.page(path); err != nil {
+			t.Logf("%s: %v", path, err)
+		} else {
+			t.Logf("%s:\n%s", path, text)
+		}
+	}
+}
+
+// page is what the admin listener has at a path.
+func (p *binary) page(path string) (string, error) {
+	resp, err := http.Get("http://" + p.admin + path) //nolint:noctx // it has a bound of its own
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(resp.Body)
+	return string(text), errors.Join(err, resp.Body.Close())
+}
+
 // heldBytes finds what is in use in a heap profile as text.
 var heldBytes = regexp.MustCompile(`(?m)^# (?:HeapInuse|Stack) = (\d+)`)
 
@@ -154,24 +182,19 @@ func (p *binary) held(t *testing.T) int {
 	t.Helper()
 	least := 0
 	for range 4 {
-		resp, err := http.Get("http://" + p.admin + "/debug/pprof/heap?debug=1&gc=1") //nolint:noctx // it has a bound of its own
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
+		text, err := p.page("/debug/pprof/heap?debug=1&gc=1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		total := 0
-		for _, found := range heldBytes.FindAllStringSubmatch(string(text), -1) {
+		for _, found := range heldBytes.FindAllStringSubmatch(text, -1) {
 			n, err := strconv.Atoi(found[1])
 			if err != nil {
 				t.Fatal(err)
 			}
 			total += n
 		}
-		if total == 0 || strings.Count(string(text), "# Stack = ") != 1 {
+		if total == 0 || strings.Count(text, "# Stack = ") != 1 {
 			t.Fatalf("no figures in %d bytes of a heap profile", len(text))
 		}
 		if least == 0 || total < least {
