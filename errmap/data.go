@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -42,9 +42,9 @@ func (e *Error) AppendData(dst []byte, about About) []byte {
 // appendOpenData appends the data object without its closing brace, so that an edge's own members can follow.
 func (e *Error) appendOpenData(dst []byte, about About) []byte {
 	dst = append(dst, `{"code":`...)
-	dst = appendString(dst, string(e.Code))
+	dst = jsontext.AppendString(dst, string(e.Code))
 	dst = append(dst, `,"errorType":`...)
-	dst = appendString(dst, e.Type())
+	dst = jsontext.AppendString(dst, e.Type())
 	dst = append(dst, `,"retryable":`...)
 	dst = strconv.AppendBool(dst, e.CanRetry(about.Idempotent))
 	if wait := e.retryAfter(); wait > 0 {
@@ -55,7 +55,7 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 	dst = appendID(dst, about.RequestID)
 	if e.Tool != "" {
 		dst = append(dst, `,"tool":`...)
-		dst = appendString(dst, clip(e.Tool, maxNameBytes))
+		dst = jsontext.AppendString(dst, clip(e.Tool, maxNameBytes))
 	}
 	if len(e.Violations) > 0 {
 		dst = append(dst, `,"violations":`...)
@@ -63,7 +63,7 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 	}
 	if e.BackendCode != "" {
 		dst = append(dst, `,"backendCode":`...)
-		dst = appendString(dst, e.backend().code.String())
+		dst = jsontext.AppendString(dst, e.backend().code.String())
 	}
 	if e.BackendStatus != 0 {
 		dst = append(dst, `,"backendStatus":`...)
@@ -81,9 +81,9 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 func (e *Error) AppendDetail(dst []byte, about About) []byte {
 	e = e.known()
 	dst = append(dst, `{"error_type":`...)
-	dst = appendString(dst, e.Type())
+	dst = jsontext.AppendString(dst, e.Type())
 	dst = append(dst, `,"error_message":`...)
-	dst = appendString(dst, e.message())
+	dst = jsontext.AppendString(dst, e.message())
 	dst = append(dst, `,"error_details":`...)
 	dst = e.AppendData(dst, about)
 	return append(dst, '}')
@@ -96,11 +96,11 @@ func appendViolations(dst []byte, violations []Violation) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"path":`...)
-		dst = appendString(dst, clip(v.Path, maxViolationBytes))
+		dst = jsontext.AppendString(dst, clip(v.Path, maxViolationBytes))
 		dst = append(dst, `,"keyword":`...)
-		dst = appendString(dst, clip(v.Keyword, maxViolationBytes))
+		dst = jsontext.AppendString(dst, clip(v.Keyword, maxViolationBytes))
 		dst = append(dst, `,"message":`...)
-		dst = appendString(dst, clip(v.Message, maxViolationBytes))
+		dst = jsontext.AppendString(dst, clip(v.Message, maxViolationBytes))
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
@@ -112,16 +112,9 @@ func appendStrings(dst []byte, list []string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, clip(s, maxNameBytes))
+		dst = jsontext.AppendString(dst, clip(s, maxNameBytes))
 	}
 	return append(dst, ']')
-}
-
-// appendString quotes s. AppendQuote replaces invalid UTF-8 and reports it; the replacement is what is wanted.
-func appendString(dst []byte, s string) []byte {
-	dst, err := jsontext.AppendQuote(dst, s)
-	_ = err
-	return dst
 }
 
 // appendID appends a JSON-RPC id as it came. What is neither a string nor a number is null: the error must stay one

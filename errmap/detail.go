@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -99,11 +100,11 @@ func errorDetailJSON(d *anypb.Any) []byte {
 	if !d.MessageIs(detail) || d.UnmarshalTo(detail) != nil || !json.Valid(detail.GetErrorDetailsJson()) {
 		return nil
 	}
-	dst := appendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
+	dst := jsontext.AppendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
 	dst = append(dst, `,"error_type":`...)
-	dst = appendString(dst, detail.GetErrorType())
+	dst = jsontext.AppendString(dst, detail.GetErrorType())
 	dst = append(dst, `,"error_message":`...)
-	dst = appendString(dst, detail.GetErrorMessage())
+	dst = jsontext.AppendString(dst, detail.GetErrorMessage())
 	dst = append(dst, `,"error_details":`...)
 	var compact bytes.Buffer
 	if json.Compact(&compact, detail.GetErrorDetailsJson()) != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -292,7 +293,7 @@ func detailJSON(d *anypb.Any, types DetailTypes) []byte {
 			return text
 		}
 	}
-	dst := appendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
+	dst := jsontext.AppendString([]byte(`{"@type":`), clip(d.GetTypeUrl(), maxNameBytes))
 	dst = append(dst, `,"value":"`...)
 	dst = base64.StdEncoding.AppendEncode(dst, d.GetValue())
 	return append(dst, `"}`...)

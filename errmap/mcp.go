@@ -4,6 +4,8 @@ package errmap
 
 import (
 	"encoding/json"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Era is one of the two families of MCP revisions.
@@ -91,7 +93,7 @@ func (e *Error) protocolData(era Era, about About) json.RawMessage {
 		dst = e.appendCapabilities(append(dst, ','))
 	case ResourceNotFound:
 		dst = append(dst, `,"uri":`...)
-		dst = appendString(dst, clip(e.URI, maxURIBytes))
+		dst = jsontext.AppendString(dst, clip(e.URI, maxURIBytes))
 	case ToolNotFound:
 		if len(e.Nearest) > 0 {
 			dst = append(dst, `,"nearest":`...)
@@ -106,7 +108,7 @@ func (e *Error) appendVersions(dst []byte) []byte {
 	dst = append(dst, `"supported":`...)
 	dst = appendStrings(dst, e.Supported)
 	dst = append(dst, `,"requested":`...)
-	return appendString(dst, clip(e.Requested, maxVersionBytes))
+	return jsontext.AppendString(dst, clip(e.Requested, maxVersionBytes))
 }
 
 // appendCapabilities appends the member of MissingRequiredClientCapabilityError.data: an object, never a list.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // uriTemplate is a template of absolute URIs with simple expressions only: level 1 of RFC 6570. It is immutable.
@@ -250,20 +252,7 @@ func endsIn(text, end string) bool {
 
 // isEscape reports whether the text begins with a percent-encoding.
 func isEscape(text string) bool {
-	return len(text) >= 3 && text[0] == '%' && hexValue(text[1]) >= 0 && hexValue(text[2]) >= 0
-}
-
-// hexValue is the value of a hexadecimal digit, -1 for all else.
-func hexValue(c byte) int {
-	switch {
-	case isDigit(c):
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
+	return len(text) >= 3 && text[0] == '%' && jsontext.HexValue(text[1]) >= 0 && jsontext.HexValue(text[2]) >= 0
 }
 
 // percentDecoded is the text behind a percent-encoded one. False means that an encoding is broken, or that what comes
@@ -281,7 +270,7 @@ func percentDecoded(text string) (string, bool) {
 		if !isEscape(text[i:]) {
 			return "", false
 		}
-		out = append(out, byte(hexValue(text[i+1])<<4|hexValue(text[i+2])))
+		out = append(out, byte(jsontext.HexValue(text[i+1])<<4|jsontext.HexValue(text[i+2])))
 		i += 2
 	}
 	return string(out), utf8.Valid(out)

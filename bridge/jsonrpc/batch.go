@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // DefaultMaxBatch is the number of messages in a batch that SplitBatch accepts
@@ -19,7 +21,7 @@ var (
 
 // IsBatch reports whether raw starts like an array. It looks no further.
 func IsBatch(raw []byte) bool {
-	pos := skipSpace(raw, 0)
+	pos := jsontext.SkipSpace(raw, 0)
 	return pos < len(raw) && raw[pos] == '['
 }
 
@@ -44,7 +46,7 @@ func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
 		return nil, envelopeFault("", "Send an array of messages.")
 	}
 	messages := make([]json.RawMessage, 0, min(most, DefaultMaxBatch))
-	for message := range Elements(raw) {
+	for message := range jsontext.Elements(raw) {
 		if len(messages) == most {
 			return nil, ErrBatchTooLarge
 		}

@@ -3,8 +3,11 @@
 package jsonrpc
 
 import (
+	"encoding/json"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Envelope is a message after the pass over its bytes and before the rules of
@@ -12,23 +15,13 @@ import (
 // it once and then asks for it As the profile that it found. It aliases the
 // input. The zero Envelope is no message.
 type Envelope struct {
-	raw    []byte
-	limits Limits
-	found  members
-	root   byte // the first byte of the value
-	fault  *Fault
+	limits  Limits
+	values  [memberCount]json.RawMessage // nil where absent
+	similar string                       // the first name that differs from a reserved one by folding
+	params  jsontext.Index
+	root    byte // the first byte of the value
+	fault   *Fault
 }
-
-// members is what the scanner notes about the outermost object.
-type members struct {
-	values  [memberCount]span
-	similar string // the first name that differs from a reserved one by folding
-	params  paramIndex
-}
-
-// span is a value: offsets into the input. A value is never empty, so the zero
-// span means absent.
-type span struct{ start, end int }
 
 // The reserved members.
 type member uint8
@@ -94,40 +87,38 @@ func similar(name []byte) bool {
 // Read makes the pass over raw that the package comment describes. A defect is
 // kept and shows as the Fault of every message made from the envelope.
 func Read(raw []byte, l Limits) Envelope {
-	e := Envelope{raw: raw, limits: l.WithDefaults()}
+	e := Envelope{limits: l.WithDefaults()}
 	if e.fault = checkSize(raw, e.limits); e.fault != nil {
 		return e
 	}
-	s := scanner{raw: raw, maxDepth: e.limits.MaxDepth, envelope: true}
-	if e.fault = s.document().done(); e.fault != nil {
+	noted, err := jsontext.Outline(raw, e.limits.MaxDepth, "params")
+	if err != nil {
+		e.fault = faultOf(err)
 		return e
 	}
-	e.found = s.found
-	e.root = raw[skipSpace(raw, 0)]
+	root := raw[noted.Start:noted.End]
+	e.root, e.params = root[0], noted.Inner
+	for name, value := range noted.Whole.Fields(root) {
+		e.record(name, value)
+	}
 	return e
 }
 
 // record takes note of a member of the outermost object.
-func (m *members) record(name []byte, value span) {
+func (e *Envelope) record(name []byte, value json.RawMessage) {
 	if r := reserved(name); r != memberNone {
-		m.values[r] = value
+		e.values[r] = value
 		return
 	}
-	if m.similar == "" && similar(name) {
-		m.similar = string(name)
+	if e.similar == "" && similar(name) {
+		e.similar = string(name)
 	}
 }
 
-func (e *Envelope) has(m member) bool { return e.found.values[m].end > 0 }
+func (e *Envelope) has(m member) bool { return e.values[m] != nil }
 
 // value is the raw value of a member, nil when absent.
-func (e *Envelope) value(m member) []byte {
-	s := e.found.values[m]
-	if s.end == 0 {
-		return nil
-	}
-	return e.raw[s.start:s.end:s.end]
-}
+func (e *Envelope) value(m member) []byte { return e.values[m] }
 
 // Params returns the raw params, whatever their type, or nil when they are
 // absent or the input is not JSON.
@@ -137,6 +128,6 @@ func (e *Envelope) Params() []byte {
 
 // Method returns the decoded method, or "" when it is absent or no string.
 func (e *Envelope) Method() string {
-	method, _ := Text(e.value(memberMethod))
+	method, _ := jsontext.Text(e.value(memberMethod))
 	return method
 }

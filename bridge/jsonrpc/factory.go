@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // The factories of this file make messages that every reader of this package
@@ -79,10 +81,16 @@ func checkPayload(raw []byte, path ...string) *Fault {
 		return nil
 	}
 	f := Check(raw, Limits{})
-	for _, name := range slices.Backward(path) {
-		f = f.within(name)
+	if f == nil {
+		return nil
 	}
-	return f.done()
+	for _, name := range slices.Backward(path) {
+		longer, ok := jsontext.Within(name, f.Path)
+		if f.Path = longer; !ok {
+			break
+		}
+	}
+	return f
 }
 
 // readBack is the proof of what a factory made. Integer ids are admitted,

@@ -2,6 +2,8 @@
 
 package jsonrpc
 
+import "github.com/outrigger-mcp/outrigger/internal/jsontext"
+
 // FaultCode says which stage refused the input.
 type FaultCode uint8
 
@@ -36,7 +38,7 @@ type Fault struct {
 	// length and holds no control characters.
 	Reason string
 	// Path is the JSON Pointer of the faulty value, or "" for the whole
-	// document and where the pointer would be longer than maxPathBytes.
+	// document and where the pointer would be longer than 256 bytes.
 	Path string
 	// Over is the limit that was met, where there is one.
 	Over Bound
@@ -62,45 +64,14 @@ func (f *Fault) Error() string {
 	return f.Path + ": " + f.Reason
 }
 
-// maxPathBytes bounds a pointer: names come from the sender and go into
-// replies and logs.
-const maxPathBytes = 256
-
-// within adds the name of the enclosing member in front of the path. The
-// scanner calls it while it unwinds, so a good document pays nothing for it.
-func (f *Fault) within(segment string) *Fault {
-	if f == nil || f.Path == longPath {
-		return f
+// faultOf is what is wrong with a text that is no JSON as it is accepted here.
+func faultOf(e *jsontext.Error) *Fault {
+	if e == nil {
+		return nil
 	}
-	escaped := make([]byte, 0, len(segment)+1)
-	escaped = append(escaped, '/')
-	for i := 0; i < len(segment) && len(escaped) <= maxPathBytes; i++ {
-		switch c := segment[i]; c { // RFC 6901, section 3
-		case '~':
-			escaped = append(escaped, "~0"...)
-		case '/':
-			escaped = append(escaped, "~1"...)
-		default:
-			escaped = append(escaped, c)
-		}
-	}
-	if len(escaped)+len(f.Path) > maxPathBytes {
-		f.Path = longPath
-		return f
-	}
-	f.Path = string(escaped) + f.Path
-	return f
-}
-
-// longPath marks a path that outgrew its bound while the scanner unwinds.
-// It is no JSON Pointer, so it cannot be met by chance, and is removed before
-// the fault is handed out.
-const longPath = "-"
-
-// done ends the collection of the path. It takes nil, too.
-func (f *Fault) done() *Fault {
-	if f != nil && f.Path == longPath {
-		f.Path = ""
+	f := &Fault{Code: FaultParse, Reason: e.Reason, Path: e.Path}
+	if e.Kind == jsontext.TooDeep {
+		f.Over = OverDepth
 	}
 	return f
 }

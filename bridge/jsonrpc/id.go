@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"encoding/json"
 	"strconv"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ID is the id of a request and of its response. It keeps the bytes as they
@@ -20,7 +22,7 @@ type ID struct {
 // StringID returns the id of a string, written in its shortest form. Bytes
 // that are not UTF-8 become U+FFFD.
 func StringID(s string) ID {
-	id, _ := readID(AppendString(nil, s), capBytes)
+	id, _ := readID(jsontext.AppendString(nil, s), capBytes)
 	return id
 }
 
@@ -41,8 +43,7 @@ func (l Limits) ParseID(raw []byte) (ID, error) {
 	if f := Check(raw, l); f != nil {
 		return ID{}, f
 	}
-	start := skipSpace(raw, 0)
-	id, reason := readID(raw[start:skipValue(raw, start)], l.WithDefaults().MaxIDBytes)
+	id, reason := readID(jsontext.Trim(raw), l.WithDefaults().MaxIDBytes)
 	if reason != "" {
 		return ID{}, l.WithDefaults().idFault("", reason)
 	}
@@ -54,15 +55,14 @@ func readID(raw []byte, maxBytes int) (id ID, reason string) {
 	var buffer [128]byte // a UUID, twice, and its quotes
 	switch {
 	case raw[0] == '"':
-		body := raw[1 : len(raw)-1]
-		if len(body) > maxBytes {
+		if len(raw)-len(`""`) > maxBytes {
 			return ID{}, tooLongID(maxBytes)
 		}
-		key := appendDecoded(append(buffer[:0], "s:"...), body)
+		key := jsontext.AppendDecoded(append(buffer[:0], "s:"...), raw)
 		return ID{text: string(append(key, raw...)), cut: len(key)}, ""
-	case raw[0] != '-' && !isDigit(raw[0]):
-		return ID{}, "Make the id a string or an integer, not " + typeName(raw) + "."
-	case !isInteger(raw):
+	case raw[0] != '-' && (raw[0] < '0' || raw[0] > '9'):
+		return ID{}, "Make the id a string or an integer, not " + jsontext.TypeName(raw) + "."
+	case !jsontext.IsInteger(raw):
 		return ID{}, "Make the id a string or an integer; it has a fraction or an exponent."
 	case len(raw) > maxBytes:
 		return ID{}, tooLongID(maxBytes)
@@ -87,37 +87,6 @@ func (l Limits) idFault(path, reason string) *Fault {
 
 func tooLongID(maxBytes int) string {
 	return "Make the id at most " + strconv.Itoa(maxBytes) + " bytes long."
-}
-
-// isInteger reports whether raw is digits after at most one minus sign.
-func isInteger(raw []byte) bool {
-	if len(raw) > 0 && raw[0] == '-' {
-		raw = raw[1:]
-	}
-	for _, c := range raw {
-		if !isDigit(c) {
-			return false
-		}
-	}
-	return len(raw) > 0
-}
-
-// typeName names the JSON type of a checked value for a person.
-func typeName(raw []byte) string {
-	switch raw[0] {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	default:
-		return "a number"
-	}
 }
 
 // IsZero reports whether the id is absent.

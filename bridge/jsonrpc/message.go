@@ -2,7 +2,11 @@
 
 package jsonrpc
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+)
 
 // Kind is the type of a message by the typing rule of the package comment.
 type Kind uint8
@@ -65,7 +69,7 @@ type Message struct {
 	Error  *ErrorObject
 	Fault  *Fault
 
-	index paramIndex // of Params
+	index jsontext.Index // of Params
 }
 
 // ErrorObject is the error member of an error response.

@@ -2,6 +2,8 @@
 
 package jsonrpc
 
+import "github.com/outrigger-mcp/outrigger/internal/jsontext"
+
 // Parse reads one message. It never fails: the first defect is the Fault of
 // the message, which then still has the Kind as far as it is known and the id
 // if one could be read. raw must not change while the message is in use.
@@ -40,7 +42,7 @@ func (e *Envelope) As(p Profile) Message {
 	switch m.Kind {
 	case KindRequest, KindNotification:
 		m.Params = e.value(memberParams)
-		m.index = e.found.params
+		m.index = e.params
 		m.Fault = e.checkCall(&m, p)
 	case KindSuccess:
 		m.Result = e.value(memberResult)
@@ -64,11 +66,11 @@ func (e *Envelope) checkRoot() *Fault {
 }
 
 func (e *Envelope) checkNames() *Fault {
-	if e.found.similar == "" {
+	if e.similar == "" {
 		return nil
 	}
-	f := envelopeFault("", "The name of this member can be taken for a reserved one; spell it exactly or leave it out.")
-	return f.within(e.found.similar).done()
+	path, _ := jsontext.Within(e.similar, "")
+	return envelopeFault(path, "The name of this member can be taken for a reserved one; spell it exactly or leave it out.")
 }
 
 // typed applies the typing rule of the package comment.
@@ -105,7 +107,7 @@ func (e *Envelope) checkVersion() *Fault {
 	if string(raw) == `"2.0"` {
 		return nil // as nearly everybody writes it
 	}
-	if version, ok := Text(raw); !ok || version != "2.0" {
+	if version, ok := jsontext.Text(raw); !ok || version != "2.0" {
 		return envelopeFault("/jsonrpc", `Set "jsonrpc" to the string "2.0".`)
 	}
 	return nil
@@ -116,7 +118,7 @@ func methodText(raw []byte) string {
 	if string(raw) == `"tools/call"` {
 		return "tools/call"
 	}
-	method, _ := Text(raw)
+	method, _ := jsontext.Text(raw)
 	return method
 }
 
@@ -162,7 +164,7 @@ func (e *Envelope) checkCall(m *Message, p Profile) *Fault {
 		return nil
 	}
 	if m.Params[0] != '{' {
-		return envelopeFault("/params", "Make the params an object, not "+typeName(m.Params)+".")
+		return envelopeFault("/params", "Make the params an object, not "+jsontext.TypeName(m.Params)+".")
 	}
 	return nil
 }
@@ -170,18 +172,18 @@ func (e *Envelope) checkCall(m *Message, p Profile) *Fault {
 // readError reads the error member of an error response.
 func readError(raw []byte) (*ErrorObject, *Fault) {
 	if raw[0] != '{' {
-		return nil, envelopeFault("/error", "Make the error an object, not "+typeName(raw)+".")
+		return nil, envelopeFault("/error", "Make the error an object, not "+jsontext.TypeName(raw)+".")
 	}
-	code, _ := Lookup(raw, "code")
+	code, _ := jsontext.Lookup(raw, "code")
 	number, ok := wholeNumber(code)
 	if !ok {
 		return nil, envelopeFault("/error/code", "Give the error an integer code.")
 	}
-	text, _ := Lookup(raw, "message")
-	message, ok := Text(text)
+	text, _ := jsontext.Lookup(raw, "message")
+	message, ok := jsontext.Text(text)
 	if !ok {
 		return nil, envelopeFault("/error/message", "Give the error a message that is a string.")
 	}
-	data, _ := Lookup(raw, "data")
+	data, _ := jsontext.Lookup(raw, "data")
 	return &ErrorObject{Code: number, Message: message, Data: data}, nil
 }

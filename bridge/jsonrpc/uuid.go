@@ -2,7 +2,11 @@
 
 package jsonrpc
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+)
 
 // uuidBytes is the length of a UUID in its usual form.
 const uuidBytes = 36
@@ -26,13 +30,11 @@ func uuid7(tick, random uint64) [16]byte {
 
 // appendUUID appends a UUID in its usual form, in lower case.
 func appendUUID(dst []byte, id [16]byte) []byte {
-	for i, b := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			dst = append(dst, '-')
-		}
-		dst = append(dst, hexDigits[b>>4], hexDigits[b&0xF])
-	}
-	return dst
+	dst = append(hex.AppendEncode(dst, id[:4]), '-')
+	dst = append(hex.AppendEncode(dst, id[4:6]), '-')
+	dst = append(hex.AppendEncode(dst, id[6:8]), '-')
+	dst = append(hex.AppendEncode(dst, id[8:10]), '-')
+	return hex.AppendEncode(dst, id[10:])
 }
 
 // isUUID reports whether an id is a UUID in its usual form, of any version.
@@ -48,7 +50,7 @@ func isUUID(id ID) bool {
 				return false
 			}
 		default:
-			if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
+			if strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
 				return false
 			}
 		}

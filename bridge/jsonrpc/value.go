@@ -3,257 +3,47 @@
 package jsonrpc
 
 import (
-	"bytes"
 	"encoding/json"
 	"iter"
-	"strconv"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// The functions of this file look into values that were checked, by Parse or
-// Check, and allocate next to nothing. On other bytes they return something
-// useless but stay within them and do not panic. Values that they return alias
-// their input, without space around them.
+// The functions of this file are those of package jsontext, for payloads of
+// messages that were checked.
 
-// Lookup returns the member of an object with this decoded name. It reports
-// false where there is none, and where object is no object or nil. Checked
-// objects have at most one such member.
-func Lookup(object []byte, name string) (json.RawMessage, bool) {
-	for pos := firstElement(object, '{'); pos < len(object); {
-		body, escaped, value, next := memberAt(object, pos)
-		if sameText(body, escaped, name) {
-			return value, len(value) > 0
-		}
-		pos = next
-	}
-	return nil, false
-}
+// Lookup is jsontext.Lookup.
+func Lookup(object []byte, name string) (json.RawMessage, bool) { return jsontext.Lookup(object, name) }
 
-// Members yields the decoded names and raw values of an object in their order,
-// and nothing where object is no object. Each name is a copy.
-//
-// Like the others it does nothing but return a function that calls another one:
-// so it is inlined, and the loop's body, with what it changes, stays on the stack.
-func Members(object []byte) iter.Seq2[string, json.RawMessage] {
-	return func(yield func(string, json.RawMessage) bool) { eachMember(object, yield) }
-}
+// Members is jsontext.Members.
+func Members(object []byte) iter.Seq2[string, json.RawMessage] { return jsontext.Members(object) }
 
-func eachMember(object []byte, yield func(string, json.RawMessage) bool) {
-	eachField(object, func(name []byte, value json.RawMessage) bool { return yield(string(name), value) })
-}
+// Fields is jsontext.Fields.
+func Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] { return jsontext.Fields(object) }
 
-// Fields is Members without the copies: a name is valid until the next one.
-func Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] {
-	return func(yield func([]byte, json.RawMessage) bool) { eachField(object, yield) }
-}
+// Elements is jsontext.Elements.
+func Elements(array []byte) iter.Seq[json.RawMessage] { return jsontext.Elements(array) }
 
-func eachField(object []byte, yield func([]byte, json.RawMessage) bool) {
-	for pos := firstElement(object, '{'); pos < len(object); {
-		body, escaped, value, next := memberAt(object, pos)
-		if escaped {
-			body = appendDecoded(nil, body)
-		}
-		if !yield(body, value) {
-			return
-		}
-		pos = next
-	}
-}
+// Text is jsontext.Text.
+func Text(raw []byte) (string, bool) { return jsontext.Text(raw) }
 
-// Elements yields the raw elements of an array in their order, and nothing
-// where array is no array.
-func Elements(array []byte) iter.Seq[json.RawMessage] {
-	return func(yield func(json.RawMessage) bool) { eachElement(array, yield) }
-}
+// IsText is jsontext.IsText.
+func IsText(raw []byte, want string) bool { return jsontext.IsText(raw, want) }
 
-func eachElement(array []byte, yield func(json.RawMessage) bool) {
-	for pos := firstElement(array, '['); pos < len(array); {
-		end := skipValue(array, pos)
-		if !yield(array[pos:end:end]) {
-			return
-		}
-		pos = nextElement(array, end)
-	}
-}
+// Int64 is jsontext.Int64.
+func Int64(raw []byte) (int64, bool) { return jsontext.Int64(raw) }
 
-// Text returns the decoded value of a JSON string, and false for all else.
-func Text(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	body := raw[1 : len(raw)-1]
-	if bytes.IndexByte(body, '\\') < 0 {
-		return string(body), true
-	}
-	return string(appendDecoded(make([]byte, 0, len(body)), body)), true
-}
+// IsObject is jsontext.IsObject.
+func IsObject(raw []byte) bool { return jsontext.IsObject(raw) }
 
-// IsText reports whether raw is a JSON string of this decoded value.
-func IsText(raw []byte, want string) bool {
-	if len(raw) < 2 || raw[0] != '"' {
-		return false
-	}
-	body := raw[1 : len(raw)-1]
-	return sameText(body, bytes.IndexByte(body, '\\') >= 0, want)
-}
+// IsNull is jsontext.IsNull.
+func IsNull(raw []byte) bool { return jsontext.IsNull(raw) }
 
-// Int64 returns the value of a JSON number without fraction or exponent that
-// fits, and false for all else.
-func Int64(raw []byte) (int64, bool) {
-	if !isInteger(raw) {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	return n, err == nil
-}
+// Compact is jsontext.Compact.
+func Compact(dst, raw []byte) []byte { return jsontext.Compact(dst, raw) }
 
-// IsObject reports whether raw is a JSON object. The bytes nil are not.
-func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
+// AppendString is jsontext.AppendString.
+func AppendString(dst []byte, s string) []byte { return jsontext.AppendString(dst, s) }
 
-// IsNull reports whether raw is a JSON null. The bytes nil are not.
-func IsNull(raw []byte) bool { return string(raw) == "null" }
-
-// Compact appends raw to dst without the space between its tokens. Strings and
-// numbers stay as they are written.
-func Compact(dst, raw []byte) []byte {
-	for pos := 0; pos < len(raw); {
-		switch raw[pos] {
-		case ' ', '\t', '\n', '\r':
-			pos++
-		case '"':
-			end := skipString(raw, pos)
-			dst = append(dst, raw[pos:end]...)
-			pos = end
-		default:
-			start := pos
-			for pos < len(raw) && raw[pos] > ' ' && raw[pos] != '"' {
-				pos++
-			}
-			pos = max(pos, start+1)
-			dst = append(dst, raw[start:pos]...)
-		}
-	}
-	return dst
-}
-
-// firstElement returns where the first element of a container stands, or
-// len(raw) where raw is no such container or an empty one.
-func firstElement(raw []byte, open byte) int {
-	pos := skipSpace(raw, 0)
-	if pos >= len(raw) || raw[pos] != open {
-		return len(raw)
-	}
-	pos = skipSpace(raw, pos+1)
-	if pos < len(raw) && (raw[pos] == '}' || raw[pos] == ']') {
-		return len(raw)
-	}
-	return pos
-}
-
-// nextElement returns where the element after the one that ends at pos stands,
-// or len(raw) after the last one.
-func nextElement(raw []byte, pos int) int {
-	pos = skipSpace(raw, pos)
-	if pos >= len(raw) || raw[pos] != ',' {
-		return len(raw)
-	}
-	return skipSpace(raw, pos+1)
-}
-
-// memberAt reads the member whose name stands at pos.
-func memberAt(raw []byte, pos int) (body []byte, escaped bool, value json.RawMessage, next int) {
-	end := skipString(raw, pos)
-	if end-pos >= 2 {
-		body = raw[pos+1 : end-1]
-		escaped = bytes.IndexByte(body, '\\') >= 0
-	}
-	pos = skipSpace(raw, skipSpace(raw, end)+1)
-	if pos >= len(raw) {
-		return body, escaped, nil, len(raw)
-	}
-	end = skipValue(raw, pos)
-	return body, escaped, raw[pos:end:end], nextElement(raw, end)
-}
-
-func sameText(body []byte, escaped bool, want string) bool {
-	if !escaped {
-		return string(body) == want
-	}
-	if len(body) > 6*len(want) { // \uXXXX is the longest spelling of a byte
-		return false
-	}
-	return string(appendDecoded(nil, body)) == want
-}
-
-func skipSpace(raw []byte, pos int) int {
-	for pos < len(raw) {
-		switch raw[pos] {
-		case ' ', '\t', '\n', '\r':
-			pos++
-		default:
-			return pos
-		}
-	}
-	return len(raw)
-}
-
-// skipString returns the end of the string that starts at pos. It always moves.
-// It goes from quote to quote, which the standard library finds many bytes at a
-// time: values are skipped far more often than they are read.
-func skipString(raw []byte, pos int) int {
-	for pos++; pos < len(raw); {
-		i := bytes.IndexByte(raw[pos:], '"')
-		if i < 0 {
-			break
-		}
-		end := pos + i
-		backslashes := 0
-		for at := end - 1; at >= pos && raw[at] == '\\'; at-- {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return end + 1
-		}
-		pos = end + 1 // the quote was escaped
-	}
-	return len(raw)
-}
-
-// skipValue returns the end of the value that starts at pos. It always moves.
-func skipValue(raw []byte, pos int) int {
-	for depth := 0; pos < len(raw); {
-		switch raw[pos] {
-		case '"':
-			pos = skipString(raw, pos)
-		case '{', '[':
-			depth++
-			pos++
-			continue
-		case '}', ']':
-			depth--
-			pos++
-		case ',', ':', ' ', '\t', '\n', '\r':
-			pos++
-			if depth > 0 {
-				continue
-			}
-			return pos
-		default:
-			pos = skipScalar(raw, pos)
-		}
-		if depth <= 0 {
-			return pos
-		}
-	}
-	return len(raw)
-}
-
-// skipScalar returns the end of the number or literal at pos.
-func skipScalar(raw []byte, pos int) int {
-	for pos++; pos < len(raw); pos++ {
-		switch raw[pos] {
-		case ',', ':', '}', ']', ' ', '\t', '\n', '\r', '"', '{', '[':
-			return pos
-		}
-	}
-	return len(raw)
-}
+// AppendText is jsontext.AppendText.
+func AppendText(dst, s []byte) []byte { return jsontext.AppendText(dst, s) }

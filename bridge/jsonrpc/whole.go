@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Bounds of a number that is read by its value. They are those of the bridge's
@@ -22,10 +24,10 @@ const maxInt64Digits = 19
 // The error code of a response is read so, because the contract gives it as a
 // schema; ids, which are echoed and compared, are not.
 func wholeNumber(raw []byte) (int64, bool) {
-	if n, ok := Int64(raw); ok || len(raw) == 0 || len(raw) > maxNumberBytes {
+	if n, ok := jsontext.Int64(raw); ok || len(raw) == 0 || len(raw) > maxNumberBytes {
 		return n, ok
 	}
-	if raw[0] != '-' && !isDigit(raw[0]) {
+	if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
 	}
 	number, sign := raw, ""

@@ -4,10 +4,11 @@ package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Bounds of a JSON document. Zero members mean the defaults.
@@ -71,18 +72,11 @@ func PointerAt(doc []byte, offset int) string {
 	return *in.watched
 }
 
-// note remembers the current path where it is the one that is looked for.
-func (in *inspector) note(start int) {
-	if start == in.watch && in.watched == nil {
-		p := in.pointer()
-		in.watched = &p
-	}
-}
-
-// inspector is a recursive-descent reader; MaxDepth bounds the recursion. All methods return false to stop.
+// inspector adds to the grammar of package jsontext, whose visitor it is, the bounds of a document and where in it
+// something is wrong. It goes on behind a repeated name and behind a number that is too large: those are reported
+// together.
 type inspector struct {
 	doc    []byte
-	pos    int
 	bounds Bounds
 	values int
 	path   []step
@@ -92,20 +86,68 @@ type inspector struct {
 	watched *string // pointer of the value or name that starts there
 }
 
-// step is one level of the way to the current value. The pointer is only built where something is wrong.
+// step is one open object or array, and where in it the walk is. The pointer is only built where something is wrong.
 type step struct {
-	name  []byte // decoded; nil in an array
-	index int
+	array bool
+	name  []byte // of the current member of an object; nil before the first
+	index int    // of the current element of an array; -1 before the first
+}
+
+func (in *inspector) document() {
+	if e := jsontext.Walk(in.doc, in.bounds.MaxDepth, in); e != nil {
+		in.refuse(e)
+	}
+}
+
+// Value counts, notes and opens a value.
+func (in *inspector) Value(start int) bool {
+	if n := len(in.path); n > 0 && in.path[n-1].array {
+		in.path[n-1].index++
+	}
+	if in.values++; in.values > in.bounds.MaxValues {
+		in.report("maxValues", "wanted at most %d values in one document", in.bounds.MaxValues)
+		return false
+	}
+	in.note(start)
+	if start < len(in.doc) && (in.doc[start] == '{' || in.doc[start] == '[') {
+		in.path = append(in.path, step{array: in.doc[start] == '[', index: -1})
+	}
+	return true
+}
+
+// Name moves on to another member.
+func (in *inspector) Name(start int, name []byte, repeated bool) bool {
+	in.path[len(in.path)-1].name = name
+	in.note(start)
+	return !repeated || in.report("duplicate", "wanted each name once, found %s again", quote(string(name)))
+}
+
+// End closes a container and judges a number.
+func (in *inspector) End(start, end int) bool {
+	if c := in.doc[start]; c != '{' && c != '[' {
+		return in.magnitude(in.doc[start:end])
+	}
+	in.path = in.path[:len(in.path)-1]
+	return true
+}
+
+// note remembers the current path where it is the one that is looked for.
+func (in *inspector) note(start int) {
+	if start == in.watch && in.watched == nil {
+		p := in.pointer()
+		in.watched = &p
+	}
 }
 
 func (in *inspector) pointer() string {
 	p := ""
 	for _, s := range in.path {
-		if s.name == nil {
+		switch {
+		case s.array && s.index >= 0:
 			p += "/" + strconv.Itoa(s.index)
-			continue
+		case s.name != nil:
+			p = AppendPointer(p, string(s.name))
 		}
-		p = AppendPointer(p, string(s.name))
 	}
 	return p
 }
@@ -116,326 +158,106 @@ func (in *inspector) report(keyword, format string, args ...any) bool {
 	return len(in.found) < in.bounds.MaxViolations
 }
 
-// stop reports and ends the reading: what follows cannot be understood.
-func (in *inspector) stop(keyword, format string, args ...any) bool {
-	in.report(keyword, format, args...)
-	return false
+// refuse reports what ended the walk: what follows cannot be understood.
+func (in *inspector) refuse(e *jsontext.Error) {
+	if n := len(in.path); n > 0 && e.InName {
+		in.path[n-1].name = nil // the fault is in the next name, not in the member before it
+	}
+	switch e.Kind {
+	case jsontext.VisitorStopped: // and reported
+	case jsontext.TooDeep:
+		in.path = in.path[:len(in.path)-1] // the one that is too deep was not entered
+		in.report("maxDepth", "wanted at most %d levels of objects and arrays", in.bounds.MaxDepth)
+	case jsontext.BadLiteral:
+		in.syntax(wordOf(in.doc[e.Start]), e.Start)
+	case jsontext.BadEscape, jsontext.BadHex, jsontext.LoneLow, jsontext.LoneHigh:
+		in.syntax(wantedInEscape(e.Kind), e.Start)
+	default:
+		in.syntax(in.wanted(e.Kind), e.Pos)
+	}
 }
 
-func (in *inspector) syntax(wanted string) bool {
+func (in *inspector) syntax(wanted string, at int) {
 	found := "the end of the text"
-	if in.pos < len(in.doc) {
-		r, size := utf8.DecodeRune(in.doc[in.pos:])
+	if at < len(in.doc) {
+		r, size := utf8.DecodeRune(in.doc[at:])
 		found = fmt.Sprintf("%q", r)
 		if r == utf8.RuneError && size <= 1 {
-			found = fmt.Sprintf("byte 0x%02x", in.doc[in.pos])
+			found = fmt.Sprintf("byte 0x%02x", in.doc[at])
 		}
 	}
-	return in.stop("syntax", "wanted %s at byte %d, found %s", wanted, in.pos, found)
+	in.report("syntax", "wanted %s at byte %d, found %s", wanted, at, found)
 }
 
-func (in *inspector) document() {
-	in.space()
-	if !in.value(0) {
-		return
-	}
-	in.space()
-	if in.pos < len(in.doc) {
-		in.syntax("the end of the text")
+// wanted is what should have been where the walk ended.
+func (in *inspector) wanted(kind jsontext.Kind) string {
+	switch kind {
+	case jsontext.Trailing, jsontext.DocumentTooLong:
+		return "the end of the text"
+	case jsontext.WantName:
+		return "a member name"
+	case jsontext.WantColon:
+		return "':'"
+	case jsontext.WantComma, jsontext.LeadingZero: // a number ends behind a zero
+		return in.wantedNext()
+	case jsontext.WantDigit:
+		return "a digit"
+	case jsontext.Unclosed:
+		return "'\"'"
+	case jsontext.BareControl:
+		return "an escaped control character"
+	case jsontext.NotUTF8:
+		return "valid UTF-8"
+	case jsontext.UnclosedEscape:
+		return "an escape"
+	default: // jsontext.Empty, jsontext.ByteOrderMark, jsontext.WantValue
+		return "a JSON value"
 	}
 }
 
-func (in *inspector) space() {
-	for in.pos < len(in.doc) {
-		switch in.doc[in.pos] {
-		case ' ', '\t', '\n', '\r':
-			in.pos++
-		default:
-			return
-		}
-	}
-}
-
-func (in *inspector) peek() byte {
-	if in.pos < len(in.doc) {
-		return in.doc[in.pos]
-	}
-	return 0
-}
-
-func (in *inspector) value(depth int) bool {
-	if in.values++; in.values > in.bounds.MaxValues {
-		return in.stop("maxValues", "wanted at most %d values in one document", in.bounds.MaxValues)
-	}
-	in.note(in.pos)
-	switch c := in.peek(); {
-	case c == '{' || c == '[':
-		if depth >= in.bounds.MaxDepth {
-			return in.stop("maxDepth", "wanted at most %d levels of objects and arrays", in.bounds.MaxDepth)
-		}
-		in.pos++
-		if c == '{' {
-			return in.object(depth)
-		}
-		return in.array(depth)
-	case c == '"':
-		_, ok := in.text()
-		return ok
-	case c == '-' || '0' <= c && c <= '9':
-		return in.number()
-	case c == 't':
-		return in.word("true")
-	case c == 'f':
-		return in.word("false")
-	case c == 'n':
-		return in.word("null")
+// wantedNext is what may follow a value.
+func (in *inspector) wantedNext() string {
+	switch n := len(in.path); {
+	case n == 0:
+		return "the end of the text"
+	case in.path[n-1].array:
+		return "',' or ']'"
 	default:
-		return in.syntax("a JSON value")
+		return "',' or '}'"
 	}
 }
 
-func (in *inspector) word(w string) bool {
-	if !bytes.HasPrefix(in.doc[in.pos:], []byte(w)) {
-		return in.syntax(w)
-	}
-	in.pos += len(w)
-	return true
-}
-
-func (in *inspector) array(depth int) bool {
-	in.space()
-	if in.peek() == ']' {
-		in.pos++
-		return true
-	}
-	in.path = append(in.path, step{})
-	at := len(in.path) - 1
-	for i := 0; ; i++ {
-		in.path[at].index = i
-		in.space()
-		if !in.value(depth + 1) {
-			return false
-		}
-		in.space()
-		switch in.peek() {
-		case ',':
-			in.pos++
-		case ']':
-			in.pos++
-			in.path = in.path[:at]
-			return true
-		default:
-			return in.syntax("',' or ']'")
-		}
-	}
-}
-
-// manyNames is where a set of names is cheaper than comparing with each of them.
-const manyNames = 16
-
-func (in *inspector) object(depth int) bool {
-	in.space()
-	if in.peek() == '}' {
-		in.pos++
-		return true
-	}
-	at := len(in.path)
-	names := make([][]byte, 0, 8)
-	var set map[string]struct{}
-	for {
-		in.space()
-		if in.peek() != '"' {
-			return in.syntax("a member name")
-		}
-		start := in.pos
-		name, ok := in.text()
-		if !ok {
-			return false
-		}
-		in.path = append(in.path[:at], step{name: name})
-		in.note(start)
-		if len(names) == manyNames && set == nil {
-			set = make(map[string]struct{}, 2*manyNames)
-			for _, n := range names {
-				set[string(n)] = struct{}{}
-			}
-		}
-		if isRepeated(name, names, set) && !in.report("duplicate", "wanted each name once, found %s again", quote(string(name))) {
-			return false
-		}
-		if set != nil {
-			set[string(name)] = struct{}{}
-		} else {
-			names = append(names, name)
-		}
-		in.space()
-		if in.peek() != ':' {
-			return in.syntax("':'")
-		}
-		in.pos++
-		in.space()
-		if !in.value(depth + 1) {
-			return false
-		}
-		in.space()
-		switch in.peek() {
-		case ',':
-			in.pos++
-			in.path = in.path[:at]
-		case '}':
-			in.pos++
-			in.path = in.path[:at]
-			return true
-		default:
-			return in.syntax("',' or '}'")
-		}
-	}
-}
-
-func isRepeated(name []byte, names [][]byte, set map[string]struct{}) bool {
-	if set != nil {
-		_, ok := set[string(name)]
-		return ok
-	}
-	for _, n := range names {
-		if bytes.Equal(n, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// text reads a string and returns it decoded; without escapes the result aliases the document.
-func (in *inspector) text() ([]byte, bool) {
-	start := in.pos
-	in.pos++
-	escaped := false
-	for in.pos < len(in.doc) {
-		switch c := in.doc[in.pos]; {
-		case c == '"':
-			in.pos++
-			if !escaped {
-				return in.doc[start+1 : in.pos-1 : in.pos-1], true
-			}
-			var s string
-			if err := json.Unmarshal(in.doc[start:in.pos], &s); err != nil {
-				in.pos = start
-				return nil, in.syntax("a JSON string")
-			}
-			return []byte(s), true
-		case c == '\\':
-			escaped = true
-			if !in.escape() {
-				return nil, false
-			}
-		case c < 0x20:
-			return nil, in.syntax("an escaped control character")
-		case c < utf8.RuneSelf:
-			in.pos++
-		default:
-			r, size := utf8.DecodeRune(in.doc[in.pos:])
-			if r == utf8.RuneError && size <= 1 {
-				return nil, in.syntax("valid UTF-8")
-			}
-			in.pos += size
-		}
-	}
-	return nil, in.syntax("'\"'")
-}
-
-func (in *inspector) escape() bool {
-	if in.pos+1 >= len(in.doc) {
-		in.pos = len(in.doc)
-		return in.syntax("an escape")
-	}
-	switch in.doc[in.pos+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		in.pos += 2
-		return true
-	case 'u':
+func wantedInEscape(kind jsontext.Kind) string {
+	switch kind {
+	case jsontext.BadHex:
+		return "four hexadecimal digits"
+	case jsontext.LoneLow:
+		return "a high surrogate before a low one"
+	case jsontext.LoneHigh:
+		return "a low surrogate after a high one"
 	default:
-		return in.syntax("an escape")
+		return "an escape"
 	}
-	unit, ok := hexUnit(in.doc, in.pos)
-	switch {
-	case !ok:
-		return in.syntax("four hexadecimal digits")
-	case unit >= 0xdc00 && unit <= 0xdfff:
-		return in.syntax("a high surrogate before a low one")
-	case unit >= 0xd800 && unit <= 0xdbff:
-		low, ok := hexUnit(in.doc, in.pos+6)
-		if !ok || low < 0xdc00 || low > 0xdfff {
-			return in.syntax("a low surrogate after a high one")
-		}
-		in.pos += 12
+}
+
+// wordOf is the word that begins with c.
+func wordOf(c byte) string {
+	switch c {
+	case 't':
+		return "true"
+	case 'f':
+		return "false"
 	default:
-		in.pos += 6
+		return "null"
 	}
-	return true
-}
-
-// hexUnit reads \uXXXX at a position.
-func hexUnit(doc []byte, at int) (uint64, bool) {
-	if at+6 > len(doc) || doc[at] != '\\' || doc[at+1] != 'u' {
-		return 0, false
-	}
-	for _, c := range doc[at+2 : at+6] {
-		if c == '+' || c == '-' || c == '_' {
-			return 0, false
-		}
-	}
-	u, err := strconv.ParseUint(string(doc[at+2:at+6]), 16, 32)
-	return u, err == nil
-}
-
-func (in *inspector) number() bool {
-	start := in.pos
-	if in.peek() == '-' {
-		in.pos++
-	}
-	if c := in.peek(); c == '0' {
-		in.pos++
-	} else if !in.digits() {
-		return in.syntax("a digit")
-	}
-	if in.peek() == '.' {
-		in.pos++
-		if !in.digits() {
-			return in.syntax("a digit")
-		}
-	}
-	exponent := -1
-	if c := in.peek(); c == 'e' || c == 'E' {
-		in.pos++
-		exponent = in.pos
-		if c := in.peek(); c == '+' || c == '-' {
-			in.pos++
-		}
-		if !in.digits() {
-			return in.syntax("a digit")
-		}
-	}
-	return in.magnitude(in.doc[start:in.pos], exponent-start)
-}
-
-func (in *inspector) digits() bool {
-	n := 0
-	for _, c := range in.doc[in.pos:] {
-		if c < '0' || c > '9' {
-			break
-		}
-		n++
-	}
-	in.pos += n
-	return n > 0
 }
 
 // magnitude checks a number without computing with it first. Numbers up to 300 bytes without an exponent always fit.
-func (in *inspector) magnitude(raw []byte, exponent int) bool {
+func (in *inspector) magnitude(raw []byte) bool {
 	if len(raw) > in.bounds.MaxNumberLength {
 		return in.report("maxNumberLength", "wanted a number of at most %d bytes, found %d", in.bounds.MaxNumberLength, len(raw))
 	}
-	if exponent > 0 {
+	if exponent := bytes.IndexAny(raw, "eE") + 1; exponent > 0 {
 		e, err := strconv.Atoi(string(raw[exponent:]))
 		if err != nil || e > maxExponent || e < -maxExponent {
 			return in.report("range", "wanted a number that a double can hold, found %s", quote(string(raw)))

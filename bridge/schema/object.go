@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // object is a JSON object that remembers the order of its members, so that a schema reads in the order in which the
@@ -103,14 +104,14 @@ func appendJSON(dst []byte, v any) []byte {
 	case json.Number:
 		return append(dst, v...)
 	case string:
-		return appendString(dst, v)
+		return jsontext.AppendString(dst, v)
 	case []string:
 		dst = append(dst, '[')
 		for i, s := range v {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendString(dst, s)
+			dst = jsontext.AppendString(dst, s)
 		}
 		return append(dst, ']')
 	case []any:
@@ -128,49 +129,15 @@ func appendJSON(dst []byte, v any) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendString(dst, m.name)
+			dst = jsontext.AppendString(dst, m.name)
 			dst = append(dst, ':')
 			dst = appendJSON(dst, m.value)
 		}
 		return append(dst, '}')
 	default:
 		// The builders are in this package: another type is a slip that the golden tests would show.
-		return appendString(dst, fmt.Sprint(v))
+		return jsontext.AppendString(dst, fmt.Sprint(v))
 	}
-}
-
-// appendString writes a JSON string. Unlike encoding/json it leaves <, > and & alone: patterns stay readable.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	if isPlainText(s) {
-		return append(append(dst, s...), '"')
-	}
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r == '\n':
-			dst = append(dst, '\\', 'n')
-		case r == '\t':
-			dst = append(dst, '\\', 't')
-		case r < 0x20 || r == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
-		default:
-			dst = utf8.AppendRune(dst, r)
-		}
-	}
-	return append(dst, '"')
-}
-
-// isPlainText holds for text of which every byte stands for itself.
-func isPlainText(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 // countSchemas counts the objects of a schema: a close upper bound of its subschemas, and of what a reader has to hold.

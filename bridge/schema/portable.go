@@ -2,7 +2,11 @@
 
 package schema
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+)
 
 const (
 	// unicodeEscapes are the characters that ECMA 262 lets a backslash precede in Unicode mode, where it refuses all
@@ -54,7 +58,7 @@ func isUnicodeEscape(rest string, inClass bool) bool {
 	case inClass && (c == 'b' || c == 'B'):
 		return false
 	case c == 'x':
-		return len(rest) > 2 && isHex(rest[1]) && isHex(rest[2])
+		return len(rest) > 2 && jsontext.HexValue(rest[1]) >= 0 && jsontext.HexValue(rest[2]) >= 0
 	case c == 'u':
 		return false // RE2 has no such escape
 	default:
@@ -71,8 +75,4 @@ func isEndOfRange(pattern string, i int) bool {
 	before, after := pattern[:i-1], pattern[i+1:]
 	return strings.HasPrefix(after, "-") && !strings.HasPrefix(after, "-]") ||
 		strings.HasSuffix(before, "-") && !strings.HasSuffix(before, "[-") && !strings.HasSuffix(before, "[^-")
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // An Any of a type that nobody knows is not lost: its JSON is {"@type": URL, "value": bytes in base64}. That is the form
@@ -182,7 +184,7 @@ func outOfBytes(value []byte) ([]byte, error) {
 // opaque writes an Any of an unknown type.
 func (w *writer) opaque(url string, value []byte) bool {
 	w.unknown = noted(w.unknown, url)
-	w.out = append(appendText(append(w.out, `{"`+typeMember+`":`...), url), `,"value":`...)
+	w.out = append(jsontext.AppendString(append(w.out, `{"`+typeMember+`":`...), url), `,"value":`...)
 	w.out = append(base64.StdEncoding.AppendEncode(append(w.out, '"'), value), '"', '}')
 	return true
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // planner keeps the plans of one set of types. A message has one plan however many fields hold it, so that a recursive
@@ -282,7 +283,7 @@ func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 	if s.kind == protoreflect.GroupKind {
 		s.end = protowire.AppendTag(nil, s.number, protowire.EndGroupType)
 	}
-	name := appendText(nil, fd.JSONName())
+	name := jsontext.AppendString(nil, fd.JSONName())
 	s.quoted = string(name)
 	s.head = s.quoted + ":"
 	s.extended = fd.IsExtension()
@@ -406,7 +407,7 @@ func newEnumPlan(ed protoreflect.EnumDescriptor) *enumPlan {
 		e.values = append(e.values, int32(ev.Number()))
 		n := int32(ev.Number())
 		if _, ok := e.text[n]; !ok {
-			e.text[n] = string(appendText(nil, string(ed.Values().ByNumber(ev.Number()).Name())))
+			e.text[n] = string(jsontext.AppendString(nil, string(ed.Values().ByNumber(ev.Number()).Name())))
 		}
 	}
 	e.names = newNameTable(names, targets)

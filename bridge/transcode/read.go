@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // reader turns JSON into wire bytes in one pass. It knows that a document is wrong, and not why: whatever it refuses is
@@ -35,7 +36,7 @@ type reader struct {
 }
 
 // refused says that the reader cannot take a document.
-const refused = -1
+const refused = jsontext.Refused
 
 // maxKept bounds the buffers that wait for the next call: rare large messages must not fill the memory of a process.
 const maxKept = 1 << 20
@@ -124,17 +125,7 @@ func (r *reader) wrapped(p *plan, pos int) int {
 }
 
 // space passes over white space.
-func (r *reader) space(pos int) int {
-	for pos < len(r.doc) {
-		switch r.doc[pos] {
-		case ' ', '\t', '\n', '\r':
-			pos++
-		default:
-			return pos
-		}
-	}
-	return pos
-}
+func (r *reader) space(pos int) int { return jsontext.SkipSpace(r.doc, pos) }
 
 // name reads the name of a member and the colon, and returns the position of the value. The name is valid until the
 // next string is read.

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // packed appends the content of an Any. Its type may stand anywhere in the object, so it is looked for first.
@@ -13,7 +15,7 @@ func (r *reader) packed(pos, depth int) int {
 	if at, done := r.open(pos, depth, '{', '}'); done {
 		return at // an Any without a type is empty
 	}
-	url := r.typeOf(pos+1, depth)
+	url := r.typeOf(pos + 1)
 	if len(url) == 0 {
 		return refused
 	}
@@ -110,7 +112,7 @@ func (r *reader) inOrder(mt protoreflect.MessageType, start int) bool {
 }
 
 // typeOf returns the member @type of the object whose first member stands at pos, or "".
-func (r *reader) typeOf(pos, depth int) string {
+func (r *reader) typeOf(pos int) string {
 	for done := false; !done; {
 		name, at := r.name(pos)
 		if at < 0 {
@@ -123,63 +125,8 @@ func (r *reader) typeOf(pos, depth int) string {
 			}
 			return string(text)
 		}
-		if pos = r.skip(at, depth+1); pos < 0 {
-			return ""
-		}
-		pos, done = r.next(pos, '}')
+		// Whatever stands there is read, and judged, later.
+		pos, done = r.next(jsontext.SkipValue(r.doc, at), '}')
 	}
 	return ""
-}
-
-// skip passes over a value that is read again later. It only has to find the end of a value that is right.
-func (r *reader) skip(pos, depth int) int {
-	open := 0
-	for pos < len(r.doc) {
-		switch r.doc[pos] {
-		case '"':
-			if _, pos = r.text(pos); pos < 0 {
-				return refused
-			}
-		case '{', '[':
-			if open++; depth+open > r.maxDepth {
-				return refused
-			}
-			pos++
-			continue
-		case '}', ']':
-			open--
-			pos++
-		case ',', ':', ' ', '\t', '\n', '\r':
-			pos++
-			continue
-		default:
-			for pos < len(r.doc) && isWordByte(r.doc[pos]) {
-				pos++
-			}
-			if pos >= len(r.doc) || open == 0 && pos == 0 {
-				return refused
-			}
-			if !isAfterValue(r.doc[pos]) {
-				return refused
-			}
-		}
-		if open == 0 {
-			return pos
-		}
-	}
-	return refused
-}
-
-// isWordByte holds for what numbers and the three words of JSON are made of.
-func isWordByte(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '-' || c == '+' || c == '.'
-}
-
-func isAfterValue(c byte) bool {
-	switch c {
-	case ',', '}', ']', ' ', '\t', '\n', '\r':
-		return true
-	default:
-		return false
-	}
 }

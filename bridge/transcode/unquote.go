@@ -4,12 +4,12 @@ package transcode
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Unquote decodes objects and arrays that stand in JSON strings where the message wants an object or an array: messages,
@@ -36,9 +36,9 @@ func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
 	if bytes.IndexByte(doc, '"') < 0 || len(schema.Inspect(doc, m.opts.bounds())) > 0 {
 		return doc, nil
 	}
-	u := unquoter{in: doc, lists: lists, resolver: m.resolver, bounds: m.opts.bounds()}
-	u.space()
-	if m.wrapped && u.in[u.pos] == '{' {
+	u := unquoter{lists: lists, resolver: m.resolver, bounds: m.opts.bounds()}
+	u.In, u.Pos = doc, jsontext.SkipSpace(doc, 0)
+	if m.wrapped && u.Next() == '{' {
 		u.members(func(name string) { u.value(m.md, name == "value") })
 	} else {
 		u.message(m.md)
@@ -46,14 +46,12 @@ func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
 	if len(u.places) == 0 {
 		return doc, nil
 	}
-	return u.out, u.places
+	return u.Out, u.places
 }
 
 // unquoter copies JSON that is known to be in order, without the white space between tokens, and decodes on the way.
 type unquoter struct {
-	in       []byte
-	pos      int
-	out      []byte
+	jsontext.Rewriter
 	lists    bool
 	resolver Resolver
 	bounds   schema.Bounds
@@ -64,7 +62,7 @@ type unquoter struct {
 // value copies the value of a member that is a message, or of one that is not known.
 func (u *unquoter) value(md protoreflect.MessageDescriptor, known bool) {
 	if !known {
-		u.copyValue()
+		u.Copy()
 		return
 	}
 	if opening := openingOf(md); opening != 0 && u.decoded(opening) {
@@ -91,15 +89,15 @@ func openingOf(md protoreflect.MessageDescriptor) byte {
 // message copies a message. What lies inside a well-known type has no fields of ours, and what lies inside an Any is
 // for its type to say.
 func (u *unquoter) message(md protoreflect.MessageDescriptor) {
-	if schema.IsWellKnown(md) || u.in[u.pos] != '{' {
-		u.copyValue()
+	if schema.IsWellKnown(md) || u.Next() != '{' {
+		u.Copy()
 		return
 	}
 	u.members(func(name string) {
 		fd := u.field(md, name)
 		switch {
 		case fd == nil:
-			u.copyValue()
+			u.Copy()
 		case fd.IsMap():
 			u.mapping(fd.MapValue().Message())
 		case fd.IsList():
@@ -127,8 +125,8 @@ func (u *unquoter) mapping(values protoreflect.MessageDescriptor) {
 	if u.decoded('{') {
 		return
 	}
-	if values == nil || u.in[u.pos] != '{' {
-		u.copyValue()
+	if values == nil || u.Next() != '{' {
+		u.Copy()
 		return
 	}
 	u.members(func(string) { u.value(values, true) })
@@ -138,119 +136,45 @@ func (u *unquoter) list(elements protoreflect.MessageDescriptor) {
 	if u.lists && u.decoded('[') {
 		return
 	}
-	if elements == nil || u.in[u.pos] != '[' {
-		u.copyValue()
+	if elements == nil || u.Next() != '[' {
+		u.Copy()
 		return
 	}
-	u.take()
-	for i := 0; ; i++ {
-		if u.space(); u.in[u.pos] == ']' {
-			u.take()
-			return
-		}
-		if u.in[u.pos] == ',' {
-			u.take()
-			u.space()
-		}
+	u.Items(func(i int) {
 		u.path = append(u.path, strconv.Itoa(i))
 		u.value(elements, true)
 		u.path = u.path[:len(u.path)-1]
-	}
+	})
 }
 
 // members copies an object; each is called with the position at a member's value.
 func (u *unquoter) members(each func(name string)) {
-	u.take()
-	for {
-		u.space()
-		switch u.in[u.pos] {
-		case '}':
-			u.take()
-			return
-		case ',':
-			u.take()
-			u.space()
+	u.Members(func(quoted []byte) ([]byte, func()) {
+		return quoted, func() {
+			name := jsontext.PlainName(quoted)
+			u.path = append(u.path, name)
+			each(name)
+			u.path = u.path[:len(u.path)-1]
 		}
-		start := u.pos
-		u.skipString()
-		raw := u.in[start:u.pos]
-		u.out = append(u.out, raw...)
-		u.space()
-		u.take() // :
-		u.space()
-		name := plainName(raw)
-		u.path = append(u.path, name)
-		each(name)
-		u.path = u.path[:len(u.path)-1]
-	}
+	})
 }
 
 // decoded copies the content of a string that holds an object or array, and says whether it did.
 func (u *unquoter) decoded(opening byte) bool {
-	if u.in[u.pos] != '"' {
+	if u.Next() != '"' {
 		return false
 	}
-	start := u.pos
-	u.skipString()
-	end := u.pos
-	u.pos = start
-	var text string
-	if json.Unmarshal(u.in[start:end], &text) != nil {
-		return false
-	}
-	content := bytes.Trim([]byte(text), " \t\r\n")
+	end := jsontext.SkipString(u.In, u.Pos)
+	content := jsontext.Trim(jsontext.AppendDecoded(nil, u.In[u.Pos:end]))
 	if len(content) == 0 || content[0] != opening || len(schema.Inspect(content, u.bounds)) > 0 {
 		return false
 	}
-	u.pos = end
-	u.out = append(u.out, content...)
+	u.Pos = end
+	u.Out = append(u.Out, content...)
 	place := ""
 	for _, token := range u.path {
 		place = schema.AppendPointer(place, token)
 	}
 	u.places = append(u.places, place)
 	return true
-}
-
-func (u *unquoter) take() {
-	u.out = append(u.out, u.in[u.pos])
-	u.pos++
-}
-
-func (u *unquoter) space() {
-	for u.pos < len(u.in) && u.in[u.pos] <= ' ' {
-		u.pos++
-	}
-}
-
-func (u *unquoter) skipString() {
-	for u.pos++; u.in[u.pos] != '"'; u.pos++ {
-		if u.in[u.pos] == '\\' {
-			u.pos++
-		}
-	}
-	u.pos++
-}
-
-// copyValue copies one value as it stands, which ends where its brackets are closed and something of the outer value
-// follows.
-func (u *unquoter) copyValue() {
-	start := u.pos
-	for depth := 0; u.pos < len(u.in); {
-		c := u.in[u.pos]
-		switch {
-		case c == '"':
-			u.skipString()
-			continue
-		case c == '{' || c == '[':
-			depth++
-		case (c == '}' || c == ']') && depth > 0:
-			depth--
-		case depth == 0 && (c == '}' || c == ']' || c == ','):
-			u.out = append(u.out, bytes.TrimRight(u.in[start:u.pos], " \t\r\n")...)
-			return
-		}
-		u.pos++
-	}
-	u.out = append(u.out, u.in[start:]...)
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, a
@@ -169,7 +170,7 @@ func (m *Message) place(doc []byte, cause error) string {
 // placeOf is the JSON Pointer of the Any of a type, false where it cannot be found, as where the URL has escapes.
 func (m *Message) placeOf(doc []byte, url string) (string, bool) {
 	inner := m.unwrap(doc)
-	offset := bytes.Index(inner, appendText(nil, url))
+	offset := bytes.Index(inner, jsontext.AppendString(nil, url))
 	if url == "" || offset < 0 {
 		return "", false
 	}

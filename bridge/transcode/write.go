@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // writer turns wire bytes into JSON. Each message is passed over once to see which field stands where, because JSON has
@@ -86,7 +88,7 @@ func (w *writer) members(p *plan, b []byte, depth int, url string) bool {
 	start := len(w.out)
 	w.out = append(w.out, '{')
 	if url != "" {
-		w.out = append(appendText(append(w.out, `"`+typeMember+`":`...), url), ',')
+		w.out = append(jsontext.AppendString(append(w.out, `"`+typeMember+`":`...), url), ',')
 	}
 	var ok bool
 	if p.bits <= 64 && (w.inAny == 0 || !p.secrets) && !p.disorder.Load() {

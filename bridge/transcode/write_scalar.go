@@ -7,10 +7,11 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // scalar writes the value at pos, which is no message.
@@ -144,60 +145,7 @@ func appendDecimal(dst []byte, negative bool, n uint64, places int) []byte {
 }
 
 // text writes a string, or returns false where it is not UTF-8.
-func (w *writer) text(b []byte) bool {
-	w.out = append(w.out, '"')
-	for len(b) > 0 {
-		n := plainBytes(b)
-		w.out = append(w.out, b[:n]...)
-		if b = b[n:]; len(b) == 0 {
-			break
-		}
-		if b[0] < utf8.RuneSelf {
-			w.out = appendEscape(w.out, b[0])
-			b = b[1:]
-			continue
-		}
-		end := passRunes(b, 0)
-		if end < 0 {
-			return false
-		}
-		w.out = append(w.out, b[:end]...)
-		b = b[end:]
-	}
-	w.out = append(w.out, '"')
-	return true
-}
-
-// appendEscape writes what may not stand in a JSON string as it is, in the shortest form.
-func appendEscape(dst []byte, c byte) []byte {
-	const hex = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\f':
-		return append(dst, '\\', 'f')
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	default:
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-	}
-}
-
-// appendText writes a string that is known to be UTF-8.
-func appendText(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			dst = appendEscape(dst, c)
-			continue
-		}
-		dst = append(dst, s[i])
-	}
-	return append(dst, '"')
+func (w *writer) text(b []byte) (valid bool) {
+	w.out, valid = jsontext.AppendValid(w.out, b)
+	return valid
 }

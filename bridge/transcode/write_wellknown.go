@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // wellKnown writes a message that has a JSON form of its own.
@@ -256,7 +258,7 @@ func (w *writer) unpacked(b []byte, at [6]span, depth int) bool {
 	if p.form == formFields || p.form == formEmpty {
 		ok = w.message(p, value, depth+1, string(url))
 	} else {
-		w.out = append(appendText(append(w.out, `{"`+typeMember+`":`...), string(url)), `,"value":`...)
+		w.out = append(jsontext.AppendString(append(w.out, `{"`+typeMember+`":`...), string(url)), `,"value":`...)
 		ok = w.message(p, value, depth+1, "")
 		w.out = append(w.out, '}')
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ReadInputResponses reads the member "inputResponses" of a request: the answers to
@@ -41,7 +42,7 @@ func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, erro
 // other_json with its exact bytes. A null content of an elicitation counts as absent,
 // because clients send it with decline and cancel.
 func ReadInputResponse(raw []byte) *outriggerv1.InputResponse {
-	raw = bare(raw)
+	raw = jsontext.Trim(raw)
 	var r reader
 	out := new(outriggerv1.InputResponse)
 	switch shapeOf(raw) {

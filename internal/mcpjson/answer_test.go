@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 func TestReadInputResponses(t *testing.T) {
@@ -187,9 +188,9 @@ func TestSampleBlocks(t *testing.T) {
 			var r reader
 			w := newWriter(nil, Rev20260728)
 			if strings.HasPrefix(definition, "Tool") {
-				w.samplingBlock(r.samplingBlock(bare(raw)))
+				w.samplingBlock(r.samplingBlock(jsontext.Trim(raw)))
 			} else {
-				w.block(r.block(bare(raw)))
+				w.block(r.block(jsontext.Trim(raw)))
 			}
 			out, err := w.done()
 			if r.err != nil || err != nil || !sameJSON(t, raw, out) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -45,7 +46,7 @@ func (w *writer) freeForm(text []byte, m proto.Message) []byte {
 		switch {
 		case !w.check(text):
 			return nil
-		case isCompact(text):
+		case jsontext.IsCompact(text):
 			return text
 		}
 		return jsonrpc.Compact(make([]byte, 0, len(text)), text)
@@ -209,22 +210,4 @@ func boolText(b bool) string {
 		return "true"
 	}
 	return "false"
-}
-
-// isCompact reports whether checked JSON has no space between its tokens.
-func isCompact(text []byte) bool {
-	inString := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			inString = !inString
-		case inString:
-			if c == '\\' {
-				i++
-			}
-		case c <= ' ':
-			return false
-		}
-	}
-	return true
 }

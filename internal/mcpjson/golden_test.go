@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // written is one thing that is written, and how the official schema sees it.
@@ -120,7 +121,7 @@ func checkCompact(t testing.TB, out []byte) {
 	if f := jsonrpc.Check(doc, jsonrpc.Limits{MaxBytes: maxFreeFormBytes, MaxDepth: 200}); f != nil {
 		t.Fatalf("no JSON: %v\n%s", f, out)
 	}
-	if !isCompact(out) {
+	if !jsontext.IsCompact(out) {
 		t.Fatalf("not compact: %s", out)
 	}
 }

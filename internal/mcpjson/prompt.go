@@ -5,6 +5,7 @@ package mcpjson
 import (
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // AppendPrompts appends the entries of prompts/list as a JSON array.
@@ -60,7 +61,7 @@ func (w *writer) roleMember(r outriggerv1.Role) {
 // ReadPromptArguments reads the member "arguments" of the params of prompts/get. It
 // may be missing (nil) or null, and the map is nil then.
 func ReadPromptArguments(raw []byte) (map[string]string, error) {
-	if raw == nil || jsonrpc.IsNull(bare(raw)) {
+	if raw == nil || jsonrpc.IsNull(jsontext.Trim(raw)) {
 		return nil, nil
 	}
 	var r reader

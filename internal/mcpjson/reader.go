@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Bounds of what is read: those of the contract (proto/outrigger/v1), whose
@@ -34,7 +35,7 @@ type reader struct {
 
 // whole returns an object that is the value itself.
 func (r *reader) whole(raw []byte) []byte {
-	raw = bare(raw)
+	raw = jsontext.Trim(raw)
 	if !jsonrpc.IsObject(raw) {
 		r.fail("Make it an object, not %s.", kindOf(raw))
 		return nil
@@ -160,51 +161,11 @@ func (r *reader) strings(object []byte, mostBytes int) map[string]string {
 	return out
 }
 
-// kindOf names the JSON type of a value for a person.
+// kindOf names the JSON type of a value for a person; it tells integers from other
+// numbers.
 func kindOf(raw []byte) string {
-	if len(raw) == 0 {
-		return "nothing"
-	}
-	switch raw[0] {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	}
-	if isInteger(raw) {
+	if jsontext.IsInteger(raw) {
 		return "an integer"
 	}
-	return "a number"
+	return jsontext.TypeName(raw)
 }
-
-// isInteger reports whether raw is digits behind at most one minus sign.
-func isInteger(raw []byte) bool {
-	if len(raw) > 0 && raw[0] == '-' {
-		raw = raw[1:]
-	}
-	for _, c := range raw {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(raw) > 0
-}
-
-// bare returns a value without the space around it.
-func bare(raw []byte) []byte {
-	for len(raw) > 0 && isSpace(raw[0]) {
-		raw = raw[1:]
-	}
-	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
-		raw = raw[:len(raw)-1]
-	}
-	return raw
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

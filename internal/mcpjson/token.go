@@ -7,13 +7,14 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ReadProgressToken reads a progressToken with its JSON type: a string, or an
 // integer of any size.
 func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 	var r reader
-	raw = bare(raw)
+	raw = jsontext.Trim(raw)
 	if text, ok := jsonrpc.Text(raw); ok {
 		if len(text) > maxNameBytes {
 			r.fail("Make it at most %d bytes long.", maxNameBytes)
@@ -25,7 +26,7 @@ func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 		return &outriggerv1.Id{Kind: &outriggerv1.Id_Integer{Integer: n}}, nil
 	}
 	switch {
-	case !isInteger(raw):
+	case !jsontext.IsInteger(raw):
 		r.fail("Make it a string or an integer, not %s.", kindOf(raw))
 	case len(raw) > maxNameBytes:
 		r.fail("Make it at most %d bytes long.", maxNameBytes)
@@ -45,7 +46,7 @@ func AppendID(dst []byte, id *outriggerv1.Id) ([]byte, error) {
 		w.dst = strconv.AppendInt(w.dst, kind.Integer, 10)
 	case *outriggerv1.Id_BigInteger:
 		digits := []byte(kind.BigInteger)
-		if !isInteger(digits) || jsonrpc.Check(digits, jsonrpc.Limits{}) != nil {
+		if !jsontext.IsInteger(digits) || jsonrpc.Check(digits, jsonrpc.Limits{}) != nil {
 			w.failIn("big_integer", "Give decimal digits without leading zeros, behind a minus sign where it is negative.")
 		}
 		w.raw(kind.BigInteger)

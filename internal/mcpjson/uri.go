@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // isURI reports whether s is an absolute URI by the grammar of RFC 3986, section 3,
@@ -76,7 +78,7 @@ func isTextHost(host string) bool {
 	decoded := make([]byte, 0, len(host))
 	for i := 0; i < len(host); i++ {
 		if host[i] == '%' {
-			decoded = append(decoded, unhex(host[i+1])<<4|unhex(host[i+2]))
+			decoded = append(decoded, byte(jsontext.HexValue(host[i+1])<<4|jsontext.HexValue(host[i+2])))
 			i += 2
 			continue
 		}
@@ -105,12 +107,4 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
-
-// unhex is the value of a hexadecimal digit.
-func unhex(c byte) byte {
-	if isDigit(c) {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
-}
+func isHex(c byte) bool { return jsontext.HexValue(c) >= 0 }

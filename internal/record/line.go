@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // SchemaVersion is the version of a line's form (metadata.schemaVersion); its
@@ -77,7 +75,7 @@ func appendMillis(dst []byte, took time.Duration) []byte {
 // no JSON object is null.
 func appendError(dst []byte, o *Outcome) []byte {
 	data := bytes.TrimSpace(o.Error)
-	if len(data) < 2 || len(data) > maxErrorBytes || data[0] != '{' || !jsontext.Value(data).IsValid() {
+	if len(data) < 2 || len(data) > maxErrorBytes || data[0] != '{' || !isJSON(data) {
 		return append(dst, "null"...)
 	}
 	// A raw line break can only stand between tokens.

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -36,7 +36,7 @@ func (r redactor) appendPayload(dst, raw []byte, size, limit int) []byte {
 		return append(dst, "null"...)
 	case size > limit:
 		return appendOmitted(dst, size, "too large")
-	case !jsontext.Value(raw).IsValid():
+	case !isJSON(raw):
 		return appendOmitted(dst, size, "not JSON")
 	}
 	dst, _ = r.append(dst, raw, 0)
@@ -68,9 +68,9 @@ func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) 
 			pos++
 			continue
 		}
-		end := skipString(raw, pos)
+		end := jsontext.SkipString(raw, pos)
 		text := raw[pos:end]
-		pos = skipSpace(raw, end)
+		pos = jsontext.SkipSpace(raw, end)
 		if pos == len(raw) || raw[pos] != ':' {
 			var took bool
 			dst, took = r.appendString(dst, text, layer)
@@ -78,10 +78,10 @@ func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) 
 			continue
 		}
 		dst = append(append(dst, text...), ':')
-		pos = skipSpace(raw, pos+1)
+		pos = jsontext.SkipSpace(raw, pos+1)
 		if r.secret(decoded(text)) {
 			dst = append(dst, redacted...)
-			pos, changed = skipValue(raw, pos), true
+			pos, changed = jsontext.SkipValue(raw, pos), true
 		}
 	}
 	return dst, changed
@@ -93,16 +93,16 @@ func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) 
 // a printed map), is not worth the risk.
 func (r redactor) appendString(dst, text []byte, layer int) (out []byte, changed bool) {
 	inner := decoded(text)
-	switch start := skipSpace(inner, 0); {
+	switch start := jsontext.SkipSpace(inner, 0); {
 	case start == len(inner):
 		return append(dst, text...), false
-	case (inner[start] == '{' || inner[start] == '[' || inner[start] == '"') && jsontext.Value(inner).IsValid():
+	case (inner[start] == '{' || inner[start] == '[' || inner[start] == '"') && isJSON(inner):
 		if layer == maxInnerTexts {
 			return append(dst, redacted...), true
 		}
 		clean, took := r.append(nil, inner, layer+1)
 		if took {
-			return appendQuoted(dst, clean), true
+			return jsontext.AppendText(dst, clean), true
 		}
 	case r.namesSecret(inner):
 		return append(dst, redacted...), true
@@ -142,8 +142,9 @@ func (r redactor) namesSecret(text []byte) bool {
 			if bytes.IndexByte(name, '\\') < 0 {
 				break
 			}
-			plain, err := jsontext.AppendUnquote(nil, `"`+string(name)+`"`)
-			if err != nil {
+			quoted, scratch := `"`+string(name)+`"`, []byte(nil)
+			plain, end := jsontext.ReadString([]byte(quoted), 0, &scratch)
+			if end != len(quoted) {
 				break
 			}
 			name = plain
@@ -159,54 +160,5 @@ func decoded(text []byte) []byte {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text[1 : len(text)-1]
 	}
-	out, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), text)
-	_ = err // the text was checked
-	return out
-}
-
-// skipSpace, skipString and skipValue walk valid JSON. On other bytes they stay
-// within them.
-
-func skipSpace(raw []byte, pos int) int {
-	for pos < len(raw) && (raw[pos] == ' ' || raw[pos] == '\t' || raw[pos] == '\n' || raw[pos] == '\r') {
-		pos++
-	}
-	return pos
-}
-
-func skipString(raw []byte, pos int) int {
-	for pos++; pos < len(raw); pos++ {
-		switch raw[pos] {
-		case '\\':
-			pos++
-		case '"':
-			return pos + 1
-		}
-	}
-	return len(raw)
-}
-
-func skipValue(raw []byte, pos int) int {
-	for depth := 0; pos < len(raw); {
-		switch raw[pos] {
-		case '"':
-			pos = skipString(raw, pos)
-			if depth == 0 {
-				return pos
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth <= 0 {
-				return pos + max(depth+1, 0)
-			}
-		case ',':
-			if depth == 0 {
-				return pos
-			}
-		}
-		pos++
-	}
-	return len(raw)
+	return jsontext.AppendDecoded(make([]byte, 0, len(text)), text)
 }

@@ -5,7 +5,7 @@ package record
 import (
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -27,26 +27,13 @@ func appendText(dst []byte, s string) []byte {
 		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
 			s = s[:len(s)-1]
 		}
-		return appendQuoted(dst, s[:max(len(s)-1, 0)]+"…")
+		return jsontext.AppendString(dst, s[:max(len(s)-1, 0)]+"…")
 	}
-	return appendQuoted(dst, s)
-}
-
-// appendQuoted appends s as a JSON string without a raw control character.
-// Invalid UTF-8 is replaced.
-func appendQuoted[T string | []byte](dst []byte, s T) []byte {
-	if isPlain(s) {
-		dst = append(dst, '"')
-		dst = append(dst, s...)
-		return append(dst, '"')
-	}
-	dst, err := jsontext.AppendQuote(dst, s)
-	_ = err // invalid UTF-8 was replaced, which is what is wanted
-	return dst
+	return jsontext.AppendString(dst, s)
 }
 
 // isPlain reports whether s is ASCII that JSON writes as it is.
-func isPlain[T string | []byte](s T) bool {
+func isPlain(s []byte) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7F || c == '"' || c == '\\' {
 			return false
@@ -80,8 +67,14 @@ func isID(id []byte) bool {
 // isValue reports whether raw is one JSON value with nothing around it.
 func isValue(raw []byte) bool {
 	last := raw[len(raw)-1]
-	return last > ' ' && jsontext.Value(raw).IsValid()
+	return last > ' ' && isJSON(raw)
 }
+
+// maxDepth bounds the recursion over what is recorded. The edges stop far below it.
+const maxDepth = 10_000
+
+// isJSON reports whether raw is one strict JSON value.
+func isJSON(raw []byte) bool { return jsontext.Check(raw, maxDepth) == nil }
 
 // isCounter reports whether raw is a number as most ids are: digits that do not
 // begin with zero.

@@ -3,9 +3,7 @@
 package connectapi
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -47,16 +46,16 @@ func readContract(data []byte, m proto.Message, limits jsonrpc.Limits) *errmap.E
 	if f := jsonrpc.Check(data, limits); f != nil {
 		return bridge.FaultError(f)
 	}
-	r := contractReader{in: data, out: make([]byte, 0, len(data)+len(data)/2)}
-	r.pos = r.space(0)
+	var r contractReader
+	r.In, r.Pos, r.Out = data, jsontext.SkipSpace(data, 0), make([]byte, 0, len(data)+len(data)/2)
 	r.message(md, "")
-	err := protojson.Unmarshal(r.out, m)
+	err := protojson.Unmarshal(r.Out, m)
 	switch {
 	case len(r.found) > 0:
 		return errmap.New(errmap.InvalidParams, errmap.WithViolations(r.found...))
 	case err != nil:
 		proto.Reset(m)
-		return notOfTheContract(md, r.out, err)
+		return notOfTheContract(md, r.Out, err)
 	}
 	return nil
 }
@@ -83,62 +82,55 @@ func notOfTheContract(md protoreflect.MessageDescriptor, doc []byte, cause error
 
 // contractReader copies JSON that has been checked, with what has to be changed before protojson reads it.
 type contractReader struct {
-	in    []byte
-	pos   int
-	out   []byte
+	jsontext.Rewriter
 	found []errmap.Violation
 }
 
 // message copies a value that is a message.
 func (r *contractReader) message(md protoreflect.MessageDescriptor, path string) {
-	if r.in[r.pos] != '{' || schema.IsWellKnown(md) {
-		r.copyValue()
+	if r.Next() != '{' || schema.IsWellKnown(md) {
+		r.Copy()
 		return
 	}
-	r.members(func(name string) func() {
+	r.Members(func(quoted []byte) ([]byte, func()) {
+		name := plainName(quoted)
 		field := md.Fields().ByJSONName(name)
 		if field == nil {
 			field = md.Fields().ByTextName(name)
 		}
 		if field == nil {
 			r.unknown(md, path, name)
-			return nil
+			return nil, nil
 		}
-		return func() { r.field(field, schema.AppendPointer(path, name)) }
-	}, func(name string) []byte {
-		field := md.Fields().ByJSONName(name)
-		if field == nil {
-			field = md.Fields().ByTextName(name)
+		if text := textForm(field); text != nil && r.Next() != 'n' {
+			quoted = []byte(`"` + text.JSONName() + `"`)
 		}
-		if text := textForm(field); text != nil && r.in[r.pos] != 'n' {
-			return []byte(`"` + text.JSONName() + `"`)
-		}
-		return nil
+		return quoted, func() { r.field(field, schema.AppendPointer(path, name)) }
 	})
 }
 
 // field copies the value of a field.
 func (r *contractReader) field(field protoreflect.FieldDescriptor, path string) {
 	switch {
-	case r.in[r.pos] == 'n':
-		r.copyValue() // null
+	case r.Next() == 'n':
+		r.Copy() // null
 	case textForm(field) != nil:
-		if r.in[r.pos] != '{' && field.Message().FullName() == structName {
+		if r.Next() != '{' && field.Message().FullName() == structName {
 			r.fault(errmap.Violation{Path: path, Keyword: "type", Message: string(field.Name()) + " is not a JSON object"})
 		}
-		start := r.pos
-		r.skipValue()
-		r.out = append(base64.StdEncoding.AppendEncode(append(r.out, '"'), trimSpace(r.in[start:r.pos])), '"')
-	case field.IsMap() && field.MapValue().Message() != nil && r.in[r.pos] == '{':
-		r.members(func(key string) func() {
-			return func() { r.message(field.MapValue().Message(), schema.AppendPointer(path, key)) }
-		}, nil)
-	case field.IsList() && field.Message() != nil && r.in[r.pos] == '[':
-		r.items(field.Message(), path)
+		start := r.Pos
+		r.Skip()
+		r.Out = append(base64.StdEncoding.AppendEncode(append(r.Out, '"'), r.In[start:r.Pos]), '"')
+	case field.IsMap() && field.MapValue().Message() != nil && r.Next() == '{':
+		r.Members(func(key []byte) ([]byte, func()) {
+			return key, func() { r.message(field.MapValue().Message(), schema.AppendPointer(path, plainName(key))) }
+		})
+	case field.IsList() && field.Message() != nil && r.Next() == '[':
+		r.Items(func(i int) { r.message(field.Message(), path+"/"+strconv.Itoa(i)) })
 	case field.Message() != nil && !field.IsMap() && !field.IsList():
 		r.message(field.Message(), path)
 	default:
-		r.copyValue()
+		r.Copy()
 	}
 }
 
@@ -179,110 +171,7 @@ func (r *contractReader) fault(v errmap.Violation) {
 	}
 }
 
-// members copies an object; choose returns how to copy the value of a member, or nil to leave the member out. rename, where
-// it is set, returns another name for a member whose value is next, in quotes, or nil.
-func (r *contractReader) members(choose func(name string) func(), rename func(name string) []byte) {
-	r.out = append(r.out, '{')
-	r.pos = r.space(r.pos + 1)
-	for first := true; r.in[r.pos] != '}'; r.pos = r.space(r.pos) {
-		if r.in[r.pos] == ',' {
-			r.pos = r.space(r.pos + 1)
-		}
-		start := r.pos
-		r.skipString()
-		quoted := r.in[start:r.pos]
-		name := plainName(quoted)
-		r.pos = r.space(r.space(r.pos) + 1) // behind the colon
-		copyIt := choose(name)
-		if copyIt == nil {
-			r.skipValue()
-			continue
-		}
-		if !first {
-			r.out = append(r.out, ',')
-		}
-		first = false
-		if rename != nil {
-			if other := rename(name); other != nil {
-				quoted = other
-			}
-		}
-		r.out = append(append(r.out, quoted...), ':')
-		copyIt()
-	}
-	r.pos++
-	r.out = append(r.out, '}')
-}
-
-func (r *contractReader) items(md protoreflect.MessageDescriptor, path string) {
-	r.out = append(r.out, '[')
-	r.pos = r.space(r.pos + 1)
-	for i := 0; r.in[r.pos] != ']'; i, r.pos = i+1, r.space(r.pos) {
-		if r.in[r.pos] == ',' {
-			r.out = append(r.out, ',')
-			r.pos = r.space(r.pos + 1)
-		}
-		r.message(md, path+"/"+strconv.Itoa(i))
-	}
-	r.pos++
-	r.out = append(r.out, ']')
-}
-
-func (r *contractReader) copyValue() {
-	start := r.pos
-	r.skipValue()
-	r.out = append(r.out, r.in[start:r.pos]...)
-}
-
-// skipValue passes over one value, and the space behind a number or word.
-func (r *contractReader) skipValue() {
-	for depth := 0; r.pos < len(r.in); r.pos++ {
-		switch r.in[r.pos] {
-		case '"':
-			r.skipString()
-			if depth == 0 {
-				return
-			}
-			r.pos--
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return
-			}
-			if depth--; depth == 0 {
-				r.pos++
-				return
-			}
-		case ',':
-			if depth == 0 {
-				return
-			}
-		}
-	}
-}
-
-func (r *contractReader) skipString() {
-	for r.pos++; r.in[r.pos] != '"'; r.pos++ {
-		if r.in[r.pos] == '\\' {
-			r.pos++
-		}
-	}
-	r.pos++
-}
-
-func (r *contractReader) space(pos int) int {
-	for pos < len(r.in) && isSpace(r.in[pos]) {
-		pos++
-	}
-	return pos
-}
-
 // plainName decodes the name of a member.
 func plainName(quoted []byte) string {
-	var name string
-	if bytes.IndexByte(quoted, '\\') < 0 || json.Unmarshal(quoted, &name) != nil {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	return strings.ToValidUTF8(name, "\ufffd")
+	return strings.ToValidUTF8(jsontext.PlainName(quoted), "\ufffd")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // messageFrom turns an envelope into the message that its JSON form would have
@@ -200,7 +201,7 @@ func freeForm(text []byte, people proto.Message, l jsonrpc.Limits) (json.RawMess
 		if f := jsonrpc.Check(text, l); f != nil {
 			return nil, &malformed{cause: f}
 		}
-		return trimSpace(text), nil
+		return jsontext.Trim(text), nil
 	}
 	if people == nil || !people.ProtoReflect().IsValid() {
 		return nil, nil
@@ -216,17 +217,3 @@ func freeForm(text []byte, people proto.Message, l jsonrpc.Limits) (json.RawMess
 	}
 	return out, nil
 }
-
-// trimSpace drops JSON white space around a checked value, so that its first
-// byte tells its kind.
-func trimSpace(raw []byte) []byte {
-	for len(raw) > 0 && isSpace(raw[0]) {
-		raw = raw[1:]
-	}
-	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
-		raw = raw[:len(raw)-1]
-	}
-	return raw
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

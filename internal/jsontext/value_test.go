@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jsonrpc
+package jsontext
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,7 +100,7 @@ func TestScalars(t *testing.T) {
 
 // TestLookupAllocates nothing, however large the arguments beside it are.
 func TestLookupAllocates(t *testing.T) {
-	params := Parse(request(64<<10), ProfileMCP, Limits{}).Params
+	params := []byte(`{"name":"x","arguments":{"rows":[` + strings.Repeat(`{"a":"b"},`, 8<<10) + `0]},"_meta":{}}`)
 	if n := testing.AllocsPerRun(20, func() {
 		arguments, ok := Lookup(params, "arguments")
 		if !ok || !IsObject(arguments) {
@@ -108,5 +109,28 @@ func TestLookupAllocates(t *testing.T) {
 		Lookup(params, "_meta")
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestCheckAllocates nothing either, whatever it is asked to note.
+func TestCheckAllocates(t *testing.T) {
+	doc := []byte(`{"name":"a long name","params":{"name":"x","arguments":{"rows":[1,2.5,true,null,{"é":"\n"}]}}}`)
+	for name, check := range map[string]func() *Error{
+		"Check": func() *Error { return Check(doc, 64) },
+		"Outline": func() *Error {
+			noted, e := Outline(doc, 64, "params")
+			if _, ok := noted.Inner.Lookup(doc[len(doc):], "name"); ok {
+				t.Error("a member of nothing")
+			}
+			return e
+		},
+	} {
+		if n := testing.AllocsPerRun(20, func() {
+			if e := check(); e != nil {
+				t.Error(e)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }

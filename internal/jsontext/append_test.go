@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jsonrpc
+package jsontext
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // escapedByRune is what AppendText promises, one character at a time.
@@ -16,6 +19,10 @@ func escapedByRune(s string) string {
 		switch {
 		case r == '"' || r == '\\':
 			out.WriteString(`\` + string(r))
+		case r == '\b':
+			out.WriteString(`\b`)
+		case r == '\f':
+			out.WriteString(`\f`)
 		case r == '\n':
 			out.WriteString(`\n`)
 		case r == '\r':
@@ -35,7 +42,7 @@ func escapedByRune(s string) string {
 // the length of a word, alone and twice, into buffers with and without room.
 func TestAppendTextAtEveryPlace(t *testing.T) {
 	t.Parallel()
-	for _, special := range []string{`"`, `\`, "\n", "\r", "\t", "\x00", "\x1f", "\x7f", "é", "€", "😀", "\xff", "\xe2\x82", "\u2028"} {
+	for _, special := range []string{`"`, `\`, "\n", "\r", "\t", "\b", "\f", "\x00", "\x1f", "\x7f", "é", "€", "😀", "\xff", "\xe2\x82", "\u2028"} {
 		for length := range 27 {
 			for at := range length + 1 {
 				plain := strings.Repeat("abcdefgh", 4)[:length]
@@ -49,6 +56,9 @@ func TestAppendTextAtEveryPlace(t *testing.T) {
 func checkText(t *testing.T, text string) {
 	t.Helper()
 	want := escapedByRune(text)
+	if _, valid := AppendValid(nil, []byte(text)); valid != utf8.ValidString(text) {
+		t.Fatalf("AppendValid(%q) says %t", text, valid)
+	}
 	for _, dst := range [][]byte{nil, make([]byte, 0, 7), make([]byte, 0, 1024)} {
 		if got := string(AppendText(dst, []byte(text))); got != want {
 			t.Fatalf("AppendText(%q) is %s, want %s", text, got, want)
@@ -59,7 +69,8 @@ func checkText(t *testing.T, text string) {
 	}
 }
 
-// FuzzAppendText compares with the slow way and with what encoding/json reads.
+// FuzzAppendText compares with the slow way, with another implementation and with
+// what encoding/json reads.
 func FuzzAppendText(f *testing.F) {
 	f.Add([]byte(`{"a":"b\\c","d":[1,2,"é€😀"],"e":"\n"}`))
 	f.Add([]byte("\xff\xfe plain text that is longer than a word \x00\x1f"))
@@ -67,6 +78,13 @@ func FuzzAppendText(f *testing.F) {
 		got := AppendText(nil, text)
 		if want := escapedByRune(string(text)); string(got) != want {
 			t.Fatalf("%s, want %s", got, want)
+		}
+		if want, err := jsontext.AppendQuote(nil, text); string(got) != string(want) {
+			t.Fatalf("%s, another implementation has %s, %v", got, want, err)
+		}
+		_, valid := AppendValid(nil, text)
+		if valid != utf8.Valid(text) {
+			t.Fatalf("%q is UTF-8: %t", text, valid)
 		}
 		var back string
 		if err := json.Unmarshal(got, &back); err != nil || back != strings.ToValidUTF8(string(text), "\ufffd") && !strings.Contains(back, "\ufffd") {

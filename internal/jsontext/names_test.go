@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jsonrpc
+package jsontext
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestDuplicateNames(t *testing.T) {
 							`{` + others.String() + one(name) + `1,` + two(name) + `2` + end,
 							`{` + one(name) + `1,` + others.String() + two(name) + `2` + end,
 						} {
-							f := Check([]byte(doc), Limits{})
+							f := Check([]byte(doc), 64)
 							if f == nil || !strings.Contains(f.Reason, "appears twice") {
 								t.Fatalf("%s and %s, %d others: %v for %s", first, second, fillers, f, doc)
 							}
@@ -57,7 +57,7 @@ func TestNamesThatDiffer(t *testing.T) {
 		}
 		for _, members := range [][]string{prefixes, numbered} {
 			doc := `{` + strings.Join(members, ",") + `}`
-			if f := Check([]byte(doc), Limits{}); f != nil {
+			if f := Check([]byte(doc), 64); f != nil {
 				t.Errorf("%d names: %s in %.100s", count, f.Reason, doc)
 			}
 		}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsontext
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// text scans the string at pos, whose opening quote is there, and reports
+// whether it holds escapes.
+func (s *scanner) text() (escaped bool, e *Error) {
+	start := s.pos
+	s.pos++
+	if s.pos+8 <= len(s.raw) { // most texts end here
+		if special := flagged(s.raw[s.pos:]); special == 0 {
+			s.pos += 8
+		} else if s.pos += bits.TrailingZeros64(special) / 8; s.raw[s.pos] == '"' {
+			s.pos++
+			return false, nil
+		}
+	}
+	for {
+		s.pos += plain(s.raw[s.pos:])
+		if s.pos >= len(s.raw) {
+			return escaped, s.unexpected(Unclosed, start, "the closing quote of a string")
+		}
+		switch c := s.raw[s.pos]; {
+		case c == '"':
+			s.pos++
+			return escaped, nil
+		case c == '\\':
+			escaped = true
+			_, size := escape(s.raw, s.pos)
+			if size == 0 {
+				return escaped, s.badEscape()
+			}
+			s.pos += size
+		case c < ' ':
+			return escaped, s.fault(BareControl, s.pos, "Byte %d is the control character %s; escape it.", s.pos, shown(c))
+		default:
+			end, ok := passRunes(s.raw, s.pos)
+			s.pos = end
+			if !ok {
+				return escaped, s.fault(NotUTF8, s.pos, "Byte %d is not valid UTF-8.", s.pos)
+			}
+		}
+	}
+}
+
+// badEscape says what is wrong with the escape at pos, which was refused.
+func (s *scanner) badEscape() *Error {
+	start := s.pos
+	if start+1 >= len(s.raw) {
+		s.pos++
+		return s.unexpected(UnclosedEscape, start, "the rest of an escape")
+	}
+	if s.raw[start+1] != 'u' {
+		s.pos++
+		return s.unexpected(BadEscape, start, "a JSON escape")
+	}
+	unit, ok := hexUnit(s.raw, start)
+	if !ok {
+		return s.fault(BadHex, start, "The escape at byte %d needs four hexadecimal digits.", start)
+	}
+	kind := LoneHigh
+	if unit >= lowSurrogates {
+		kind = LoneLow
+	}
+	return s.fault(kind, start, "The escape at byte %d is a lone surrogate; send both halves or the character itself.", start)
+}
+
+// lowSurrogates is where the second halves of surrogate pairs begin; the first ones
+// are below it.
+const lowSurrogates = 0xDC00
+
+// Refused is the position that ReadString returns for what is no string.
+const Refused = -1
+
+// ReadString reads the string whose opening quote should be at pos, by the rules of
+// Check, and returns it decoded and the position behind it, or Refused. Without
+// escapes the text is part of doc. With them it is in scratch, whose content is
+// replaced.
+func ReadString(doc []byte, pos int, scratch *[]byte) (text []byte, end int) {
+	if pos >= len(doc) || doc[pos] != '"' {
+		return nil, Refused
+	}
+	start := pos + 1
+	pos = start
+	for {
+		pos += plain(doc[pos:])
+		if pos >= len(doc) {
+			return nil, Refused
+		}
+		switch c := doc[pos]; {
+		case c == '"':
+			return doc[start:pos:pos], pos + 1
+		case c == '\\':
+			return readEscaped(doc, start, pos, scratch)
+		case c < ' ':
+			return nil, Refused
+		default:
+			next, ok := passRunes(doc, pos)
+			if !ok {
+				return nil, Refused
+			}
+			pos = next
+		}
+	}
+}
+
+// readEscaped goes on where the first escape of a string is.
+func readEscaped(doc []byte, start, pos int, scratch *[]byte) ([]byte, int) {
+	out := (*scratch)[:0]
+	out = append(out, doc[start:pos]...)
+	for pos < len(doc) {
+		n := plain(doc[pos:])
+		out = append(out, doc[pos:pos+n]...)
+		if pos += n; pos >= len(doc) {
+			break
+		}
+		switch c := doc[pos]; {
+		case c == '"':
+			*scratch = out
+			return out, pos + 1
+		case c == '\\':
+			r, size := escape(doc, pos)
+			if size == 0 {
+				return nil, Refused
+			}
+			out = utf8.AppendRune(out, r)
+			pos += size
+		case c < ' ':
+			return nil, Refused
+		default:
+			end, ok := passRunes(doc, pos)
+			if !ok {
+				return nil, Refused
+			}
+			out = append(out, doc[pos:end]...)
+			pos = end
+		}
+	}
+	return nil, Refused
+}
+
+// passRunes passes over the characters beyond ASCII at pos. It returns false, and
+// where it is, at a byte that is not UTF-8.
+func passRunes(doc []byte, pos int) (int, bool) {
+	for pos < len(doc) && doc[pos] >= utf8.RuneSelf {
+		r, size := utf8.DecodeRune(doc[pos:])
+		if r == utf8.RuneError && size <= 1 {
+			return pos, false
+		}
+		pos += size
+	}
+	return pos, true
+}
+
+// escape decodes the escape whose backslash is at pos, a surrogate pair being one.
+// The size is 0 where it is none.
+func escape(doc []byte, pos int) (r rune, size int) {
+	if pos+1 >= len(doc) {
+		return 0, 0
+	}
+	switch c := doc[pos+1]; c {
+	case '"', '\\', '/':
+		return rune(c), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	}
+	unit, ok := hexUnit(doc, pos)
+	switch {
+	case !ok:
+		return 0, 0
+	case !utf16.IsSurrogate(unit):
+		return unit, 6
+	}
+	low, ok := hexUnit(doc, pos+6)
+	r = utf16.DecodeRune(unit, low)
+	if !ok || r == utf8.RuneError {
+		return 0, 0
+	}
+	return r, 12
+}
+
+// hexUnit reads \uXXXX at pos.
+func hexUnit(doc []byte, pos int) (rune, bool) {
+	if pos+6 > len(doc) || doc[pos] != '\\' || doc[pos+1] != 'u' {
+		return 0, false
+	}
+	var unit rune
+	for _, c := range doc[pos+2 : pos+6] {
+		digit := HexValue(c)
+		if digit < 0 {
+			return 0, false
+		}
+		unit = unit<<4 | rune(digit)
+	}
+	return unit, true
+}
+
+// HexValue is the value of a hexadecimal digit, -1 for all else.
+func HexValue(c byte) int {
+	switch {
+	case isDigit(c):
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	default:
+		return -1
+	}
+}
+
+// One byte of each lane of a 64-bit word.
+const (
+	lanes = 0x0101010101010101
+	tops  = 0x80 * lanes
+)
+
+// plain returns how many bytes at the start of b are printable ASCII that
+// needs no care in a JSON string: not a control character, quote, backslash or
+// part of a longer UTF-8 sequence. It looks at eight bytes at a time; the
+// subtractions flag lanes wrongly only above a lane that is rightly flagged, so
+// the lowest flag is exact.
+func plain(b []byte) int {
+	i := 0
+	if len(b) >= 8 { // most texts and names end here
+		if special := flagged(b); special != 0 {
+			return bits.TrailingZeros64(special) / 8
+		}
+		i = 8
+	}
+	for ; i+32 <= len(b); i += 32 { // long texts, such as base64, have nothing special for long
+		piece := b[i : i+32]
+		if flagged(piece)|flagged(piece[8:])|flagged(piece[16:])|flagged(piece[24:]) != 0 {
+			break
+		}
+	}
+	for ; i+8 <= len(b); i += 8 {
+		if special := flagged(b[i:]); special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
+}
+
+// flagged flags the special ones among the first eight bytes of b, each in the
+// top bit of its lane. A lane with its top bit set is flagged by the word itself;
+// the others are flagged where a subtraction borrowed.
+func flagged(b []byte) uint64 { return flags(binary.LittleEndian.Uint64(b)) }
+
+func flags(w uint64) uint64 {
+	quote, slash := w^('"'*lanes), w^('\\'*lanes)
+	return ((w - ' '*lanes) | (quote - lanes) | (slash - lanes) | w) & tops
+}
+
+// AppendDecoded appends the value of a JSON string, in its quotes, that was checked.
+func AppendDecoded(dst, quoted []byte) []byte { return appendDecoded(dst, body(quoted)) }
+
+// body is what stands between the quotes of a string.
+func body(quoted []byte) []byte {
+	if len(quoted) < 2 {
+		return nil
+	}
+	return quoted[1 : len(quoted)-1]
+}
+
+// appendDecoded appends the value of a string body (no quotes) that was
+// already checked. A broken escape in one that was not is left out.
+func appendDecoded(dst, body []byte) []byte {
+	for {
+		at := bytes.IndexByte(body, '\\')
+		if at < 0 {
+			return append(dst, body...)
+		}
+		dst = append(dst, body[:at]...)
+		r, size := escape(body, at)
+		if size == 0 {
+			body = body[min(at+2, len(body)):]
+			continue
+		}
+		dst = utf8.AppendRune(dst, r)
+		body = body[at+size:]
+	}
+}
