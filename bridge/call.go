@@ -84,7 +84,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
 			if c.tool != nil {
-				err.Tool = c.shownName()
+				err = err.Naming(c.shownName())
 			}
 			c.resp.Err = b.explained(ctx, c, err)
 			break

@@ -67,8 +67,7 @@ func (b *Bridge) background(c *toolCall) task.Run {
 			err = b.result(ctx, own)
 		}
 		if err != nil {
-			err.Tool = own.shownName()
-			return nil, b.explained(ctx, own, err)
+			return nil, b.explained(ctx, own, err.Naming(own.shownName()))
 		}
 		return own.resp.ToolOutcome().GetResult(), nil
 	}

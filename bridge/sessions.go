@@ -198,8 +198,7 @@ func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge,
 		answers, err := req.AskClient(ctx, in)
 		req.waited(asked)
 		if err != nil {
-			err.Tool = req.Tool
-			return &Response{Err: err, Tool: resp.Tool}
+			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool}
 		}
 		req.InputResponses, req.RequestState, req.repeated = answers, in.GetRequestState(), true
 	}

@@ -67,6 +67,14 @@ type Error struct {
 	types DetailTypes // of Details that are not linked in; nil for none
 }
 
+// Naming returns a copy of the error that names a tool. The error itself stays as it is: several calls may fail with
+// the same one at the same time.
+func (e *Error) Naming(tool string) *Error {
+	named := *e
+	named.Tool = tool
+	return &named
+}
+
 // Option fills one member of an Error.
 type Option func(*Error)
 
