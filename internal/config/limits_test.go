@@ -111,6 +111,10 @@ A single response or body of a caller that holds nothing else may have any size.
 hold, the smaller it gets: at 80, a caller may hold at most four times what is free. So one busy caller gets 80 of 100, two
 get 44 each, and a newcomer always finds room. A caller is its authenticated name, else its address; standard input is one
 caller. A limit of 4 or less is not divided.
+
+The 64 MiB that streams of legacy sessions keep for resumption (` + "`Last-Event-ID`" + `) are shared alike. A caller over its share
+loses its own: first the streams that ended longest ago, then the events that it has read. Above the percentage of the whole,
+streams that still run also drop unread events, the oldest first.
 `
 
 // limitsPage writes the page.

@@ -36,13 +36,15 @@ type holder struct {
 	sessions int
 	// unused are its sessions that nobody uses, the longest unused first.
 	unused *list.List
+	// account is what their streams keep.
+	account *account
 }
 
 // New returns a Manager without sessions. It needs no goroutine; timers run
 // while there is something that expires.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{opts: o, shelf: newShelf(o.Keep, o.MaxKept), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
+	return &Manager{opts: o, shelf: newShelf(&o), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
 }
 
 // Open begins a session of a caller and counts as its first use, which
@@ -96,11 +98,11 @@ func (m *Manager) admit(s *Session) error {
 	m.byID[s.id] = s
 	h := m.callers[s.principal]
 	if h == nil {
-		h = &holder{unused: list.New()}
+		h = &holder{unused: list.New(), account: &account{}}
 		m.callers[s.principal] = h
 	}
 	h.sessions++
-	s.uses = 1
+	s.uses, s.account = 1, h.account
 	m.mu.Unlock()
 	if gone != nil {
 		gone.close()

@@ -66,8 +66,9 @@ type Options struct {
 	// Max is how many sessions there may be, Idle how long one may be unused.
 	Max  int
 	Idle time.Duration
-	// Share is how much of Max one caller may hold. Beyond it, its own longest unused
-	// session ends to make room.
+	// Share is how much of Max and of MaxKept one caller may hold. Beyond it, its own
+	// longest unused session ends, and its own longest ended stream is forgotten, to
+	// make room.
 	Share share.Rule
 	// MaxClient bounds the bytes of what is kept of what a client said when it
 	// opened its session.
@@ -78,8 +79,10 @@ type Options struct {
 	MaxStreams, MaxEvents, MaxBytes int
 	Keep                            time.Duration
 	// MaxKept bounds the bytes of what all streams keep. Where it is reached, the
-	// longest ended ones are forgotten early, and those that go on keep only what
-	// nobody has read yet.
+	// longest ended ones of the caller that keeps most are forgotten early, and those
+	// that go on keep only what nobody has read yet. A caller beyond its share loses
+	// its own alike; beyond what its share is while the others keep nothing, it loses
+	// what it has not read, too.
 	MaxKept int
 	// AskTimeout is how long a client may take to answer a question.
 	AskTimeout time.Duration

@@ -21,6 +21,7 @@ type Session struct {
 	manager   *Manager
 	id, nonce string
 	principal string
+	account   *account // its caller's
 	context   *outriggerv1.RequestContext
 	origin    correlate.Origin
 

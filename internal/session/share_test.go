@@ -5,6 +5,8 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -78,5 +80,113 @@ func TestACallerWhoUsesItsShareIsRefused(t *testing.T) {
 	}
 	if _, err := m.Open("other", nil, 0); err != nil {
 		t.Errorf("another caller: %v", err)
+	}
+}
+
+// kept has a caller end a stream for each message, in a session for each, and
+// returns the sessions: their streams can be resumed after "1-1".
+func kept(t *testing.T, m *session.Manager, caller string, messages ...string) (sessions []*session.Session) {
+	t.Helper()
+	for _, message := range messages {
+		s, err := m.Open(caller, nil, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", caller, err)
+		}
+		st := s.NewStream()
+		send(t, st, message)
+		st.End()
+		sessions = append(sessions, s)
+	}
+	return sessions
+}
+
+// resumable counts the sessions whose stream can be resumed.
+func resumable(sessions []*session.Session) (n int) {
+	for _, s := range sessions {
+		if _, err := s.Resume("1-1"); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	// mostKept is room for a hundred streams of one message of messageBytes each.
+	mostKept     = 100 * streamBytes
+	messageBytes = 1000
+	streamBytes  = messageBytes + 2*32 // and what the two events cost
+)
+
+// TestACallerOverItsShareLosesItsOwnStreams has one caller end more streams than
+// there is room for. Those of the others can still be resumed, however old.
+func TestACallerOverItsShareLosesItsOwnStreams(t *testing.T) {
+	t.Parallel()
+	m := manage(t, session.Options{MaxKept: mostKept, Share: share.Percent(80)})
+	message := strings.Repeat("x", messageBytes)
+	victim := kept(t, m, "victim", message, message)
+	greedy := kept(t, m, "greedy", slices.Repeat([]string{message}, 300)...)
+	newcomer := kept(t, m, "newcomer", message, message, message)
+	if n := resumable(victim); n != len(victim) {
+		t.Errorf("another caller's streams are gone: %d of %d are left", n, len(victim))
+	}
+	if n := resumable(newcomer); n != len(newcomer) {
+		t.Errorf("a newcomer has %d of %d streams", n, len(newcomer))
+	}
+	if n := resumable(greedy); n < 70 || n > 80 || resumable(greedy[:len(greedy)-n]) != 0 {
+		t.Errorf("%d streams are left, and %d of the first; want the last 70 to 80", n, resumable(greedy[:len(greedy)-n]))
+	}
+	for _, s := range greedy {
+		if err := m.End("greedy", s.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := m.Stats().Kept; got != 5*streamBytes {
+		t.Errorf("%d bytes are kept, want those of five streams", got)
+	}
+}
+
+// TestTheCallerThatKeepsMostGives where all together keep too much.
+func TestTheCallerThatKeepsMostGives(t *testing.T) {
+	t.Parallel()
+	m := manage(t, session.Options{MaxKept: mostKept}) // one caller may have it all
+	message := strings.Repeat("x", messageBytes)
+	victim := kept(t, m, "victim", slices.Repeat([]string{message}, 30)...)
+	greedy := kept(t, m, "greedy", slices.Repeat([]string{message}, 70)...)
+	newcomer := kept(t, m, "newcomer", slices.Repeat([]string{message}, 20)...)
+	if v, g, n := resumable(victim), resumable(greedy), resumable(newcomer); v != 30 || n != 20 || g < 49 || g > 50 {
+		t.Errorf("%d, %d and %d streams are left; want 30, 50 and 20", v, g, n)
+	}
+}
+
+// TestUnreadMessagesHaveAShare: streams that go on lose what nobody has read only
+// where their caller has more than any may have. The newest message stays.
+func TestUnreadMessagesHaveAShare(t *testing.T) {
+	t.Parallel()
+	m := manage(t, session.Options{MaxKept: mostKept, Share: share.Percent(80)})
+	message := strings.Repeat("x", messageBytes)
+	victim := kept(t, m, "victim", message)
+	s, err := m.Open("greedy", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var going []*session.Stream
+	for range 50 {
+		going = append(going, s.NewStream())
+	}
+	for range 10 {
+		for _, st := range going {
+			send(t, st, message)
+		}
+	}
+	if got := m.Stats().Kept; got > 85*streamBytes || got < 70*streamBytes {
+		t.Errorf("%d bytes are kept, of %d", got, mostKept)
+	}
+	for _, st := range going {
+		if got, _, err := read(st.Read()); err != nil || len(got) == 0 || got[len(got)-1] != message {
+			t.Errorf("%d messages are left, and %v; the newest one always stays", len(got), err)
+		}
+	}
+	if resumable(victim) != 1 {
+		t.Error("another caller's stream is gone")
 	}
 }

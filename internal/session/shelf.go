@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // shelf is where streams stand that have ended and can still be resumed, of all
@@ -14,29 +16,64 @@ import (
 type shelf struct {
 	keep time.Duration
 	most int64
+	rule share.Rule
 	// bytes is what the streams that can be resumed keep.
 	bytes atomic.Int64
 
 	mu    sync.Mutex
 	ended *list.List // of *Stream, the longest ended first
-	timer *time.Timer
+	// owners are the callers that have ended streams here.
+	owners map[*account]struct{}
+	timer  *time.Timer
 }
 
-func newShelf(keep time.Duration, most int) *shelf {
-	return &shelf{keep: keep, most: int64(most), ended: list.New()}
+// account is what the streams of one caller keep.
+type account struct {
+	bytes atomic.Int64
+	// ended are the caller's streams on the shelf, the longest ended first. It belongs
+	// to the shelf's lock.
+	ended list.List
+}
+
+func newShelf(o *Options) *shelf {
+	return &shelf{keep: o.Keep, most: int64(o.MaxKept), rule: o.Share, ended: list.New(), owners: map[*account]struct{}{}}
 }
 
 func (sh *shelf) size() int { return int(sh.bytes.Load()) }
 
+// count adds to what a caller keeps.
+func (sh *shelf) count(a *account, bytes int) {
+	a.bytes.Add(int64(bytes))
+	sh.bytes.Add(int64(bytes))
+}
+
 // isFull reports whether more is kept than may be.
 func (sh *shelf) isFull() bool { return sh.bytes.Load() > sh.most }
 
+// isOver reports whether a caller keeps more than its share, which is nothing where
+// all together keep too much.
+func (sh *shelf) isOver(a *account) bool {
+	return !sh.rule.Allows(a.bytes.Load(), 0, sh.bytes.Load(), sh.most)
+}
+
+// surplus is how much a caller keeps beyond what any caller may, whatever the others
+// keep.
+func (sh *shelf) surplus(a *account) int {
+	part := sh.rule.Part(sh.most)
+	if part == sh.most { // nothing is shared out
+		return 0
+	}
+	return int(max(a.bytes.Load()-part, 0))
+}
+
 // put takes a stream that has ended. Its lock is held.
 func (sh *shelf) put(st *Stream) {
+	a := st.session.account
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	st.since = time.Now()
-	st.place = sh.ended.PushBack(st)
+	st.place, st.own = sh.ended.PushBack(st), a.ended.PushBack(st)
+	sh.owners[a] = struct{}{}
 	sh.schedule()
 }
 
@@ -46,14 +83,24 @@ func (sh *shelf) remove(st *Stream) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if st.place != nil {
-		sh.ended.Remove(st.place)
-		st.place = nil
+		sh.drop(st)
+	}
+}
+
+// drop takes a stream out; sh.mu is held.
+func (sh *shelf) drop(st *Stream) {
+	a := st.session.account
+	sh.ended.Remove(st.place)
+	a.ended.Remove(st.own)
+	st.place, st.own = nil, nil
+	if a.ended.Len() == 0 {
+		delete(sh.owners, a)
 	}
 }
 
 // schedule sets the timer for the longest ended stream; sh.mu is held.
 func (sh *shelf) schedule() {
-	front := sh.front()
+	front := longestEnded(sh.ended)
 	if front == nil {
 		return
 	}
@@ -65,45 +112,74 @@ func (sh *shelf) schedule() {
 	sh.timer.Reset(wait)
 }
 
-func (sh *shelf) front() *Stream {
-	if e := sh.ended.Front(); e != nil {
+func longestEnded(of *list.List) *Stream {
+	if e := of.Front(); e != nil {
 		st, _ := e.Value.(*Stream)
 		return st
 	}
 	return nil
 }
 
-// take takes the longest ended stream where it is to go.
-func (sh *shelf) take(goes func(*Stream) bool) *Stream {
+// take takes the stream that is to go; choose runs with sh.mu held.
+func (sh *shelf) take(choose func() *Stream) *Stream {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	st := sh.front()
-	if st == nil || !goes(st) {
+	st := choose()
+	if st == nil {
 		sh.schedule()
 		return nil
 	}
-	sh.ended.Remove(st.place)
-	st.place = nil
+	sh.drop(st)
 	return st
 }
 
 // expire forgets what nobody will come back for.
 func (sh *shelf) expire() {
-	sh.forget(func(st *Stream) bool { return time.Since(st.since) >= sh.keep })
+	sh.forget(func() *Stream {
+		if st := longestEnded(sh.ended); st != nil && time.Since(st.since) >= sh.keep {
+			return st
+		}
+		return nil
+	})
 }
 
-// shed makes room. What goes on takes none of its own back here: see
-// [Stream.Send].
-func (sh *shelf) shed() {
-	if sh.isFull() {
-		sh.forget(func(*Stream) bool { return sh.isFull() })
+// shed makes room after a caller has added something: while all keep too much, the
+// caller that keeps most gives, and while the caller keeps more than its share, it
+// gives itself. What goes on takes none of its own back here: see [Stream.Send].
+func (sh *shelf) shed(a *account) {
+	if sh.isOver(a) {
+		sh.forget(func() *Stream {
+			switch {
+			case sh.isFull():
+				return sh.ofFullest()
+			case sh.isOver(a):
+				return longestEnded(&a.ended)
+			default:
+				return nil
+			}
+		})
 	}
 }
 
-// forget takes streams from their sessions, the longest ended first. No lock is
-// held meanwhile.
-func (sh *shelf) forget(goes func(*Stream) bool) {
-	for st := sh.take(goes); st != nil; st = sh.take(goes) {
+// ofFullest is the longest ended stream of the caller that keeps most, of those that
+// have ended ones; sh.mu is held.
+func (sh *shelf) ofFullest() *Stream {
+	var fullest *account
+	for a := range sh.owners {
+		if fullest == nil || a.bytes.Load() > fullest.bytes.Load() {
+			fullest = a
+		}
+	}
+	if fullest == nil {
+		return nil
+	}
+	return longestEnded(&fullest.ended)
+}
+
+// forget takes streams from their sessions, those that choose says. No lock is held
+// meanwhile.
+func (sh *shelf) forget(choose func() *Stream) {
+	for st := sh.take(choose); st != nil; st = sh.take(choose) {
 		st.session.forgetStream(st)
 	}
 }

@@ -35,8 +35,9 @@ type Stream struct {
 	number  uint64
 
 	// These belong to the shelf and its lock.
-	since time.Time // of the end
-	place *list.Element
+	since time.Time     // of the end
+	place *list.Element // of all, and own of its caller's
+	own   *list.Element
 
 	mu     sync.Mutex
 	events [][]byte // the messages of the events that are kept
@@ -135,7 +136,7 @@ func (st *Stream) uncount() {
 	}
 	st.counted = false
 	shelf := st.session.manager.shelf
-	shelf.bytes.Add(-int64(st.bytes))
+	shelf.count(st.session.account, -st.bytes)
 	shelf.remove(st)
 }
 
@@ -158,7 +159,7 @@ func (st *Stream) Send(message []byte) error {
 	if err := st.send(message); err != nil {
 		return err
 	}
-	st.session.manager.shelf.shed()
+	st.session.manager.shelf.shed(st.session.account)
 	return nil
 }
 
@@ -175,22 +176,29 @@ func (st *Stream) send(message []byte) error {
 }
 
 // add appends an event and forgets the oldest ones for which there is no room:
-// beyond the stream's own bounds, and, where all streams together keep too much,
-// those that a client has had. The newest one always stays. st.mu is held.
+// beyond the stream's own bounds; where the caller keeps more than its share, or all
+// together keep too much, those that a client has had; and where the caller keeps
+// more than any may, those that nobody has read, too. The newest one always stays.
+// st.mu is held.
 func (st *Stream) add(message []byte) {
-	o, shelf := &st.session.manager.opts, st.session.manager.shelf
+	o, shelf, account := &st.session.manager.opts, st.session.manager.shelf, st.session.account
 	before := st.bytes
 	st.events = append(st.events, message)
 	st.bytes += len(message) + eventBytes
-	isFull := st.counted && shelf.isFull()
-	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isFull && st.first < st.unread) {
-		st.bytes -= len(st.events[0]) + eventBytes
+	isOver, surplus := st.counted && shelf.isOver(account), 0
+	if isOver {
+		surplus = shelf.surplus(account)
+	}
+	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isOver && st.first < st.unread || surplus > 0) {
+		size := len(st.events[0]) + eventBytes
+		st.bytes -= size
+		surplus -= size
 		st.events[0] = nil
 		st.events = st.events[1:]
 		st.first++
 	}
 	if st.counted {
-		shelf.bytes.Add(int64(st.bytes - before))
+		shelf.count(account, st.bytes-before)
 	}
 }
 
