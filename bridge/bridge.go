@@ -341,7 +341,7 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	defer func() {
 		if p := recover(); p != nil {
-			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), zap.String("request_id", req.ID.String()))}
+			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), requestID(req.ID))}
 		}
 	}()
 	if err := b.limitOther(req); err != nil {

@@ -84,7 +84,7 @@ func (b *Bridge) countList(ctx context.Context, cat *catalog.Catalog, isOffered 
 	for ctx.Err() == nil { // pages without entries could go on for ever
 		length, next, err := page(ctx, cat, cursor)
 		if err != nil {
-			b.log.Info("a list could not be counted", zap.NamedError("cause", err))
+			b.log.Info("counting a list failed", zap.NamedError("cause", err))
 			return otherwise
 		}
 		total += length

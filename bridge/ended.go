@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
@@ -109,13 +110,22 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
 		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()),
-		zap.String("request_id", req.ID.String()), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
-		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration", took),
+		requestID(req.ID), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
+		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration_ms", took),
 	)
 	if f.meter.elsewhere > 0 {
-		fields = append(fields, zap.Duration("elsewhere", f.meter.elsewhere))
+		fields = append(fields, zap.Duration("upstream_duration_ms", f.meter.elsewhere))
 	}
 	return fields
+}
+
+// requestID is the id as the caller wrote it, without the quotes of a JSON string:
+// the encoder of the log adds its own.
+func requestID(id jsonrpc.ID) zap.Field {
+	if text, ok := id.Text(); ok {
+		return zap.String("request_id", text)
+	}
+	return zap.String("request_id", id.String())
 }
 
 // failure is what the line of a failed request says besides: enough to find out

@@ -32,7 +32,7 @@ func (b *Bridge) CatalogFor(ctx context.Context) *catalog.Catalog {
 	return b.view(ctx, cat)
 }
 
-// maxViews bounds the views that are kept: as many as a file of callers may have
+// maxViews bounds the views that are kept: as many as a callers file may have
 // entries. One more empties the cache, and views are made anew.
 const maxViews = 1000
 
@@ -114,7 +114,7 @@ func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (
 // and no other call of theirs would end otherwise.
 func notPermitted(who *access.Identity, what string) *errmap.Error {
 	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
-		"; an operator can allow it in the file of callers (--tokens)"))
+		"; an operator can allow it in the callers file (--tokens)"))
 }
 
 // blocked asks the gate whether a caller may run a tool. What is said of this
@@ -148,7 +148,7 @@ func UntilRevoked(ctx context.Context) (context.Context, func()) {
 // revoked is why something that lasts ends whose caller may not have it any more.
 func revoked() *errmap.Error {
 	return errmap.Wrap(errmap.Unauthenticated, access.ErrRevoked,
-		errmap.Message("Authentication required: what this caller may do has changed; come again"))
+		errmap.Message("Authentication required: permissions changed; retry"))
 }
 
 // hiddenResource refuses a resource that an RPC stands for whose tool the caller

@@ -123,7 +123,7 @@ func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
 func (b *Bridge) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, run = ready(b.refuse(in, b.Panicked(p, zap.String("request_id", in.Message.ID.String()))))
+			reply, run = ready(b.refuse(in, b.Panicked(p, requestID(in.Message.ID))))
 		}
 	}()
 	msg := in.Message
@@ -229,7 +229,7 @@ func mergedHeader(header, trailer http.Header) http.Header {
 func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = era.failed(b, call, b.Panicked(p, zap.String("request_id", call.req.ID.String())))
+			reply = era.failed(b, call, b.Panicked(p, requestID(call.req.ID)))
 		}
 	}()
 	if resp.Silent {
@@ -285,7 +285,7 @@ func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
 	// A request without valid credentials has left its line where it was refused.
 	if err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
 		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", in.Route),
-			zap.String("request_id", in.Message.ID.String()), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
+			requestID(in.Message.ID), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
 			zap.String("caller", in.Caller), zap.String("code", string(err.Code)), zap.String("cause", errmap.Redact(err.Error())))
 	}
 	return b.era(in.Dialect).failed(b, call, err)

@@ -129,13 +129,13 @@ func (n *notices) write(method string, params []byte) {
 	}
 	if err := n.send(notification(method, params)); err != nil {
 		n.broken = true
-		n.bridge.noted.Debug("the caller takes no more notifications", zap.Error(err))
+		n.bridge.noted.Debug("caller no longer accepts notifications", zap.Error(err))
 	}
 }
 
 // unwritten tells an operator of what a backend sent and no caller can get.
 func (n *notices) unwritten(what string, err error) {
-	n.bridge.noted.Warn("a notification of the backend is left out", zap.String("kind", what), zap.Error(err))
+	n.bridge.noted.Warn("backend notification dropped", zap.String("kind", what), zap.Error(err))
 }
 
 // notification is a JSON-RPC notification with params, compact and on one line.
@@ -158,7 +158,7 @@ func (b *Bridge) subscription(call *exchange, send func([]byte) error) func(*out
 	return func(n *outriggerv1.Notification) error {
 		members, err := b.changeMembers(n)
 		if err != nil {
-			b.noted.Warn("a change is left out", zap.String("method", n.GetMethod()), zap.Error(err))
+			b.noted.Warn("change notification dropped", zap.String("method", n.GetMethod()), zap.Error(err))
 			return nil
 		}
 		params := append([]byte{'{'}, members...)

@@ -158,7 +158,7 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.R
 		return page[*outriggerv1.Resource]{}, errmap.Wrap(errmap.InvalidToolOutput, err)
 	case err != nil:
 		// One item without an id must not cost the others.
-		b.noted.Warn("some items are no resources", zap.String("tool", method.Tool.Name), zap.Error(err))
+		b.noted.Warn("some list items are not valid resources", zap.String("tool", method.Tool.Name), zap.Error(err))
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
 }

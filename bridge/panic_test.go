@@ -64,7 +64,7 @@ func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {
 	if !strings.Contains(stack, "panicking") {
 		t.Errorf("the log has no stack that names the culprit: %v", fields)
 	}
-	if fields["tool"] != "lab.sleep" || fields["request_id"] != `"boom"` {
+	if fields["tool"] != "lab.sleep" || fields["request_id"] != "boom" {
 		t.Errorf("the log does not say which request it was: %v", fields)
 	}
 }

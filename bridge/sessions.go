@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -202,7 +203,7 @@ func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge,
 		}
 		req.InputResponses, req.RequestState, req.repeated = answers, in.GetRequestState(), true
 	}
-	return &Response{Err: because(errmap.InvalidToolOutput, "the backend goes on asking")}
+	return &Response{Err: because(errmap.InvalidToolOutput, fmt.Sprintf("backend exceeded %d input rounds", maxRounds))}
 }
 
 // inputRequired is the question that a response is, nil where it is none.

@@ -97,7 +97,7 @@ func TestEachFaultOfABackendHasItsFix(t *testing.T) {
 				t.Errorf("serve says %v, want %s and %q", entry.Fields, tt.cause, tt.fix)
 			}
 			// Attempts go on, and say nothing more.
-			server.Log(t, "another attempt", func(e sidecar.Entry) bool { return e.Message == "backend still not usable" })
+			server.Log(t, "another attempt", func(e sidecar.Entry) bool { return e.Message == "backend still unusable" })
 			if got := strings.Count(server.Text(), `"fix":`); got != 1 {
 				t.Errorf("%d warnings, want one:\n%s", got, server.Text())
 			}
@@ -130,9 +130,9 @@ func TestServeSaysWhenTheBackendIsBack(t *testing.T) {
 	cause("hung_up")
 	_ = hung.Close()
 	peer.GRPCAt(t, address)
-	server.Log(t, "backend is back", func(e sidecar.Entry) bool { return e.Message == "backend is back" })
+	server.Log(t, "backend reachable again", func(e sidecar.Entry) bool { return e.Message == "backend reachable again" })
 	server.Log(t, "the catalog", func(e sidecar.Entry) bool {
-		return e.Message == "catalog refreshed" && e.Fields["why"] == "reconnected"
+		return e.Message == "catalog refreshed" && e.Fields["reason"] == "reconnected"
 	})
 }
 

@@ -76,7 +76,7 @@ func TestTheCatalogFollowsItsBackend(t *testing.T) {
 				time.Sleep(20 * time.Millisecond) // a list has no other end
 			}
 			server.Log(t, "the refresh", func(e sidecar.Entry) bool {
-				return e.Message == "catalog refreshed" && e.Fields["why"] == tt.why && e.Fields["changed"] == true
+				return e.Message == "catalog refreshed" && e.Fields["reason"] == tt.why && e.Fields["changed"] == true
 			})
 		})
 	}

@@ -49,7 +49,7 @@ func (r *Refusal) Error() string {
 		return "send one Authorization header, Bearer and a token of at least 16 and at most 4,096 letters, digits and -._~+/="
 	case Unknown:
 	}
-	return "these credentials are nobody's here; ask the operator of the sidecar for an entry in its file of callers"
+	return "unknown credentials; ask the operator of the sidecar for an entry in its callers file"
 }
 
 // Authenticator finds out who shows what. The error is a *[Refusal] where the
@@ -77,7 +77,7 @@ func Refuse(why Reason) *Refusal {
 
 // NotPermitted is the value of WWW-Authenticate for a caller who is known, and may
 // not do what it asks for (RFC 6750, section 3.1). It names no scope: what a caller
-// may do stands in the file of callers, and there is no server that a client could
+// may do stands in the callers file, and there is no server that a client could
 // ask for more.
 func NotPermitted() string { return realm + `, error="insufficient_scope"` }
 

@@ -136,7 +136,7 @@ func TestStatusSaysWhy(t *testing.T) {
 		source.set(fails("connection reset"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		want = "the last refresh failed, the catalog before it stays in use: stub: list services: connection reset; next try in "
+		want = "last refresh failed; keeping the previous catalog: stub: list services: connection reset; next try in "
 		if got := live.Status(); !got.Ready || !strings.HasPrefix(got.Why, want) || live.Current() == nil {
 			t.Errorf("after a failed refresh: %+v, want %q", got, want)
 		}

@@ -84,7 +84,7 @@ func (s loadState) why(isReady bool) string {
 	}
 	text := oneLine(s.err)
 	if isReady {
-		text = "the last refresh failed, the catalog before it stays in use: " + text
+		text = "last refresh failed; keeping the previous catalog: " + text
 	}
 	switch {
 	case s.isHopeless:

@@ -46,7 +46,7 @@ func (s State) String() string {
 func States() []State { return []State{Closed, Open, HalfOpen} }
 
 // errHeld is the cause of an answer that the breaker gave.
-var errHeld = errors.New("resilience: the breaker holds calls back")
+var errHeld = errors.New("resilience: circuit breaker open")
 
 // heldHint is what a caller is told to wait while others already try whether the
 // backend is back.
@@ -150,7 +150,7 @@ func (b *breaker) enter() (permit, *errmap.Error) {
 			wait = heldHint
 		}
 		return permit{}, errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(max(wait, time.Millisecond)), errmap.Message(fmt.Sprintf(
-			"Tool service unavailable: too many calls of it failed on the way, so it is left alone until it answers again (next try in %v)",
+			"Tool service unavailable: circuit breaker open after too many failed calls (next probe in %v)",
 			max(wait, time.Millisecond).Round(time.Millisecond))))
 	}
 	return permit{round: b.round.Load(), probe: State(b.state.Load()) != Closed}, nil

@@ -87,7 +87,7 @@ func (t *tools) hold(key string, wait time.Duration) *errmap.Error {
 	t.held.Add(1)
 	wait = max(wait, time.Millisecond)
 	return errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(wait), errmap.Message(fmt.Sprintf(
-		"Tool service unavailable: too many calls of %s ran out of time, so calls of this tool are held back; others are not (next try in %v)",
+		"Tool service unavailable: circuit breaker of %s open after too many timeouts (next probe in %v)",
 		key, wait.Round(time.Millisecond))))
 }
 

@@ -64,7 +64,7 @@ func (a *app) openDoor() error {
 		}
 		d.book = access.NewBook(entries)
 		options.Who = d.book
-		a.log.Info("callers have to say who they are", zap.Int("callers", d.book.Len()))
+		a.log.Info("caller authentication enabled", zap.Int("callers", d.book.Len()))
 	}
 	d.auth = httpauth.New(options)
 	return nil
@@ -111,7 +111,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error)
 	}
 }
 
-// readCallers reads the file of callers.
+// readCallers reads the callers file.
 func readCallers(path string) ([]access.Entry, error) {
 	file, err := config.LoadCallers(path)
 	if err != nil {
@@ -189,19 +189,19 @@ func (a *app) watchDoor() {
 		a.watcher.Add("backend_tls", func(context.Context) reload.Outcome { return a.rereadTLS("backend", a.client.ReloadTLS) }, a.client.TLSFiles()...)
 		// They were read before they were watched.
 		if err := a.client.ReloadTLS(); err != nil {
-			a.log.Error("certificates were changed and cannot be used; the last good ones stay in use", zap.String("side", "backend"), zap.Error(err))
+			a.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), zap.Error(err))
 		}
 	}
 }
 
-// rereadCallers reads the file of callers again.
+// rereadCallers reads the callers file again.
 func (a *app) rereadCallers(path string) reload.Outcome {
 	entries, err := readCallers(path)
 	if err != nil {
-		a.log.Error("the file of callers was changed and cannot be used; the last good one stays in use", zap.Error(err))
+		a.log.Error("callers file reload failed; keeping the last good one", zap.Error(err))
 		return reload.Refused
 	}
-	a.log.Info("file of callers read again", zap.Int("callers", len(entries)), zap.Int("ended", a.door.book.Replace(entries)))
+	a.log.Info("callers file reloaded", zap.Int("callers", len(entries)), zap.Int("ended", a.door.book.Replace(entries)))
 	if now := a.live.Current(); now != nil {
 		a.checkGrants(now)
 	}
@@ -211,10 +211,10 @@ func (a *app) rereadCallers(path string) reload.Outcome {
 // rereadTLS reads the certificates of one side again.
 func (a *app) rereadTLS(side string, read func() error) reload.Outcome {
 	if err := read(); err != nil {
-		a.log.Error("certificates were changed and cannot be used; the last good ones stay in use", zap.String("side", side), zap.Error(err))
+		a.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", side), zap.Error(err))
 		return reload.Refused
 	}
-	a.log.Info("certificates read again", zap.String("side", side))
+	a.log.Info("certificates reloaded", zap.String("side", side))
 	return reload.Applied
 }
 

@@ -337,7 +337,7 @@ func (a *app) openRecord() *record.Run {
 	})
 	if err != nil {
 		a.recordUnavailable = true
-		a.log.Warn("this run leaves no records; --record-dir names another folder, off turns them off", zap.Error(err))
+		a.log.Warn("run records disabled: the directory cannot be used; set --record-dir to another directory, or to off", zap.Error(err))
 		return nil
 	}
 	a.record = run

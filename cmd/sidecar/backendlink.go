@@ -66,7 +66,7 @@ func (a *app) followBackend(ctx context.Context) {
 		begun := time.Now()
 		run, err := a.refresher.now(ctx, "reconnected")
 		if err != nil {
-			a.log.Debug("the catalog was not loaded after a reconnect", zap.Error(err))
+			a.log.Debug("catalog load after a reconnect failed", zap.Error(err))
 		}
 		took := time.Since(begun)
 		if run != nil {

@@ -70,15 +70,15 @@ func TestEveryEdgeLeavesALineForEachCall(t *testing.T) {
 		edge, route, id, caller string
 		call                    func()
 	}{
-		{"mcp", "/mcp", `"modern"`, "127.0.0.1", func() {
+		{"mcp", "/mcp", "modern", "127.0.0.1", func() {
 			post("/mcp", `{"jsonrpc":"2.0","id":"modern","method":"tools/call","params":{`+params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 				`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`,
 				"Mcp-Method", "tools/call", "Mcp-Name", "lab_echo", "MCP-Protocol-Version", "2026-07-28")
 		}},
-		{"rpc", "/rpc", `"r"`, "127.0.0.1", func() {
+		{"rpc", "/rpc", "r", "127.0.0.1", func() {
 			post("/rpc", `{"jsonrpc":"2.0","id":"r","method":"tools/call","params":{`+params+`}}`)
 		}},
-		{"stdio", "stdio", `"s"`, "stdio", func() {
+		{"stdio", "stdio", "s", "stdio", func() {
 			if _, err := io.WriteString(p.stdin, `{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{`+params+`,"_meta":{"traceparent":"`+traceParent+`"}}}`+"\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -98,16 +98,18 @@ func TestEveryEdgeLeavesALineForEachCall(t *testing.T) {
 		tt.call()
 		l := p.await(t, "call")
 		var got struct {
-			Level, Edge, Route, Operation, Caller, Tool, Code, Duration, Elsewhere string
-			RequestID                                                              string `json:"request_id"`
-			TraceID                                                                string `json:"trace_id"`
+			Level, Edge, Route, Operation, Caller, Tool, Code string
+			Duration                                          float64 `json:"duration_ms"`
+			Upstream                                          float64 `json:"upstream_duration_ms"`
+			RequestID                                         string  `json:"request_id"`
+			TraceID                                           string  `json:"trace_id"`
 		}
 		if err := json.Unmarshal(l.raw, &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Level != "info" || got.Edge != tt.edge || got.Route != tt.route || got.Operation != "call_tool" || got.Caller != tt.caller ||
-			got.Tool != "lab.echo" || got.Code != "OK" || got.Duration == "" || got.Elsewhere == "" || got.TraceID != traceID ||
-			strings.Trim(got.RequestID, `"`) != strings.Trim(tt.id, `"`) {
+			got.Tool != "lab.echo" || got.Code != "OK" || got.Duration <= 0 || got.Upstream <= 0 || got.TraceID != traceID ||
+			got.RequestID != tt.id {
 			t.Errorf("%s: %s", tt.edge, l.raw)
 		}
 		if bytes.Contains(l.raw, []byte("canary")) {
@@ -124,7 +126,7 @@ func TestWhatAFailedCallSays(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "serve", "--demo")
 	for _, tt := range []struct{ tool, arguments, want string }{
-		{"lab.echo", `{"nonce":7}`, `"code":"INVALID_TOOL_INPUT","duration":`},
+		{"lab.echo", `{"nonce":7}`, `"code":"INVALID_TOOL_INPUT","duration_ms":`},
 		{"lab.echo", `{"nonce":7}`, `"violations":1`},
 		{"lab.fail", `{"code":5,"message":"` + canaryText + `"}`, `"backend_code":"not_found"`},
 		{"no.such_tool", `{}`, `"asked_for":"no.such_tool"`},

@@ -138,7 +138,7 @@ func (w *backendWatch) atMost(most int, what string, names []string) []string {
 	if len(names) <= most {
 		return names
 	}
-	w.app.log.Warn("callers follow more than the backend can be asked to report; some changes will not be told",
+	w.app.log.Warn("too many subscriptions for the backend; some changes will not be reported",
 		zap.String("kind", what), zap.Int("followed", len(names)), zap.Int("asked", most))
 	return names[:most]
 }
@@ -162,7 +162,7 @@ func (w *backendWatch) changed(n *outriggerv1.Notification) {
 			w.app.publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
 		}
 	default:
-		w.app.log.Warn("the backend reported a change of a kind that is not known", zap.String("method", n.GetMethod()))
+		w.app.log.Warn("unknown kind of change from the backend", zap.String("method", n.GetMethod()))
 	}
 }
 
@@ -188,14 +188,14 @@ func (w *backendWatch) resynced() {
 
 func (w *backendWatch) failed(err error, pause time.Duration) {
 	// Whether the backend can be used is said elsewhere, once.
-	w.app.log.Debug("the backend's reports of changes ended; they will be asked for again", zap.Duration("after", pause), zap.Error(err))
+	w.app.log.Debug("backend change stream ended; resubscribing", zap.Duration("retry_in_ms", pause), zap.Error(err))
 }
 
 // reload loads the tools again and announces that they changed, also where the
 // catalog shows no difference: the backend knows best.
 func (w *backendWatch) reload(ctx context.Context) {
 	if err := w.app.live.Refresh(ctx); err != nil {
-		w.app.log.Warn("the backend's tools changed and cannot be loaded; the last good ones stay in use", zap.Error(err))
+		w.app.log.Warn("catalog reload failed; keeping the last good catalog", zap.Error(err))
 		return
 	}
 	w.app.publish(feed.Change{Kind: feed.ToolsListChanged})

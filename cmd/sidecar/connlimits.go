@@ -38,7 +38,7 @@ func newConnGates(cfg *configv1.Config, log *zap.Logger) *connGates {
 	limits, files := cfg.GetLimits(), connlimit.Files()
 	room := connlimit.Fit(files, int(limits.GetMaxConnections()))
 	if room.Callers < int(limits.GetMaxConnections()) {
-		log.Warn("the limit on open files leaves fewer connections than --max-connections",
+		log.Warn("open files limit too low for --max-connections",
 			zap.Int("connections", room.Callers), zap.Int32("max_connections", limits.GetMaxConnections()), zap.Uint64("open_files", files))
 	}
 	notes := loglimit.New(log.Named("connections"))
@@ -68,8 +68,8 @@ func newConnGates(cfg *configv1.Config, log *zap.Logger) *connGates {
 func refusedConn(log *zap.Logger, listener string) func(connlimit.Reason, net.Addr) {
 	flags := map[connlimit.Reason]string{connlimit.Full: "--max-connections", connlimit.PeerFull: "--max-peer-connections"}
 	return func(why connlimit.Reason, from net.Addr) {
-		log.Warn("connection refused", zap.String("listener", listener), zap.String("limit", string(why)),
-			zap.String("flag", flags[why]), zap.Stringer("from", from))
+		log.Warn("connection rejected", zap.String("listener", listener), zap.String("limit", string(why)),
+			zap.String("flag", flags[why]), zap.Stringer("remote_addr", from))
 	}
 }
 

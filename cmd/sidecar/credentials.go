@@ -68,7 +68,7 @@ func (a *app) rereadCredentials(context.Context) reload.Outcome {
 	changed, err := a.client.ReloadCredentials()
 	switch {
 	case err != nil:
-		a.log.Error("backend credentials changed and cannot be used; the last good ones stay in use", zap.Error(err))
+		a.log.Error("backend credentials reload failed; keeping the last good ones", zap.Error(err))
 		return reload.Refused
 	case !changed:
 		return reload.Unchanged

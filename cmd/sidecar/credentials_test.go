@@ -80,7 +80,7 @@ func TestABackendThatWantsCredentials(t *testing.T) {
 		t.Errorf("after the change: %s", body)
 	}
 	rewrite(t, token, " ")
-	h.await(t, `cannot be used; the last good ones stay in use`)
+	h.await(t, `backend credentials reload failed; keeping the last good ones`)
 	if body := call(); !strings.Contains(body, `"result"`) {
 		t.Errorf("after a faulty change: %s", body)
 	}

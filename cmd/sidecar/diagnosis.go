@@ -29,7 +29,7 @@ const (
 	causeOther           = "other"
 )
 
-const fixDescriptors = "give its descriptors: `buf build -o api.binpb` in its repository, then --descriptors api.binpb"
+const fixDescriptors = "pass its descriptors: `buf build -o api.binpb` in its repository, then --descriptors api.binpb"
 
 // diagnose finds out why the backend cannot be used. It may ask the port what it
 // speaks, which takes some seconds at most.
@@ -39,7 +39,7 @@ func (a *app) diagnose(ctx context.Context, err error) diagnosis {
 	case errors.As(err, &build):
 		return diagnosis{causeNames, "catalog cannot be built", err.Error(), "correct the option or the overlay entry; `sidecar doctor` names each"}
 	case errors.Is(err, catalog.ErrEmpty):
-		return diagnosis{causeNothingOffered, "catalog is empty", err.Error(), "loosen --include and --exclude; `sidecar tools` without them shows every name"}
+		return diagnosis{causeNothingOffered, "catalog is empty", err.Error(), "relax --include and --exclude; `sidecar tools` without them lists all names"}
 	case errors.Is(err, catalog.ErrNoServices):
 		return diagnosis{causeEmptyReflection, "backend reflects no services", "the backend has server reflection, but no service is registered with it",
 			"register the services before reflection, or " + fixDescriptors}
@@ -59,52 +59,52 @@ func (a *app) diagnose(ctx context.Context, err error) diagnosis {
 
 // faultDiagnosis puts a fault of the backend in words.
 func (a *app) faultDiagnosis(f backend.Fault, err error) diagnosis {
-	const unreachable, refuses, noTools = "backend unreachable", "backend refuses the sidecar", "backend has no reflection"
+	const unreachable, refuses, noTools = "backend unreachable", "backend rejects the sidecar", "backend has no reflection"
 	target := a.client.Target()
 	switch f {
 	case backend.FaultUnknownHost:
 		return diagnosis{event: unreachable, what: "the host name does not resolve", fix: "correct the host in --backend, or its DNS entry"}
 	case backend.FaultRefused:
-		return diagnosis{event: unreachable, what: "nothing listens at " + target.String(), fix: "start the backend, or correct --backend"}
+		return diagnosis{event: unreachable, what: "nothing listens on this address", fix: "start the backend, or correct --backend"}
 	case backend.FaultNoAnswer:
-		return diagnosis{event: unreachable, what: "no answer in time", fix: "find out whether the backend hangs or a firewall drops packets; --backend must be its address as seen from here"}
+		return diagnosis{event: unreachable, what: "no answer in time", fix: "check whether the backend hangs or a firewall drops packets; --backend must be reachable from this host"}
 	case backend.FaultHungUp:
-		return diagnosis{event: unreachable, what: "the backend closes connections without an answer", fix: "correct --backend, or look at the backend's log"}
+		return diagnosis{event: unreachable, what: "the backend closes connections without a response", fix: "correct --backend, or look at the backend's log"}
 	case backend.FaultNeedsTLS:
-		return diagnosis{event: unreachable, what: "the port speaks TLS, and --backend does not", fix: "--backend " + withTLS(target)}
+		return diagnosis{event: unreachable, what: "the port uses TLS, but --backend does not", fix: "--backend " + withTLS(target)}
 	case backend.FaultNoTLS:
-		return diagnosis{event: unreachable, what: "--backend asks for TLS, and the port does not speak it", fix: "--backend " + withoutTLS(target)}
+		return diagnosis{event: unreachable, what: "--backend uses TLS, but the port does not", fix: "--backend " + withoutTLS(target)}
 	case backend.FaultAuthority:
-		return diagnosis{event: unreachable, what: "an unknown authority signed the backend's certificate", fix: "--backend-ca FILE, with the PEM certificate of that authority"}
+		return diagnosis{event: unreachable, what: "the backend's certificate is signed by an unknown CA", fix: "--backend-ca FILE, with the PEM certificate of that CA"}
 	case backend.FaultName:
 		return diagnosis{event: unreachable, what: "the backend's certificate is for another name: " + innermost(err), fix: "--backend-server-name NAME, with a name of the certificate"}
 	case backend.FaultExpired:
-		return diagnosis{event: unreachable, what: "the backend's certificate is not valid now: " + innermost(err), fix: "renew the backend's certificate, or correct the clock"}
+		return diagnosis{event: unreachable, what: "the backend's certificate is expired or not yet valid: " + innermost(err), fix: "renew the backend's certificate, or correct the clock"}
 	case backend.FaultCertificate:
-		return diagnosis{event: unreachable, what: "the backend's certificate is refused: " + innermost(err), fix: "correct the certificate, --backend-ca, --backend-server-name or --backend-uris"}
+		return diagnosis{event: unreachable, what: "the backend's certificate is not accepted: " + innermost(err), fix: "correct the certificate, --backend-ca, --backend-server-name or --backend-uris"}
 	case backend.FaultClientCertificate:
-		return diagnosis{event: unreachable, what: "the backend refuses the TLS handshake: it wants a client certificate, or another one", fix: "--backend-cert FILE and --backend-key FILE"}
+		return diagnosis{event: unreachable, what: "the backend rejects the TLS handshake: it requires a client certificate, or a different one", fix: "--backend-cert FILE and --backend-key FILE"}
 	case backend.FaultNoHTTP2:
 		return diagnosis{event: unreachable, what: "the server does not offer HTTP/2, which gRPC needs", fix: "for Connect or gRPC-Web: connect+https:// or grpcweb+https:// in --backend"}
 	case backend.FaultWebServer:
 		return diagnosis{event: unreachable, what: "a web server answers on this port, not an RPC service", fix: "correct the port in --backend"}
 	case backend.FaultNotRPC:
 		return diagnosis{
-			event: unreachable, what: "the port answers, but not in gRPC, Connect or gRPC-Web",
+			event: unreachable, what: "the server does not speak gRPC, Connect or gRPC-Web",
 			fix: "correct --backend; for a service without health check and reflection, name the protocol (grpc://, connect+http://, grpcweb+http://) and " + fixDescriptors,
 		}
 	case backend.FaultCredentials:
 		if a.client.HasCredentials() {
 			return diagnosis{event: refuses, what: "unauthenticated: the backend does not accept the configured credentials", fix: "correct the token or header in " + a.credentialSources()}
 		}
-		return diagnosis{event: refuses, what: "unauthenticated: the backend wants credentials", fix: "--backend-token-file FILE (sent as `authorization: Bearer TOKEN`), or --backend-header-file FILE for other headers"}
+		return diagnosis{event: refuses, what: "unauthenticated: the backend requires credentials", fix: "--backend-token-file FILE (sent as `authorization: Bearer TOKEN`), or --backend-header-file FILE for other headers"}
 	case backend.FaultForbidden:
-		return diagnosis{event: refuses, what: "permission_denied: the sidecar may not use the backend's reflection or health check", fix: "give the sidecar's credentials that right, or " + fixDescriptors}
+		return diagnosis{event: refuses, what: "permission_denied: the sidecar may not use the backend's reflection or health check", fix: "grant that permission to the sidecar's credentials, or " + fixDescriptors}
 	case backend.FaultNotServed:
 		return diagnosis{event: noTools, what: "the backend has no server reflection (neither v1 nor v1alpha)", fix: "register reflection in the backend, or " + fixDescriptors}
 	case backend.FaultUnknown:
 	}
-	return diagnosis{event: "catalog cannot be loaded", what: innermost(err), fix: "`sidecar doctor` with the same flags says more"}
+	return diagnosis{event: "catalog cannot be loaded", what: innermost(err), fix: "run `sidecar doctor` with the same flags for details"}
 }
 
 // credentialSources are the settings that hold credentials.

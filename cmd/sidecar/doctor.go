@@ -78,13 +78,13 @@ type doctor struct {
 }
 
 func (d *doctor) examine(ctx context.Context) {
-	d.ok("configuration")
+	d.ok("configuration valid")
 	if d.app.client == nil {
-		d.fail("name it with --backend", "there is no backend, only descriptors")
+		d.fail("set --backend", "no backend configured, only descriptors")
 		return
 	}
 	if !d.connection(ctx) && len(d.app.cfg.GetCatalog().GetDescriptors()) == 0 {
-		d.warn("the tools cannot be looked at before the backend answers, because its reflection is where they come from")
+		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return
 	}
 	start := time.Now()
@@ -96,9 +96,9 @@ func (d *doctor) examine(ctx context.Context) {
 	for _, source := range d.app.live.Status().Sources {
 		switch {
 		case source.Tools > 0:
-			d.ok("%s: %d tools of its own", source.Name, source.Tools)
+			d.ok("%s: %d tools", source.Name, source.Tools)
 		case source.Files == 0:
-			d.ok("%s: nothing", source.Name)
+			d.ok("%s: not offered", source.Name)
 		default:
 			d.ok("%s: %d services in %d files", source.Name, source.Services, source.Files)
 		}
@@ -122,15 +122,15 @@ func (d *doctor) examine(ctx context.Context) {
 			held++
 		}
 	}
-	blocked := fmt.Sprintf("%d that --gate %v blocks for callers that are not trusted", held, scope)
+	blocked := fmt.Sprintf("%d blocked by --gate %v for untrusted callers", held, scope)
 	if d.app.cfg.GetTrust() == policy.Trusted.String() {
-		blocked = fmt.Sprintf("none blocked, because of --trust trusted (%d by --gate %v otherwise)", held, scope)
+		blocked = fmt.Sprintf("none blocked because of --trust trusted (else %d by --gate %v)", held, scope)
 	}
 	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
 	if uncallable > 0 {
-		d.ok("%d more RPCs take a stream of requests: they cannot be called yet, and are listed with --list-uncallable only", uncallable)
+		d.ok("%d client-streaming RPCs cannot be called yet; --list-uncallable lists them", uncallable)
 	}
-	d.ok("no two tools have the same name")
+	d.ok("no tool names collide")
 }
 
 // catalogFailure tells the ways apart in which a catalog cannot be had.
@@ -168,7 +168,7 @@ func (d *doctor) connection(ctx context.Context) bool {
 	diagnosed := d.app.diagnose(ctx, err)
 	if answered {
 		// Its health check alone may be guarded; what matters is what comes next.
-		d.warn("backend %s answers over %s, but refuses the health check: %s (%s)", target, d.app.client.Protocol(), diagnosed.what, diagnosed.fix)
+		d.warn("backend %s answers over %s, but rejects the health check: %s (%s)", target, d.app.client.Protocol(), diagnosed.what, diagnosed.fix)
 		return true
 	}
 	d.broken(diagnosed, fmt.Sprintf("backend %s: %s", target, diagnosed.what), err)
@@ -192,7 +192,7 @@ func (d *doctor) comments(tools []*catalog.Tool) {
 	if bare > 0 && described == 0 {
 		d.add(finding{
 			Level: levelWarn, Fix: fixDescriptors,
-			Text: "the descriptors have no comments, so models see names and types alone; reflection of most servers leaves them out",
+			Text: "the descriptors have no comments, so models see only names and types; most servers omit comments from reflection",
 		})
 	}
 }

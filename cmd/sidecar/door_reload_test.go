@@ -28,13 +28,13 @@ func TestTheDoorIsReadAgain(t *testing.T) {
 	t.Cleanup(func() { _ = stream.Close() })
 
 	rewrite(t, h.callers, "callers: [{name: chief, token_sha256: ["+nobodyToken+"]}]")
-	h.await(t, "the file of callers was changed and cannot be used")
+	h.await(t, "callers file reload failed")
 	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "" {
 		t.Errorf("the last good callers are gone: %+v", got)
 	}
 
 	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(nobodyToken)))
-	h.await(t, "file of callers read again")
+	h.await(t, "callers file reloaded")
 	if got := call(h.visitor(t, nobodyToken), "lab.echo"); got.code != "" {
 		t.Errorf("the new token: %+v", got)
 	}
@@ -62,12 +62,12 @@ func TestTheDoorIsReadAgain(t *testing.T) {
 	if err := os.WriteFile(h.pair.KeyFile, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.await(t, "certificates were changed and cannot be used")
+	h.await(t, "certificate reload failed")
 	if now := serial(); now != before {
 		t.Error("a pair that cannot be used is in use")
 	}
 	h.ca.Reissue(t, h.pair, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	h.await(t, "certificates read again")
+	h.await(t, "certificates reloaded")
 	if now := serial(); now == before {
 		t.Error("the new pair is not in use")
 	}

@@ -259,7 +259,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// TestCertificatesAlone: without a file of callers, a certificate's name is the
+// TestCertificatesAlone: without a callers file, a certificate's name is the
 // caller's.
 func TestCertificatesAlone(t *testing.T) {
 	t.Parallel()

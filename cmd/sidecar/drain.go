@@ -142,9 +142,9 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 		switch {
 		case err != nil && isGone(err):
 			if d.begun {
-				return "the sidecar has ended", nil
+				return "the sidecar has stopped", nil
 			}
-			return "no sidecar listens at " + d.target.Host + ": it is gone already", nil
+			return "nothing listens at " + d.target.Host + ": the sidecar has stopped already", nil
 		case ctx.Err() != nil:
 			return "", d.late(ctx, timeout)
 		case err != nil && !d.begun:
@@ -160,7 +160,7 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 		case status == http.StatusAccepted:
 			d.begun, d.last = true, text
 		default:
-			return "", fmt.Errorf("drain %s: it answers %d %s: is that the admin listener of a sidecar (--admin)?", d.target.Host, status, text)
+			return "", fmt.Errorf("drain %s: unexpected response %d %s: is this the admin listener of a sidecar (--admin)?", d.target.Host, status, text)
 		}
 	}
 }
@@ -168,12 +168,12 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 // late says that the time is over.
 func (d *draining) late(ctx context.Context, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("drain %s: interrupted; the sidecar goes on draining", d.target.Host)
+		return fmt.Errorf("drain %s: interrupted; the sidecar continues to drain", d.target.Host)
 	}
 	if !d.begun {
 		return fmt.Errorf("drain %s: no answer within %v", d.target.Host, timeout)
 	}
-	return fmt.Errorf("drain %s: not over within %v (%s); the sidecar goes on until its own --grace is over", d.target.Host, timeout, d.last)
+	return fmt.Errorf("drain %s: not finished within %v (%s); the sidecar continues until its own --grace is over", d.target.Host, timeout, d.last)
 }
 
 // ask sends one request, which waits for the end of the drain itself.

@@ -160,7 +160,7 @@ func (env environment) withCatalog(cmd *cobra.Command, fn func(*app, *catalog.Ca
 	defer cancel()
 	cat, err := a.load(ctx)
 	if err != nil {
-		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\n`sidecar doctor` with the same flags says more", err)}
+		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
 	}
 	return fn(a, cat)
 }

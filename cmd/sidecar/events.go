@@ -21,7 +21,7 @@ func (a *app) newBus() *event.Memory {
 		// What an edge admits is not lost on the bus.
 		MaxEventBytes: int(limits.GetMaxMessageBytes()),
 		OnDrop: func(slow *event.SlowError) {
-			a.noted.Warn("a subscriber fell behind and was dropped; limits.max_subscriber_backlog says how far one may",
+			a.noted.Warn("slow subscriber disconnected: limits.max_subscriber_backlog exceeded",
 				zap.Int("missed", slow.Missed))
 		},
 	})
@@ -32,7 +32,7 @@ func (a *app) newBus() *event.Memory {
 func (a *app) notify(method string, params []byte, origin correlate.Origin) {
 	_, err := a.events.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
 	if err != nil {
-		a.noted.Info("a notification did not reach the bus", zap.Error(err))
+		a.noted.Info("notification not delivered to the event bus", zap.Error(err))
 	}
 }
 

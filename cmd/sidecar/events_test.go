@@ -226,7 +226,7 @@ func TestBacklogIsConfigured(t *testing.T) {
 			break
 		}
 	}
-	if l := p.await(t, "a subscriber fell behind and was dropped; limits.max_subscriber_backlog says how far one may"); l.Missed != 3 {
+	if l := p.await(t, "slow subscriber disconnected: limits.max_subscriber_backlog exceeded"); l.Missed != 3 {
 		t.Errorf("the log says %d were missed, want 3", l.Missed)
 	}
 	for stream.Receive() {

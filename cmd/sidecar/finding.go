@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Levels of a finding, as `doctor --json` names them.
@@ -58,7 +59,21 @@ func (d *doctor) fail(fix, format string, args ...any) {
 
 // broken is a failure that was diagnosed from an error.
 func (d *doctor) broken(by diagnosis, text string, err error) {
-	d.add(finding{Level: levelFail, Text: text, Fix: by.fix, Cause: err.Error()})
+	cause := causeText(err)
+	if strings.Contains(text, cause) {
+		cause = "" // it has been said
+	}
+	d.add(finding{Level: levelFail, Text: text, Fix: by.fix, Cause: cause})
+}
+
+// causeText is the text of an error without what the finding says already: that it
+// is about the backend, which cannot be reached.
+func causeText(err error) string {
+	text := err.Error()
+	for _, prefix := range []string{"backend: ", "unreachable: ", "cannot reach the backend: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
 }
 
 func (d *doctor) add(f finding) {

@@ -20,13 +20,13 @@ import (
 // thousands of them without a tool.
 const maxGrantLines = 20
 
-// grants are the globs in the file of callers that match no tool of the catalog.
+// grants are the globs in the callers file that match no tool of the catalog.
 type grants struct {
 	mu      sync.Mutex
 	without []access.Unmatched
 }
 
-// checkGrants warns of what the file of callers allows that there is not, once for
+// checkGrants warns of what the callers file allows that there is not, once for
 // each glob until there is a tool for it. It is no fault: the tool may come later.
 func (a *app) checkGrants(now *catalog.Catalog) {
 	if a.door == nil || a.door.book == nil {
@@ -50,12 +50,12 @@ func (a *app) checkGrants(now *catalog.Catalog) {
 			continue
 		}
 		if lines++; lines <= maxGrantLines {
-			a.log.Warn("a glob in the file of callers matches no tool; sidecar tools lists their names",
+			a.log.Warn("glob in the callers file matches no tool; `sidecar tools` lists the names",
 				zap.String("caller", u.Caller), zap.String("tools", u.Pattern))
 		}
 	}
 	if lines > maxGrantLines {
-		a.log.Warn("more globs in the file of callers match no tool", zap.Int("more", lines-maxGrantLines))
+		a.log.Warn("more globs in the callers file match no tool", zap.Int("more", lines-maxGrantLines))
 	}
 }
 

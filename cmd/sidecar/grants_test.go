@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGlobsWithoutATool: a misspelt name in the file of callers is told once, and
+// TestGlobsWithoutATool: a misspelt name in the callers file is told once, and
 // shows at /readyz?verbose until it is mended. The process is ready all the same.
 func TestGlobsWithoutATool(t *testing.T) {
 	t.Parallel()

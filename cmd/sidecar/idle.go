@@ -33,7 +33,7 @@ func (a *app) keepSmall(ctx context.Context) {
 			continue
 		}
 		if _, err := releaseMemory(); err != nil {
-			a.log.Debug("memory was not given back", zap.Error(err))
+			a.log.Debug("releasing memory failed", zap.Error(err))
 		}
 	}
 }

@@ -41,11 +41,11 @@ type lastResort struct {
 
 func newLastResort(stderr io.Writer, exit func(int)) *lastResort {
 	return &lastResort{exit: exit, grace: defaultGrace, say: func(stacks string, after time.Duration) {
-		fmt.Fprintf(stderr, "sidecar: %s %v after it was asked to\n%s", stuck, after, stacks)
+		fmt.Fprintf(stderr, "sidecar: %s %v after the shutdown request\n%s", stuck, after, stacks)
 	}}
 }
 
-const stuck = "the process did not end"
+const stuck = "the process did not exit"
 
 // configure takes the grace period and the logger of a process once they are known.
 func (r *lastResort) configure(grace time.Duration, log *zap.Logger) {
@@ -53,7 +53,7 @@ func (r *lastResort) configure(grace time.Duration, log *zap.Logger) {
 	defer r.mu.Unlock()
 	r.grace = grace
 	r.say = func(stacks string, after time.Duration) {
-		log.Error(stuck, zap.Duration("after", after), zap.String("stacks", stacks))
+		log.Error(stuck, zap.Duration("after_ms", after), zap.String("stacks", stacks))
 	}
 	if r.timer != nil {
 		r.timer.Reset(time.Until(r.begun.Add(r.patience())))

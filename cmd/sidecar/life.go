@@ -31,7 +31,7 @@ func (a *app) newLife() *lifecycle.Machine {
 		if c.To == lifecycle.NotReady {
 			log = a.log.Warn
 		}
-		log("lifecycle", zap.Stringer("from", c.From), zap.Stringer("to", c.To), zap.String("why", c.Why))
+		log("lifecycle", zap.Stringer("from", c.From), zap.Stringer("to", c.To), zap.String("reason", c.Why))
 	}, needCatalog)
 }
 
@@ -39,9 +39,9 @@ func (a *app) newLife() *lifecycle.Machine {
 func (a *app) backendState(to resilience.State) {
 	switch to {
 	case resilience.Open:
-		a.life.Set(needBackend, false, "too many calls failed on the way, or nothing answers in time; it is tried again from time to time")
+		a.life.Set(needBackend, false, "circuit breaker open: too many calls failed or timed out; probing")
 	case resilience.Closed:
-		a.life.Set(needBackend, true, "it answers again")
+		a.life.Set(needBackend, true, "circuit breaker closed")
 	case resilience.HalfOpen:
 	}
 }
@@ -54,7 +54,7 @@ func (a *app) seekBackend(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, a.cfg.GetBackend().GetProbeTimeout().AsDuration())
 		defer cancel()
 		if err := a.client.Ping(ctx); err != nil {
-			a.log.Debug("the backend is still away", zap.Error(err))
+			a.log.Debug("backend still unreachable", zap.Error(err))
 			return errmap.Wrap(errmap.Unavailable, err)
 		}
 		return nil
@@ -69,7 +69,7 @@ type drainer struct {
 
 // Drain implements [admin.Drainer].
 func (d drainer) Drain() {
-	d.app.life.Drain("an operator asked for it (/drain)")
+	d.app.life.Drain("requested by an operator (/drain)")
 	d.end()
 }
 
@@ -100,7 +100,7 @@ func (a *app) drain(s *servers, why string) {
 	a.life.Drain(why)
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
 	a.terminal.draining(a.bridge.Flights().InFlight(), grace)
-	a.milestones().Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace", grace), zap.String("why", a.life.Status().Why))
+	a.milestones().Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace_ms", grace), zap.String("reason", a.life.Status().Why))
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	end, stop := context.WithTimeout(context.Background(), grace+afterGrace)
@@ -121,13 +121,13 @@ func (a *app) drain(s *servers, why string) {
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
 	s.sockets.Part(ctx, end)
-	outcome := "everything was answered"
+	outcome := "all calls answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
 		a.cut.Add(uint64(cut.Cut))
-		outcome = fmt.Sprintf("%d calls were cut off at the end of the grace period", cut.Cut)
-		a.log.Warn("the grace period ended with calls in flight; they were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
-			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_named", cut.Cut-len(cut.Unfinished)))
+		outcome = fmt.Sprintf("%d calls cut off at the end of the grace period", cut.Cut)
+		a.log.Warn("grace period over: calls in flight were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
+			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_listed", cut.Cut-len(cut.Unfinished)))
 	} else {
 		a.milestones().Info("drained")
 	}
@@ -156,14 +156,14 @@ func (a *app) ready() (bool, []admin.Check) {
 		s := a.guard.Stats()
 		checks = append(checks, admin.Check{
 			Name: "backend", OK: s.Breaker == resilience.Closed,
-			Detail: fmt.Sprintf("breaker %v, opened %d times; %d calls held back, %d repeated", s.Breaker, s.Opened, s.Held, s.Repeated),
+			Detail: fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", s.Breaker, s.Opened, s.Held, s.Repeated),
 		})
 		for i, held := range s.Tools {
 			if i == maxHeldShown {
-				checks = append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more are held back", len(s.Tools)-i+s.MoreTools)})
+				checks = append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more circuit breakers are not closed", len(s.Tools)-i+s.MoreTools)})
 				break
 			}
-			checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("breaker %v: its calls run out of time", held.State)})
+			checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("circuit breaker %v: calls time out", held.State)})
 		}
 	}
 	checks = append(checks, admin.Check{

@@ -47,7 +47,7 @@ func (a *app) newGuard() *resilience.Guard {
 // breakerChanged passes on what the breaker knows of the backend. It runs within
 // a call, and does not wait.
 func (a *app) breakerChanged(from, to resilience.State) {
-	a.log.Debug("breaker", zap.Stringer("from", from), zap.Stringer("to", to))
+	a.log.Debug("circuit breaker", zap.Stringer("from", from), zap.Stringer("to", to))
 	a.backendState(to)
 	if to == resilience.Open {
 		wake(a.seek)
@@ -60,11 +60,11 @@ func (a *app) toolBreakerChanged(tool string, from, to resilience.State) {
 	fields := []zap.Field{zap.String("tool", tool), zap.Stringer("from", from), zap.Stringer("to", to)}
 	switch {
 	case from == resilience.Closed && to == resilience.Open:
-		a.noted.Warn("tool held back: its calls run out of time", fields...)
+		a.noted.Warn("tool circuit breaker open: calls time out", fields...)
 	case to == resilience.Closed:
-		a.noted.Info("tool no longer held back", fields...)
+		a.noted.Info("tool circuit breaker closed", fields...)
 	default:
-		a.noted.Debug("tool breaker", fields...)
+		a.noted.Debug("tool circuit breaker", fields...)
 	}
 }
 
@@ -108,7 +108,7 @@ func (a *app) shed() *errmap.Error {
 	}
 	a.memory.Refused()
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shedHint),
-		errmap.Message("Tool service unavailable: the sidecar is short of memory, so new calls wait outside (--memory-limit)"))
+		errmap.Message("Tool service unavailable: shedding load: memory limit reached (--memory-limit)"))
 }
 
 // sparing reads no more of callers' messages while memory is short: a message that

@@ -253,7 +253,7 @@ func meetMemory(t *testing.T, s *limited) {
 	runtime.GC()
 	until(t, "calls are refused", func() bool {
 		status, text, _, err := s.post("/rpc", call)
-		return err == nil && status == 503 && strings.Contains(text, "short of memory")
+		return err == nil && status == 503 && strings.Contains(text, "memory limit reached")
 	})
 	// gRPC clients are told in their own words.
 	if status, text, _, err := s.post("/outrigger.v1.ToolService/CallTool", `{"tool_name":"lab.echo"}`); err != nil || status != 503 || !strings.Contains(text, `"unavailable"`) {

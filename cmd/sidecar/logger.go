@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -26,7 +27,7 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	encoding.EncodeDuration = zapcore.StringDurationEncoder
+	encoding.EncodeDuration = encodeMilliseconds
 	format := cfg.GetLog().GetFormat()
 	encoder := zapcore.NewJSONEncoder(encoding)
 	if format == "console" || (format != "json" && isTerminal(env.stderr)) {
@@ -40,6 +41,12 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 	}
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(env.stderr)), level)
 	return zap.New(core), level, nil
+}
+
+// encodeMilliseconds writes a duration as a number of milliseconds, exact to the
+// microsecond. The keys of durations end in _ms.
+func encodeMilliseconds(d time.Duration, enc zapcore.PrimitiveArrayEncoder) {
+	enc.AppendFloat64(float64(d.Microseconds()) / 1000)
 }
 
 // newCallLog says which calls leave a line.

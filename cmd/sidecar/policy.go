@@ -54,7 +54,7 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 		return "", err
 	}
 	from := s.gate.Set(to)
-	s.log.Info("trust", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
+	s.log.Info("trust changed", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
 		zap.Uint64("changes", s.gate.Changes()))
 	return from.String(), nil
 }

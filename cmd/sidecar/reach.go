@@ -86,14 +86,14 @@ func (r *reach) well() {
 	if r.said == (diagnosis{}) {
 		return
 	}
-	r.app.log.Info("backend is back", zap.Duration("after", time.Since(r.since)), zap.String("was", r.said.cause))
+	r.app.log.Info("backend reachable again", zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.cause))
 	r.said = diagnosis{}
 }
 
 // ill says once what is wrong.
 func (r *reach) ill(d diagnosis, err error) {
 	if d.cause == r.said.cause {
-		r.app.log.Debug("backend still not usable", zap.String("cause", d.cause), zap.Error(err))
+		r.app.log.Debug("backend still unusable", zap.String("cause", d.cause), zap.Error(err))
 		return
 	}
 	if r.said == (diagnosis{}) {
@@ -104,5 +104,8 @@ func (r *reach) ill(d diagnosis, err error) {
 	if r.app.client != nil {
 		fields = append(fields, zap.Stringer("backend", r.app.client.Target()))
 	}
-	r.app.log.Warn(d.event, append(fields, zap.Error(err))...)
+	if err.Error() != d.what {
+		fields = append(fields, zap.Error(err))
+	}
+	r.app.log.Warn(d.event, fields...)
 }

@@ -41,7 +41,7 @@ type refresh struct {
 }
 
 // errRefreshEnded is the end of loads that the process no longer begins.
-var errRefreshEnded = errors.New("the process is ending")
+var errRefreshEnded = errors.New("the process is shutting down")
 
 func newRefresher(a *app) *refresher {
 	r := &refresher{app: a, started: make(chan struct{})}
@@ -113,13 +113,13 @@ func (r *refresher) load(run *refresh) {
 	run.err = live.Refresh(r.base)
 	run.took = time.Since(begun)
 	if run.err != nil {
-		r.app.log.Debug("catalog not refreshed", zap.String("why", run.why), zap.Error(run.err))
+		r.app.log.Debug("catalog refresh failed", zap.String("reason", run.why), zap.Error(run.err))
 		return
 	}
 	now := live.Current()
 	run.changed = before == nil || before.Fingerprint() != now.Fingerprint()
-	r.app.log.Info("catalog refreshed", zap.String("why", run.why), zap.Bool("changed", run.changed),
-		zap.Int("tools", len(now.Tools())), zap.Duration("took", run.took))
+	r.app.log.Info("catalog refreshed", zap.String("reason", run.why), zap.Bool("changed", run.changed),
+		zap.Int("tools", len(now.Tools())), zap.Duration("duration_ms", run.took))
 }
 
 // close ends the loads. Calls after it get an error.

@@ -79,7 +79,7 @@ func (a *app) watchFiles(ctx context.Context) {
 			for {
 				select {
 				case <-hangup:
-					a.log.Info("SIGHUP: reading all files and the catalog again")
+					a.log.Info("SIGHUP: reloading all files and the catalog")
 					a.watcher.Now()
 					a.refresher.begin("SIGHUP")
 				case <-ctx.Done():
@@ -103,14 +103,14 @@ func (r *reloader) configuration(ctx context.Context) reload.Outcome {
 	next := reload.Merge(running, cfg.Config, now)
 	if err := r.apply(ctx, running, next, now); err != nil {
 		if !catalog.IsPermanent(err) && ctx.Err() == nil {
-			r.sayOnce("the configuration cannot be used yet; the last good one stays in use, and this one is tried again", err)
+			r.sayOnce("configuration not usable yet; keeping the last good one and retrying", err)
 			return reload.Deferred
 		}
-		r.sayOnce("the configuration is refused; the last good one stays in use", err)
+		r.sayOnce("configuration rejected; keeping the last good one", err)
 		return reload.Refused
 	}
 	for _, w := range cfg.Warnings {
-		r.app.log.Warn("configuration", zap.Stringer("warning", w))
+		r.app.log.Warn("configuration warning", zap.Stringer("warning", w))
 	}
 	return r.settle(next, now, later)
 }
@@ -158,7 +158,7 @@ func (r *reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	if slices.Contains(now, "trust") {
 		// Not otherwise: what an operator has set meanwhile stays.
 		from := a.gate.Set(trust)
-		a.log.Info("trust", zap.String("who", "configuration"), zap.Stringer("from", from), zap.Stringer("to", trust), zap.Uint64("changes", a.gate.Changes()))
+		a.log.Info("trust changed", zap.String("who", "configuration"), zap.Stringer("from", from), zap.Stringer("to", trust), zap.Uint64("changes", a.gate.Changes()))
 	}
 	a.limiter.SetRates(rate(next.GetLimits().GetCallerRate()), rate(next.GetLimits().GetToolRate()))
 	r.level.SetLevel(level)
@@ -193,12 +193,12 @@ func (r *reloader) settle(next *configv1.Config, now, later []string) reload.Out
 	}
 	for _, path := range later {
 		if !slices.Contains(before, path) {
-			r.app.log.Warn(path+": needs a restart; until then the value from before stays in use", zap.String("field", path))
+			r.app.log.Warn(path+": change needs a restart; keeping the current value", zap.String("field", path))
 		}
 	}
 	for _, path := range before {
 		if !slices.Contains(later, path) && !slices.Contains(now, path) {
-			r.app.log.Info(path+": is again what is in use; no restart is needed", zap.String("field", path))
+			r.app.log.Info(path+": matches the value in use again; no restart needed", zap.String("field", path))
 		}
 	}
 	switch {
@@ -224,10 +224,10 @@ func (r *reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	case err == nil:
 		r.clear()
 	case !catalog.IsPermanent(err):
-		r.sayOnce("the descriptors cannot be used yet; the last good catalog stays in use, and they are tried again", err)
+		r.sayOnce("descriptors not usable yet; keeping the last good catalog and retrying", err)
 		return reload.Deferred
 	default:
-		r.sayOnce("the descriptors are refused; the last good catalog stays in use", err)
+		r.sayOnce("descriptors rejected; keeping the last good catalog", err)
 		return reload.Refused
 	}
 	if now := live.Current(); before != nil && before.Fingerprint() == now.Fingerprint() {
@@ -244,12 +244,12 @@ func (r *reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 func (r *reloader) refuseFaults(err error) {
 	var faults *config.Error
 	if !errors.As(err, &faults) {
-		r.sayOnce("the configuration is refused; the last good one stays in use", err)
+		r.sayOnce("configuration rejected; keeping the last good one", err)
 		return
 	}
-	r.app.log.Error("the configuration is refused; the last good one stays in use", zap.Int("faults", len(faults.Faults)+faults.Omitted))
+	r.app.log.Error("configuration rejected; keeping the last good one", zap.Int("faults", len(faults.Faults)+faults.Omitted))
 	for _, f := range faults.Faults {
-		r.app.log.Error("configuration fault", zap.Stringer("fault", f))
+		r.app.log.Error("configuration error", zap.Stringer("fault", f))
 	}
 }
 

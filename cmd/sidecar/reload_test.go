@@ -155,7 +155,7 @@ func TestWhatNeedsARestartIsRefusedByName(t *testing.T) {
 	c := startConfigured(t, quickly, "--timeout", "9s")
 	c.write(t, quickly+"timeout: 3s\nlisteners: {health: 127.0.0.1:0}\nlimits: {max_in_flight: 7}\ntrust: trusted\n")
 	for _, field := range []string{"listeners.health", "limits.max_in_flight"} {
-		l := c.await(t, field+": needs a restart; until then the value from before stays in use")
+		l := c.await(t, field+": change needs a restart; keeping the current value")
 		if l.Field != field {
 			t.Errorf("the line %s has the field %q", l.raw, l.Field)
 		}
@@ -165,10 +165,10 @@ func TestWhatNeedsARestartIsRefusedByName(t *testing.T) {
 	c.wantReady(t, "partial; needs a restart: listeners.health, limits.max_in_flight")
 
 	c.write(t, quickly+"limits: {max_in_flight: 7}\ntrust: trusted\n")
-	c.await(t, "listeners.health: is again what is in use; no restart is needed")
+	c.await(t, "listeners.health: matches the value in use again; no restart needed")
 	wantSample(t, c.process, "outrigger_reload_refused_changes 1", `outrigger_reloads_total{files="configuration",outcome="refused"} 1`)
 	c.write(t, quickly+"trust: trusted\n")
-	c.await(t, "limits.max_in_flight: is again what is in use; no restart is needed")
+	c.await(t, "limits.max_in_flight: matches the value in use again; no restart needed")
 	wantSample(t, c.process, "outrigger_reload_refused_changes 0", `outrigger_reload_failing{files="configuration"} 0`)
 }
 
@@ -187,9 +187,9 @@ func TestAFaultyFileIsRefusedAsAWhole(t *testing.T) {
 		{"checks of others", quickly + "trust: untrusted\ncatalog:\n  include: ['a/b/c']\n", []string{"sidecar.yaml:5:13: catalog.include[0]: "}},
 	} {
 		c.write(t, tt.text)
-		c.await(t, "the configuration is refused; the last good one stays in use")
+		c.await(t, "configuration rejected; keeping the last good one")
 		for _, want := range tt.faults {
-			if l := c.await(t, "configuration fault"); !strings.Contains(l.Fault, want) {
+			if l := c.await(t, "configuration error"); !strings.Contains(l.Fault, want) {
 				t.Errorf("%s: fault %q, want %q", tt.name, l.Fault, want)
 			}
 		}
@@ -197,9 +197,9 @@ func TestAFaultyFileIsRefusedAsAWhole(t *testing.T) {
 	// A catalog that cannot be made: a name that is taken, and no tool at all. The
 	// backend may have one later, so the latter is tried again, and said once.
 	c.write(t, quickly+"trust: untrusted\ntools:\n  - method: outrigger.demo.v1.Lab/Echo\n    tool: {name: fleet.get_vehicle}\n")
-	c.await(t, "the configuration is refused; the last good one stays in use")
+	c.await(t, "configuration rejected; keeping the last good one")
 	c.write(t, quickly+"trust: untrusted\ncatalog: {include: [nothing.*]}\n")
-	c.await(t, "the configuration cannot be used yet; the last good one stays in use, and this one is tried again")
+	c.await(t, "configuration not usable yet; keeping the last good one and retrying")
 	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="deferred"} 3`)
 	wantSample(t, c.process, `outrigger_reloads_total{files="configuration",outcome="refused"} 4`, `outrigger_reload_failing{files="configuration"} 1`,
 		"outrigger_trusted 1", "outrigger_catalog_load_failures 0")
@@ -275,7 +275,7 @@ func TestDescriptorsThatAreSwapped(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	p.await(t, "the descriptors are refused; the last good catalog stays in use")
+	p.await(t, "descriptors rejected; keeping the last good catalog")
 	wantSample(t, p, "outrigger_catalog_tools 2", `outrigger_reload_failing{files="descriptors"} 1`)
 	publish(func(file string) { writeShop(t, file, "Take", "Put", "Drop") })
 	p.await(t, "catalog changed")
@@ -300,7 +300,7 @@ func TestAConfigurationThatComesBeforeItsDescriptors(t *testing.T) {
 	write("")
 	p := startProcess(t, "serve", "--backend", "http://127.0.0.1:1", "--descriptors", file, "--config", cfg)
 	write("catalog: {include: [shop.v1.Shop/Put]}\n")
-	p.await(t, "the configuration is refused; the last good one stays in use")
+	p.await(t, "configuration rejected; keeping the last good one")
 	writeShop(t, file, "Take", "Put")
 	p.await(t, "configuration changed")
 	wantSample(t, p, "outrigger_catalog_tools 1")

@@ -150,12 +150,12 @@ func (a *app) run(ctx context.Context, ending func(), s *servers, start time.Tim
 	defer housekeeping.Wait()
 	defer stop()
 	var err error
-	finished, why := false, "nothing is left to do"
+	finished, why := false, "nothing left to do"
 	select {
 	case <-ctx.Done():
 		why = context.Cause(ctx).Error()
 		if !errors.Is(context.Cause(ctx), errInputEnded) {
-			why = "asked to end: " + why
+			why = "shutdown requested: " + why
 		}
 	case err = <-s.failed:
 		why = err.Error()
@@ -193,17 +193,17 @@ func (a *app) announce(old, now *catalog.Catalog, start time.Time) {
 		if old != nil && slices.Contains(old.Warnings(), w) {
 			continue // it was said when it was new
 		}
-		a.log.Warn("catalog", zap.String("subject", w.Subject), zap.String("warning", w.Text))
+		a.log.Warn("catalog warning", zap.String("subject", w.Subject), zap.String("warning", w.Text))
 	}
 	log := a.log
 	if old == nil {
 		log = a.milestones()
 	}
 	log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())),
-		zap.Duration("after", time.Since(start)))
+		zap.Duration("uptime_ms", time.Since(start)))
 	if old == nil {
 		if _, err := releaseMemory(); err != nil {
-			a.log.Debug("memory was not given back", zap.Error(err))
+			a.log.Debug("releasing memory failed", zap.Error(err))
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (a *app) overBuffered(caller string) *errmap.Error {
 		return nil
 	}
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
-		"Rate limit exceeded: this caller has more unread answers than its share; read them first (--max-buffered, --caller-share)"))
+		"Rate limit exceeded: unread responses of this caller exceed its share; read them first (--max-buffered, --caller-share)"))
 }
 
 // named has the budget know whose answers and bodies there are. It stands behind
@@ -108,10 +108,10 @@ func (a *app) countBody(w http.ResponseWriter, r *http.Request) *slowpeer.Body {
 // vocabulary.
 func refuseBody(v share.Verdict) error {
 	err := errmap.New(errmap.Unavailable, errmap.RetryAfter(shareHint),
-		errmap.Message("Tool service unavailable: too many bytes of requests and answers are waiting (--max-buffered)"))
+		errmap.Message("Tool service unavailable: shedding load: buffer limit reached (--max-buffered)"))
 	if v == share.Over {
 		err = errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
-			"Rate limit exceeded: this caller has more unfinished requests and unread answers than its share (--max-buffered, --caller-share)"))
+			"Rate limit exceeded: unfinished requests and unread responses of this caller exceed its share (--max-buffered, --caller-share)"))
 	}
 	return errors.Join(err, errmap.ToConnect(err, errmap.About{}))
 }

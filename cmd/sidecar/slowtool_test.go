@@ -30,14 +30,14 @@ func TestOneSlowToolClosesNoOther(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	p.await(t, "tool held back: its calls run out of time")
+	p.await(t, "tool circuit breaker open: calls time out")
 	for range 60 {
 		if status, raw := postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"n"}}}`); status != http.StatusOK {
 			t.Fatalf("another tool: %d %s", status, raw)
 		}
 	}
 	if status, raw := postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.sleep","arguments":{"duration":"0s"}}}`); status != http.StatusServiceUnavailable ||
-		!strings.Contains(raw, "too many calls of lab.sleep ran out of time") || !strings.Contains(raw, "retryAfterMs") {
+		!strings.Contains(raw, "circuit breaker of lab.sleep open after too many timeouts") || !strings.Contains(raw, "retryAfterMs") {
 		t.Errorf("/rpc: %d %s", status, raw)
 	}
 	for name, option := range map[string]connect.ClientOption{"grpc": connect.WithGRPC(), "grpcweb": connect.WithGRPCWeb(), "connect": connect.WithProtoJSON()} {

@@ -39,11 +39,11 @@ func (a *app) watchKeys() {
 	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
 		keys, err := seal.LoadKeys(path)
 		if err != nil {
-			a.log.Error("the sealing keys were changed and cannot be read; the last good ones stay in use", zap.Error(err))
+			a.log.Error("sealing keys reload failed; keeping the last good ones", zap.Error(err))
 			return reload.Refused
 		}
 		a.sealer.Replace(keys)
-		a.log.Info("sealing keys read again", zap.Int("keys", keys.Len()))
+		a.log.Info("sealing keys reloaded", zap.Int("keys", keys.Len()))
 		return reload.Applied
 	}, path)
 }
@@ -60,6 +60,5 @@ func (a *app) warnOfRandomKey(now *catalog.Catalog) {
 		return
 	}
 	a.keyWarned = true
-	a.log.Warn("request states, cursors and task ids are sealed with a random key, which no other replica and no later " +
-		"process can open; --state-key gives all replicas the same")
+	a.log.Warn("sealed state uses a random key, which other replicas and later processes cannot open; set --state-key to share one")
 }

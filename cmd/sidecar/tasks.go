@@ -35,7 +35,7 @@ func (a *app) newTasks() *task.Manager {
 func (a *app) drainTasks(ctx context.Context) {
 	if cut := a.tasks.Drain(ctx); cut > 0 {
 		a.cut.Add(uint64(cut))
-		a.log.Warn("the grace period ended with tasks running; they are lost", zap.Int("tasks", cut))
+		a.log.Warn("grace period over: running tasks are lost", zap.Int("tasks", cut))
 	}
 }
 
@@ -43,6 +43,6 @@ func (a *app) drainTasks(ctx context.Context) {
 func (a *app) publish(c feed.Change) {
 	// A feed that is closed has nobody left to tell.
 	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
-		a.log.Warn("a change is not announced", zap.Error(err))
+		a.log.Warn("change notification failed", zap.Error(err))
 	}
 }

@@ -35,6 +35,6 @@ func (a *app) buildOptions(cfg *configv1.Config, selection *catalog.Selection) (
 // What callers sent is not in it.
 func (a *app) disagreed(e *transcode.DisagreementError) {
 	a.disagreements.Add(1)
-	a.log.Error("the checks of a message disagree: this is a fault of the sidecar; --validate standard goes on without the comparison",
+	a.log.Error("validators disagree about a message: this is a bug in the sidecar; --validate standard turns the comparison off",
 		zap.String("message", e.Message), zap.String("what", e.What))
 }

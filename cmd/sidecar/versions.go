@@ -63,7 +63,7 @@ func (v *versions) compare(cat *catalog.Catalog) {
 	findings, err := v.store.Watch(cat)
 	if err != nil {
 		// A read-only folder is told once, by the run records.
-		v.log.Info("the catalog was not compared with the one before", zap.Error(err))
+		v.log.Info("comparison with the previous catalog failed", zap.Error(err))
 	}
 	v.metrics.BreakingChanges(len(findings))
 	for _, f := range findings {

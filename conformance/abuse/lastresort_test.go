@@ -43,7 +43,7 @@ func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 			if took := time.Since(told); took > most+time.Second {
 				t.Errorf("the end took %v, want %v at most", took, most)
 			}
-			if text := p.Text(); !strings.Contains(text, "the process did not end") || !strings.Contains(text, "goroutine profile") || !strings.Contains(text, "catalog") {
+			if text := p.Text(); !strings.Contains(text, "the process did not exit") || !strings.Contains(text, "goroutine profile") || !strings.Contains(text, "catalog") {
 				t.Errorf("no stacks in the log: %.2000s", text)
 			}
 			if n := len(p.Text()); n > 128<<10 {

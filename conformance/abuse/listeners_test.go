@@ -92,7 +92,7 @@ func address(t *testing.T, s *sidecar.Server, name string) string {
 	return addr
 }
 
-// tokens is a file of callers of which no test knows a token.
+// tokens is a callers file of which no test knows a token.
 func tokens(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")

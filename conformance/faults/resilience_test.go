@@ -140,7 +140,7 @@ type breaker struct {
 	opened, held int
 }
 
-var breakerLine = regexp.MustCompile(`breaker ([a-z_]+), opened (\d+) times; (\d+) calls held back`)
+var breakerLine = regexp.MustCompile(`breaker ([a-z_]+), opened (\d+) times; (\d+) calls rejected`)
 
 func readBreaker(t *testing.T, rig *faults.Rig) breaker {
 	t.Helper()

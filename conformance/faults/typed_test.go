@@ -194,7 +194,7 @@ func TestTypedCallsAndTheBreaker(t *testing.T) {
 		held := map[string]bool{}
 		for _, e := range entries {
 			f := e.Answers[0].Fault
-			if f != nil && strings.Contains(f.Message, "left alone until it answers again") && e.Took() < time.Second {
+			if f != nil && strings.Contains(f.Message, "circuit breaker open after too many failed calls") && e.Took() < time.Second {
 				held[e.Edge] = true
 			}
 		}

@@ -54,7 +54,7 @@ type refusal struct {
 // change this can do everything that the tools can.
 func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 	if !isLoopback(r.RemoteAddr) {
-		refuse(w, refusal{http.StatusForbidden, "trust is changed from this machine only"})
+		refuse(w, refusal{http.StatusForbidden, "trust can only be changed from this machine"})
 		return
 	}
 	switch r.Method {
@@ -73,7 +73,7 @@ func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 
 func (a *Admin) setTrust(w http.ResponseWriter, r *http.Request) {
 	if !isOwnPage(r) {
-		refuse(w, refusal{http.StatusForbidden, "no page of another site may change trust"})
+		refuse(w, refusal{http.StatusForbidden, "cross-site requests may not change trust"})
 		return
 	}
 	// A transport without deadlines has no slow peers either.

@@ -98,29 +98,29 @@ func TestTrustRefusesBadInput(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"another machine", "POST", good, peer("192.0.2.9:80"), 403, "this machine only"},
-		{"another machine only looks", "GET", "", peer("[2001:db8::1]:80"), 403, "this machine only"},
+		{"another machine", "POST", good, peer("192.0.2.9:80"), 403, "from this machine"},
+		{"another machine only looks", "GET", "", peer("[2001:db8::1]:80"), 403, "from this machine"},
 		{"another machine that says it is this one", "POST", good, func(r *http.Request) {
 			r.RemoteAddr = "192.0.2.9:80"
 			r.Header.Set("X-Forwarded-For", "127.0.0.1")
 			r.Header.Set("Forwarded", "for=127.0.0.1")
 			r.Host = "localhost"
-		}, 403, "this machine only"},
-		{"a peer without an address", "POST", good, peer("@"), 403, "this machine only"},
-		{"no peer", "POST", good, peer(""), 403, "this machine only"},
+		}, 403, "from this machine"},
+		{"a peer without an address", "POST", good, peer("@"), 403, "from this machine"},
+		{"no peer", "POST", good, peer(""), 403, "from this machine"},
 		{"put", "PUT", good, nil, 405, "use GET or POST"},
 		{"delete", "DELETE", "", nil, 405, "use GET or POST"},
 		{"options", "OPTIONS", "", nil, 405, "use GET or POST"},
-		{"a page of another site", "POST", good, header("Origin", "https://evil.example"), 403, "another site"},
-		{"a page without an origin", "POST", good, header("Origin", "null"), 403, "another site"},
-		{"a page of another port", "POST", good, header("Origin", "http://127.0.0.1:8080"), 403, "another site"},
+		{"a page of another site", "POST", good, header("Origin", "https://evil.example"), 403, "cross-site"},
+		{"a page without an origin", "POST", good, header("Origin", "null"), 403, "cross-site"},
+		{"a page of another port", "POST", good, header("Origin", "http://127.0.0.1:8080"), 403, "cross-site"},
 		{"a rebound name", "POST", good, func(r *http.Request) {
 			r.Host = "evil.example:9901"
 			r.Header.Set("Origin", "http://evil.example:9901")
-		}, 403, "another site"},
+		}, 403, "cross-site"},
 		{"two origins", "POST", good, func(r *http.Request) {
 			r.Header["Origin"] = []string{"http://127.0.0.1:9901", "https://evil.example"}
-		}, 403, "another site"},
+		}, 403, "cross-site"},
 		{"no content type", "POST", good, func(r *http.Request) { r.Header.Del("Content-Type") }, 415, "application/json"},
 		{"a form", "POST", "trust=trusted", header("Content-Type", "application/x-www-form-urlencoded"), 415, "application/json"},
 		{"text", "POST", good, header("Content-Type", "text/plain"), 415, "application/json"},

@@ -38,7 +38,7 @@ func (d *draft) checkCallers(callers *configv1.Callers) {
 	names, tokens, uris := map[string]string{}, map[string]string{}, map[string]string{}
 	one := func(taken map[string]string, value, path, what string) {
 		if first, ok := taken[value]; ok {
-			d.judge(path, "is "+what+" of "+first+" too; give each caller its own")
+			d.judge(path, "is "+what+" of "+first+" too; use a different one for each caller")
 			return
 		}
 		taken[value] = parent(path)

@@ -70,7 +70,7 @@ func TestCallersFaults(t *testing.T) {
 		"empty":                     {"", "callers: must contain at least 1 item"},
 		"nothing to be known by":    {entry("tools: ['*']"), "set token_sha256 or certificate_uris"},
 		"no tools":                  {entry("token_sha256: ['" + digestA + "']"), "callers[0].tools: must contain at least 1 item"},
-		"no name":                   {"callers:\n- " + good, "callers[0].name: must be given"},
+		"no name":                   {"callers:\n- " + good, "callers[0].name: must be set"},
 		"a name that is no text":    {"callers:\n- name: \"a\\r\\nx: y\"\n  " + good, "callers[0].name: does not match"},
 		"a tool's MCP name":         {entry("token_sha256: ['" + digestA + "']\n  tools: [Fleet/Get]"), "callers[0].tools[0]: does not match"},
 		"upper case digits":         {entry("token_sha256: ['" + strings.ToUpper(digestA) + "']\n  tools: ['*']"), "does not match"},
@@ -94,7 +94,7 @@ func TestCallersFaults(t *testing.T) {
 			}
 		})
 	}
-	if _, err := config.LoadCallers(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "cannot read the file of callers: ") {
+	if _, err := config.LoadCallers(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "cannot read the callers file: ") {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 	message := v.Proto.GetMessage()
 	switch {
 	case isEmpty(v) && !d.given(path):
-		return "must be given" + byFlag(path)
+		return "must be set" + byFlag(path)
 	case strings.HasSuffix(rule, ".in"):
 		message = "must be one of " + words(v.RuleValue, message)
 	case strings.HasSuffix(rule, ".not_in"):

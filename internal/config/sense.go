@@ -17,7 +17,7 @@ func (d *draft) checkSense(kind Kind) {
 	// Descriptors alone are enough to look at tools, not to call them.
 	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0
 	if !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
-		d.judge("backend.url", "no tool service: give its URL with --backend (such as --backend http://127.0.0.1:50051), "+
+		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
 	if kind&longLived != 0 {
@@ -35,7 +35,7 @@ func (d *draft) checkRates(l *configv1.Limits) {
 		{"limits.caller_rate.burst", "--caller-rate", l.GetCallerRate()}, {"limits.tool_rate.burst", "--tool-rate", l.GetToolRate()},
 	} {
 		if one.rate != nil && one.rate.Burst != nil && one.rate.GetPerSecond() == 0 {
-			d.judge(one.path, "is of no use without a rate: give "+one.flag+" too")
+			d.judge(one.path, "has no effect without a rate: set "+one.flag+" too")
 		}
 	}
 }
@@ -46,17 +46,17 @@ func (d *draft) checkListeners(c *configv1.Config) {
 	l := c.GetListeners()
 	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != ""
 	if !l.GetInsecureNoAuth() {
-		const accept = "accept that with --insecure-no-auth"
+		const accept = "allow that with --insecure-no-auth"
 		if isBeyondLoopback(l.GetListen()) && !knowsCallers {
-			d.judge("listeners.listen", "anyone who reaches "+quote(l.GetListen())+" could call every tool, because callers need no credentials; "+
-				"listen on 127.0.0.1, ask for credentials with --tokens or --tls-client-ca, or "+accept)
+			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
+				"listen on 127.0.0.1, enable authentication with --tokens or --tls-client-ca, or "+accept)
 		}
 		if isBeyondLoopback(l.GetAdmin()) {
-			d.judge("listeners.admin", "anyone who reaches "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1, or "+accept)
+			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1, or "+accept)
 		}
 	}
 	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
-		d.warn("access.tokens_file", "tokens cross the network in the clear: give --tls-cert and --tls-key, unless a mesh or proxy encrypts what reaches "+
+		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
 			quote(l.GetListen()))
 	}
 	d.checkDistinct(l)
@@ -72,7 +72,7 @@ func (d *draft) checkDistinct(l *configv1.Listeners) {
 			continue
 		}
 		if other, ok := taken[one.address]; ok {
-			d.judge(one.path, "is the address of "+other+" too")
+			d.judge(one.path, "is also the address of "+other)
 			continue
 		}
 		taken[one.address] = one.path

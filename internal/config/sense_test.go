@@ -11,8 +11,8 @@ import (
 
 func TestSense(t *testing.T) {
 	t.Parallel()
-	const noService = "backend.url: no tool service"
-	const beyond = "callers need no credentials"
+	const noService = "backend.url: no backend"
+	const beyond = "without authentication"
 	tests := []struct {
 		name string
 		kind config.Kind
@@ -29,27 +29,27 @@ func TestSense(t *testing.T) {
 			"sidecar.yaml:1:16: backend.url: demo brings its own backend"},
 		{"a backend that is misspelt is not missing", config.Serve, "backend: {ulr: 'http://127.0.0.1:1'}", "", "did you mean url?"},
 		{"a backend of the wrong type is not missing", config.Serve, "backend: 5", "", "backend: must be a mapping, is a number"},
-		{"every interface", config.Serve, "", "--demo --listen :8080", "--listen: anyone who reaches"},
+		{"every interface", config.Serve, "", "--demo --listen :8080", "--listen: any client that can reach"},
 		{"every interface, IPv6", config.Serve, "", "--demo --listen [::]:8080", beyond},
-		{"another interface, from the file", config.Serve, "demo: true\nlisteners:\n  listen: 10.0.0.1:80", "", "sidecar.yaml:3:11: listeners.listen: anyone"},
+		{"another interface, from the file", config.Serve, "demo: true\nlisteners:\n  listen: 10.0.0.1:80", "", "sidecar.yaml:3:11: listeners.listen: any client"},
 		{"a name may be anything", config.Serve, "", "--demo --listen tools.example.com:80", beyond},
 		{"accepted", config.Serve, "", "--demo --listen 0.0.0.0:8080 --insecure-no-auth", ""},
 		{"loopback", config.Serve, "", "--demo --listen 127.9.9.9:80 --admin [::1]:81", ""},
 		{"loopback by name", config.Serve, "", "--demo --listen LocalHost:80", ""},
 		{"loopback as IPv6", config.Serve, "", "--demo --listen [::ffff:127.0.0.1]:80", ""},
-		{"admin beyond loopback", config.Serve, "", "--demo --admin 0.0.0.0:9901", "--admin: anyone who reaches"},
+		{"admin beyond loopback", config.Serve, "", "--demo --admin 0.0.0.0:9901", "--admin: any client that can reach"},
 		{"health beyond loopback", config.Serve, "", "--demo --health 0.0.0.0:9902", ""},
 		{"off", config.Serve, "", "--demo --listen off --admin off", ""},
 		{"stdio is as careful", config.Stdio, "", "--demo --listen :80", beyond},
 		{"a command without listeners does not mind them", config.Once, "demo: true\nlisteners: {listen: ':80'}", "", ""},
-		{"one port twice", config.Serve, "", "--demo --health 127.0.0.1:8080", "--health: is the address of listeners.listen too"},
+		{"one port twice", config.Serve, "", "--demo --health 127.0.0.1:8080", "--health: is also the address of listeners.listen"},
 		{"any free port twice", config.Serve, "", "--demo --listen 127.0.0.1:0 --admin 127.0.0.1:0", ""},
 		{"TLS alone asks nobody who they are", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k", beyond},
 		{"TLS beside a plain proxy", config.Serve, "", "--demo --tls-cert c --tls-key k", ""},
 		{"mutual TLS", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k --tls-client-ca a", ""},
 		{"tokens", config.Serve, "", "--demo --listen :8443 --tokens t", ""},
-		{"tokens do not open the admin listener", config.Serve, "", "--demo --admin 0.0.0.0:9901 --tokens t", "--admin: anyone who reaches"},
-		{"a certificate without its key on the listener", config.Serve, "", "--demo --tls-cert c", "listeners.tls.key_file: must be given"},
+		{"tokens do not open the admin listener", config.Serve, "", "--demo --admin 0.0.0.0:9901 --tokens t", "--admin: any client that can reach"},
+		{"a certificate without its key on the listener", config.Serve, "", "--demo --tls-cert c", "listeners.tls.key_file: must be set"},
 		{"callers' certificates without the sidecar's", config.Serve, "", "--demo --tls-cert c --tls-key k --tls-client-uris spiffe://a/b",
 			"client_uris needs client_ca_file"},
 		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file (--backend-cert) and key_file (--backend-key) go together"},
@@ -75,7 +75,7 @@ func TestABurstNeedsItsRate(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"caller", "tool"} {
 		_, err := load(t, config.Serve, "", nil, []string{"--demo", "--" + which + "-burst", "5"})
-		if got := faults(t, err); !strings.Contains(got, "--"+which+"-burst: is of no use without a rate: give --"+which+"-rate too") {
+		if got := faults(t, err); !strings.Contains(got, "--"+which+"-burst: has no effect without a rate: set --"+which+"-rate too") {
 			t.Errorf("got %q", got)
 		}
 		if _, err := load(t, config.Serve, "", nil, []string{"--demo", "--" + which + "-burst", "5", "--" + which + "-rate", "2"}); err != nil {
@@ -97,7 +97,7 @@ func TestTokensInTheClear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := len(cfg.Warnings) == 1 && strings.Contains(cfg.Warnings[0].Message, "in the clear")
+		said := len(cfg.Warnings) == 1 && strings.Contains(cfg.Warnings[0].Message, "in plaintext")
 		if said != warned {
 			t.Errorf("%s: warnings %v", args, cfg.Warnings)
 		}

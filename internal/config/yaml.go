@@ -26,7 +26,7 @@ const maxFileDepth = 64
 func (d *draft) readFile(name string, at origin, most int64) {
 	kind := "configuration file"
 	if d.config == nil {
-		kind = "file of callers"
+		kind = "callers file"
 	}
 	data, err := readBounded(kind, name, most)
 	if err != nil {

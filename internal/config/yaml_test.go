@@ -119,7 +119,7 @@ func TestYAMLFaults(t *testing.T) {
 		{"negative duration", "timeout: -1s\n", "sidecar.yaml:1:10: timeout: must be above 0s and at most 86400s, is -1s"},
 		{"null in a list", "catalog: {include: [~]}\n", "sidecar.yaml:1:21: catalog.include[0]: must be a string, is null"},
 		{"tag of its own", "trust: !secret x\n", `sidecar.yaml:1:8: trust: must be a string, is of the type "!secret"`},
-		{"what is required", "tools:\n  - tool: {hidden: true}\n", "sidecar.yaml:2:5: tools[0].method: must be given"},
+		{"what is required", "tools:\n  - tool: {hidden: true}\n", "sidecar.yaml:2:5: tools[0].method: must be set"},
 		{"the same method twice", "tools: [{method: a.B/C}, {method: a.B/C}]\n", "sidecar.yaml:1:1: tools: two entries of tools name the same method"},
 		{"items are counted as they are written", "tools:\n  - 5\n  - method: a b\n", "sidecar.yaml:3:13: tools[1].method: does not match"},
 		{"integer that a double cannot hold", "tools: [{method: a.B/C, input_schema: {maximum: 9007199254740993}}]\n",

@@ -180,12 +180,12 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var why *access.Refusal
 	if !errors.As(err, &why) {
 		d.opts.Refuse(w, r, errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
-			errmap.Message("Tool service unavailable: it cannot be found out who calls; try again")))
+			errmap.Message("Tool service unavailable: caller authentication failed to run; retry")))
 		return
 	}
 	d.refused[why.Reason].Add(1)
-	d.opts.Log.Warn("unauthenticated request refused", zap.String("reason", string(why.Reason)),
-		zap.String("from", r.RemoteAddr)) // not the path: some put tokens there
+	d.opts.Log.Warn("unauthenticated request rejected", zap.String("reason", string(why.Reason)),
+		zap.String("remote_addr", r.RemoteAddr)) // not the path: some put tokens there
 	d.opts.Refuse(w, r, errmap.Wrap(errmap.Unauthenticated, why, errmap.Challenge(why.Challenge),
 		errmap.Message("Authentication required: "+why.Error())))
 }

@@ -252,7 +252,7 @@ func unbracketed(host string) string {
 // nothing of the body was read.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code, keyword, reason string) {
 	g.refused(r, code)
-	g.log.Warn("request refused", zap.String("code", string(code)), zap.String("reason", reason), zap.String("from", r.RemoteAddr))
+	g.log.Warn("request rejected", zap.String("code", string(code)), zap.String("reason", reason), zap.String("remote_addr", r.RemoteAddr))
 	shown := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason})).JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

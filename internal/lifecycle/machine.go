@@ -107,7 +107,7 @@ func New(told func(Change), needs ...string) *Machine {
 	m := &Machine{told: told, drain: make(chan struct{}), stopped: make(chan struct{})}
 	m.status.Since = time.Now()
 	for _, name := range needs {
-		m.status.Needs = append(m.status.Needs, Need{Name: name, Why: "not there yet"})
+		m.status.Needs = append(m.status.Needs, Need{Name: name, Why: "not available yet"})
 	}
 	return m
 }

@@ -29,9 +29,9 @@ func newDoor(of Door) prometheus.Collector {
 	return door{
 		Door: of,
 		refused: prometheus.NewDesc(namespace+"_unauthenticated_total",
-			"Unauthenticated requests that were refused, by what was wrong with their credentials: missing, malformed, unknown, or a certificate (a failed handshake).", []string{"reason"}, nil),
+			"Rejected unauthenticated requests by reason: missing, malformed or unknown credentials, or certificate (a failed handshake).", []string{"reason"}, nil),
 		expires: prometheus.NewDesc(namespace+"_tls_certificate_expiry_timestamp_seconds",
-			"Unix time at which the certificate of the main listener runs out.", nil, nil),
+			"Expiry of the main listener's certificate, Unix time.", nil, nil),
 	}
 }
 

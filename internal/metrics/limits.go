@@ -31,9 +31,9 @@ func newLimits(all []Limit) prometheus.Collector {
 	}
 	return limits{
 		all:     all,
-		used:    desc("limit_used", "How much of a limit is in use, by the limit's field in the configuration."),
-		most:    desc("limit_max", "How much there may be, in the unit of outrigger_limit_used."),
-		refused: desc("limit_refused_total", "What was refused, or ended early, because a limit was reached."),
+		used:    desc("limit_used", "Current usage of a limit, by the limit's configuration field."),
+		most:    desc("limit_max", "Value of the limit, in the unit of outrigger_limit_used."),
+		refused: desc("limit_refused_total", "Requests, connections or other items rejected or ended early because a limit was reached."),
 	}
 }
 

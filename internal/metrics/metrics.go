@@ -85,7 +85,7 @@ func New(s Sources) (*Metrics, error) {
 		registry: prometheus.NewRegistry(),
 		breaking: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "catalog_breaking_changes_total",
-			Help: "Schema changes found that break callers under an unchanged major version of the tool.",
+			Help: "Breaking schema changes under an unchanged major version of the tool.",
 		}),
 	}
 	all := append(s.collectors(), m.breaking,

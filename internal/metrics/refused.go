@@ -22,8 +22,8 @@ type refused struct {
 func newRefused(gate *policy.Gate, limiter *policy.Limiter) prometheus.Collector {
 	r := refused{
 		desc: prometheus.NewDesc(namespace+"_calls_refused_total",
-			"Calls that the destructive gate held back and requests over a rate, by canonical code and tool; the tool is empty for "+
-				"requests that call none, and \"other\" for tools beyond those that are counted one by one.",
+			"Calls blocked by the destructive gate and rate-limited requests, by canonical code and tool; the tool is empty for "+
+				"requests that call no tool, and \"other\" beyond the first 256 tools.",
 			[]string{"code", "tool"}, nil),
 		parts: map[errmap.Code]func() []policy.Refusals{errmap.RateLimited: limiter.Refused},
 	}

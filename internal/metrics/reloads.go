@@ -31,11 +31,11 @@ func newReloads(of Reloads) prometheus.Collector {
 	}
 	return reloads{
 		Reloads: of,
-		total: desc("reloads_total", "How often files were read again because they had changed or somebody asked, by what they are and what came of it: "+
+		total: desc("reloads_total", "Reloads of files, on change or on request, by kind of file and outcome: "+
 			"unchanged, applied, partial, refused or deferred.", "files", "outcome"),
-		good:    desc("reload_good_timestamp_seconds", "Unix time at which the good content of the files that is in use was read last.", "files"),
-		failing: desc("reload_failing", "1 while the files are such that what is in use is older than they are.", "files"),
-		refused: desc("reload_refused_changes", "Fields of the configuration file that have changed and take effect with the next start only."),
+		good:    desc("reload_good_timestamp_seconds", "Unix time of the last successful load of the content in use.", "files"),
+		failing: desc("reload_failing", "1 while the files cannot be loaded and older content is in use.", "files"),
+		refused: desc("reload_refused_changes", "Changed fields of the configuration file that need a restart."),
 	}
 }
 

@@ -13,16 +13,16 @@ import (
 func ofGuard(guard *resilience.Guard) []prometheus.Collector {
 	type stats = resilience.Stats
 	out := []prometheus.Collector{newGroup(guard.Stats,
-		counter("breaker_opened_total", "How often calls of the backend failed so much on the way that it was left alone.", func(s stats) uint64 { return s.Opened }),
-		counter("breaker_held_total", "Calls that were answered UNAVAILABLE because the backend was left alone.", func(s stats) uint64 { return s.Held }),
-		counter("retries_total", "Calls that were sent once more.", func(s stats) uint64 { return s.Repeated }),
-		counter("retries_over_budget_total", "Calls that would have been sent once more with a larger budget.", func(s stats) uint64 { return s.OverBudget }),
-		counter("tool_breaker_opened_total", "How often a tool was held back because its calls ran out of time.", func(s stats) uint64 { return s.ToolsOpened }),
-		counter("tool_breaker_held_total", "Calls that were answered UNAVAILABLE because their tool was held back.", func(s stats) uint64 { return s.ToolsHeld }),
+		counter("breaker_opened_total", "Times that the backend's circuit breaker opened.", func(s stats) uint64 { return s.Opened }),
+		counter("breaker_held_total", "Calls answered UNAVAILABLE because the backend's circuit breaker was open.", func(s stats) uint64 { return s.Held }),
+		counter("retries_total", "Retries of calls.", func(s stats) uint64 { return s.Repeated }),
+		counter("retries_over_budget_total", "Retries that the retry budget did not allow.", func(s stats) uint64 { return s.OverBudget }),
+		counter("tool_breaker_opened_total", "Times that a tool's circuit breaker opened because its calls timed out.", func(s stats) uint64 { return s.ToolsOpened }),
+		counter("tool_breaker_held_total", "Calls answered UNAVAILABLE because their tool's circuit breaker was open.", func(s stats) uint64 { return s.ToolsHeld }),
 	), toolStates{guard, prometheus.NewDesc(namespace+"_tool_breaker_state",
-		"1 for the state that a tool's breaker is in; tools whose breaker is closed have no series.", []string{"tool", "state"}, nil)}}
+		"1 for the current state of a tool's circuit breaker; tools with a closed breaker have no series.", []string{"tool", "state"}, nil)}}
 	return append(out, states[resilience.State]{
-		desc:  prometheus.NewDesc(namespace+"_breaker_state", "1 for the state that the breaker is in.", []string{"state"}, nil),
+		desc:  prometheus.NewDesc(namespace+"_breaker_state", "1 for the current state of the backend's circuit breaker.", []string{"state"}, nil),
 		among: resilience.States(), now: func() resilience.State { return guard.Stats().Breaker },
 	})
 }
@@ -51,7 +51,7 @@ func (t toolStates) Collect(out chan<- prometheus.Metric) {
 // ofLife shows what the process is doing.
 func ofLife(life *lifecycle.Machine) prometheus.Collector {
 	return states[lifecycle.State]{
-		desc:  prometheus.NewDesc(namespace+"_lifecycle_state", "1 for the state that the process is in.", []string{"state"}, nil),
+		desc:  prometheus.NewDesc(namespace+"_lifecycle_state", "1 for the current state of the process.", []string{"state"}, nil),
 		among: lifecycle.States(), now: life.State,
 	}
 }

@@ -16,19 +16,19 @@ func (s Sources) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{ofRecord(s.Record, s.RecordUnavailable)}
 	if s.Begun != nil {
 		all = append(all, newGroup(s.Begun,
-			counter("requests_begun_total", "Requests that reached the pipeline, at any edge.", func(n uint64) uint64 { return n })))
+			counter("requests_begun_total", "Requests that entered the pipeline, on all edges.", func(n uint64) uint64 { return n })))
 	}
 	if s.Repaired != nil {
 		all = append(all, newGroup(s.Repaired,
-			counter("arguments_repaired_total", "Calls with arguments that were decoded from strings (--repair-arguments).", func(n uint64) uint64 { return n })))
+			counter("arguments_repaired_total", "Calls with arguments decoded from strings (--repair-arguments).", func(n uint64) uint64 { return n })))
 	}
 	if s.Disagreements != nil {
 		all = append(all, newGroup(s.Disagreements,
-			counter("check_disagreements_total", "Messages on which the checks of --validate full disagreed.", func(n uint64) uint64 { return n })))
+			counter("check_disagreements_total", "Messages on which the validators of --validate full disagreed.", func(n uint64) uint64 { return n })))
 	}
 	if s.InFlight != nil {
 		all = append(all, newGroup(s.InFlight,
-			gauge("requests_in_flight", "Requests that have no answer yet.", func(n int) float64 { return float64(n) })))
+			gauge("requests_in_flight", "Requests in flight.", func(n int) float64 { return float64(n) })))
 	}
 	if s.Catalog != nil {
 		all = append(all, ofCatalog(s.Catalog))
@@ -47,7 +47,7 @@ func (s Sources) collectors() []prometheus.Collector {
 	}
 	if s.CallsSkipped != nil {
 		all = append(all, newGroup(s.CallsSkipped,
-			counter("log_calls_skipped_total", "Calls that left no line in the log because there were too many in one second.", func(n uint64) uint64 { return n })))
+			counter("log_calls_skipped_total", "Calls not logged because of the log rate limit.", func(n uint64) uint64 { return n })))
 	}
 	if s.Reloads != nil {
 		all = append(all, newReloads(*s.Reloads))
@@ -83,11 +83,11 @@ func ofCatalog(live *catalog.Live) prometheus.Collector {
 		return now
 	}
 	return newGroup(snapshot,
-		state("catalog_ready", "1 where there is a catalog to call tools from.", func(n catalogNow) bool { return n.Ready }),
-		gauge("catalog_tools", "Tools that callers may see.", func(n catalogNow) float64 { return float64(n.tools) }),
-		counter("catalog_loads_total", "Loads of the catalog that were begun.", func(n catalogNow) uint64 { return uint64(n.Loads) }),
-		gauge("catalog_load_failures", "Loads of the catalog that failed since the last success.", func(n catalogNow) float64 { return float64(n.Failures) }),
-		gauge("catalog_loaded_timestamp_seconds", "Unix time of the last load that succeeded, 0 before the first.", func(n catalogNow) float64 {
+		state("catalog_ready", "1 if a catalog is loaded.", func(n catalogNow) bool { return n.Ready }),
+		gauge("catalog_tools", "Tools visible to callers.", func(n catalogNow) float64 { return float64(n.tools) }),
+		counter("catalog_loads_total", "Catalog loads started.", func(n catalogNow) uint64 { return uint64(n.Loads) }),
+		gauge("catalog_load_failures", "Failed catalog loads since the last success.", func(n catalogNow) float64 { return float64(n.Failures) }),
+		gauge("catalog_loaded_timestamp_seconds", "Unix time of the last successful catalog load, 0 before the first.", func(n catalogNow) float64 {
 			if n.Loaded.IsZero() {
 				return 0
 			}
@@ -99,15 +99,15 @@ func ofCatalog(live *catalog.Live) prometheus.Collector {
 func ofEvents(bus *event.Memory) prometheus.Collector {
 	return newGroup(bus.Stats,
 		gauge("event_subscribers", "Subscribers of the event bus.", func(s event.Stats) float64 { return float64(s.Subscribers) }),
-		counter("event_subscribers_dropped_total", "Subscribers that fell behind and were dropped.", func(s event.Stats) uint64 { return s.Dropped }),
-		counter("events_published_total", "Events that the bus took.", func(s event.Stats) uint64 { return s.Published }),
-		counter("events_queued_total", "Events put into subscribers' queues, once for each queue.", func(s event.Stats) uint64 { return s.Queued }),
+		counter("event_subscribers_dropped_total", "Slow subscribers that were disconnected.", func(s event.Stats) uint64 { return s.Dropped }),
+		counter("events_published_total", "Events published on the event bus.", func(s event.Stats) uint64 { return s.Published }),
+		counter("events_queued_total", "Events queued for subscribers, counted once per queue.", func(s event.Stats) uint64 { return s.Queued }),
 	)
 }
 
 func ofTrust(gate *policy.Gate) prometheus.Collector {
 	return newGroup(func() *policy.Gate { return gate },
-		state("trusted", "1 while every caller may run destructive tools; callers trusted by address may always.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
+		state("trusted", "1 while all callers may run destructive tools; callers trusted by address always may.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
 		counter("trust_changes_total", "Changes of the trust state at run time.", (*policy.Gate).Changes),
 	)
 }
@@ -115,16 +115,16 @@ func ofTrust(gate *policy.Gate) prometheus.Collector {
 func ofRecord(run *record.Run, unavailable bool) prometheus.Collector {
 	type stats = record.Stats
 	return newGroup(run.Stats,
-		state("record_unavailable", "1 where the folder of run records could not be opened, so that there are none.", func(stats) bool { return unavailable }),
-		state("record_failing", "1 from a failed write of run records until the next one that succeeds.", func(s stats) bool { return s.Failing }),
-		counter("record_lines_written_total", "Lines of run records that were written.", func(s stats) uint64 { return s.Written }),
-		counter("record_lines_dropped_total", "Lines of run records that are lost.", func(s stats) uint64 { return s.Dropped }),
-		counter("record_lines_late_total", "Lines of run records behind those of envelopes that arrived after theirs.", func(s stats) uint64 { return s.Late }),
-		counter("record_lines_unfinished_total", "Lines of run records that were written without an outcome.", func(s stats) uint64 { return s.Unfinished }),
-		counter("record_errors_total", "Failed operations on the files and folders of run records.", func(s stats) uint64 { return s.Errors }),
-		counter("record_rotations_total", "Files of run records that were begun because one was full.", func(s stats) uint64 { return s.Rotations }),
-		gauge("record_entries_open", "Recorded envelopes that have no outcome yet.", func(s stats) float64 { return float64(s.Open) }),
-		gauge("record_lines_held", "Lines of run records that wait for the one of an earlier envelope.", func(s stats) float64 { return float64(s.Held) }),
-		gauge("record_lines_queued", "Lines of run records that wait for the disk.", func(s stats) float64 { return float64(s.Queued) }),
+		state("record_unavailable", "1 if the directory of run records cannot be used, so that nothing is recorded.", func(stats) bool { return unavailable }),
+		state("record_failing", "1 from a failed write of run records until the next successful one.", func(s stats) bool { return s.Failing }),
+		counter("record_lines_written_total", "Lines written to run records.", func(s stats) uint64 { return s.Written }),
+		counter("record_lines_dropped_total", "Lines lost from run records.", func(s stats) uint64 { return s.Dropped }),
+		counter("record_lines_late_total", "Lines written out of arrival order.", func(s stats) uint64 { return s.Late }),
+		counter("record_lines_unfinished_total", "Lines written to run records without an outcome.", func(s stats) uint64 { return s.Unfinished }),
+		counter("record_errors_total", "Failed file operations of run records.", func(s stats) uint64 { return s.Errors }),
+		counter("record_rotations_total", "Rotations of run record files.", func(s stats) uint64 { return s.Rotations }),
+		gauge("record_entries_open", "Recorded envelopes without an outcome yet.", func(s stats) float64 { return float64(s.Open) }),
+		gauge("record_lines_held", "Lines in the reorder buffer, waiting for an earlier envelope.", func(s stats) float64 { return float64(s.Held) }),
+		gauge("record_lines_queued", "Lines queued for the disk.", func(s stats) float64 { return float64(s.Queued) }),
 	)
 }

@@ -24,15 +24,15 @@ func newTraffic(from *stats.Stats) prometheus.Collector {
 	}
 	return traffic{
 		from: from,
-		calls: desc("calls_total", "Tool calls that have ended, by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
-			"calls of tools that do not exist, and \"other\" for tools beyond those that are counted one by one.", "tool", "code", "edge"),
-		inFlight: desc("calls_in_flight", "Tool calls that have not ended yet.", "tool"),
-		took:     desc("call_duration_seconds", "How long tool calls took, from the request until its answer was ready to be written.", "tool"),
-		requests: desc("requests_total", "Requests other than tool calls that have ended, by operation, canonical code and edge. The operation is empty "+
-			"for messages that were refused before they became a request.", "operation", "code", "edge"),
-		overhead: desc("call_overhead_seconds", "How much of a tool call was the sidecar's own time: its duration without the time that it waited for the backend.", "edge"),
-		http: desc("http_refused_total", "HTTP requests that were refused for their path, method, headers, type, size or sender, by edge and canonical code. "+
-			"They are no calls.", "edge", "code"),
+		calls: desc("calls_total", "Finished tool calls by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
+			"calls of unknown tools, and \"other\" beyond the first 256 tools.", "tool", "code", "edge"),
+		inFlight: desc("calls_in_flight", "Tool calls in flight.", "tool"),
+		took:     desc("call_duration_seconds", "Duration of tool calls, from the parsed request to the response, before it is written.", "tool"),
+		requests: desc("requests_total", "Finished requests other than tool calls by operation, canonical code and edge. The operation is empty "+
+			"for messages rejected before they became a request.", "operation", "code", "edge"),
+		overhead: desc("call_overhead_seconds", "The sidecar's own share of a tool call: its duration without the wait for the backend.", "edge"),
+		http: desc("http_refused_total", "HTTP requests rejected for their path, method, headers, type, size or sender, by edge and canonical code. "+
+			"They are not counted as calls.", "edge", "code"),
 	}
 }
 

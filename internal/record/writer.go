@@ -95,7 +95,7 @@ func (w *writer) end() {
 	}
 	s := w.run.Stats()
 	if s.Dropped > 0 || s.Late > 0 {
-		w.run.opts.Log.Warn("run record is not complete, or not in order", zap.String("folder", w.run.folder.path()),
+		w.run.opts.Log.Warn("run record incomplete or out of order", zap.String("folder", w.run.folder.path()),
 			zap.Uint64("written", s.Written), zap.Uint64("dropped", s.Dropped), zap.Uint64("late", s.Late))
 	}
 }
@@ -194,7 +194,7 @@ func (w *writer) settle() {
 	})
 	w.settled = end
 	if again {
-		w.run.opts.Log.Info("run record is being written again", zap.String("folder", w.run.folder.path()))
+		w.run.opts.Log.Info("run record writable again", zap.String("folder", w.run.folder.path()))
 	}
 }
 
@@ -231,7 +231,7 @@ func (w *writer) failed(step string, err error) {
 	w.run.space.Broadcast()
 	w.run.mu.Unlock()
 	if !known {
-		w.run.opts.Log.Warn("run record cannot be written; lines wait for the next attempt, and are dropped where too many wait",
+		w.run.opts.Log.Warn("run record write failed; lines are queued, and dropped when the queue is full",
 			zap.String("folder", w.run.folder.path()), zap.String("step", step), zap.Error(err))
 	}
 }
@@ -244,7 +244,7 @@ func (w *writer) report(step string, err error) {
 	w.run.mu.Lock()
 	w.run.stats.Errors++
 	w.run.mu.Unlock()
-	w.run.opts.Log.Warn("run record: housekeeping failed", zap.String("folder", w.run.folder.path()),
+	w.run.opts.Log.Warn("run record cleanup failed", zap.String("folder", w.run.folder.path()),
 		zap.String("step", step), zap.Error(err))
 }
 
@@ -253,12 +253,12 @@ func (w *writer) tell() {
 	s := w.run.Stats()
 	if s.Late > 0 && !w.toldLate {
 		w.toldLate = true
-		w.run.opts.Log.Warn("run record: a long call held back too many lines; its own comes late",
+		w.run.opts.Log.Warn("run record: reorder buffer full; the line of a long call will be late",
 			zap.Int("max_pending", w.run.opts.MaxPending))
 	}
 	if s.Dropped > 0 && !w.toldDropped {
 		w.toldDropped = true
-		w.run.opts.Log.Warn("run record: lines are dropped, because too many wait for the disk",
+		w.run.opts.Log.Warn("run record: write queue full; dropping lines",
 			zap.Int("max_pending", w.run.opts.MaxPending), zap.Int("max_pending_bytes", w.run.opts.MaxPendingBytes))
 	}
 }

@@ -122,5 +122,5 @@ func nameError(uris []*url.URL) error {
 	if len(uris) == 0 {
 		return errors.New("the certificate carries no URI name")
 	}
-	return fmt.Errorf("the certificate's URI name %.256q is not among those that are let in", uris[0].String())
+	return fmt.Errorf("the certificate's URI name %.256q is not allowed", uris[0].String())
 }
