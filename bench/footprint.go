@@ -79,7 +79,7 @@ func (h *harness) footprint(ctx context.Context, into *report.Footprint) error {
 const warmRest = 2 * time.Second
 
 // idleMemory starts the demo, lets it rest, calls it a few times, and reads what is resident: at once, and when it has
-// been idle for a while, as it is for most of a day. The latter is what the limit is for; a sidecar that nobody has called
+// been idle for a while, as it is for most of a day. The latter is what the limit is for; an idle sidecar that has not been called
 // yet, and one that is at work, are shown beside it.
 func (h *harness) idleMemory(ctx context.Context, into *report.Footprint) (err error) {
 	s, err := sidecar.Start(ctx, h.binary, h.dir, "--demo")

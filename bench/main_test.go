@@ -120,7 +120,7 @@ func TestTheHarness(t *testing.T) {
 	})
 	for command, rows := range map[string][]string{
 		"latency": {"\n| `direct` | ", "\n| `mcp` | ", "\n| `proxy` | ", "\n| memory (VmRSS), idle"},
-		"soak":    {"\n| before, nobody calls | ", "\n| errors and wrong answers | none | none of ", "\n| nobody calls any more | "},
+		"soak":    {"\n| before, idle | ", "\n| errors and wrong answers | none | none of ", "\n| idle again | "},
 	} {
 		t.Run(command, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -227,7 +227,7 @@ func TestCommandLinesThatSayNothingSensible(t *testing.T) {
 	for _, args := range [][]string{
 		{"-no-such-flag"}, {"word"}, {"-callers", "0"}, {"-callers", "1,x"}, {"-callers", "5000"}, {"-paths", "mcp,nowhere"},
 		{"-size", "huge"}, {"-starts", "0"}, {"-rounds", "-1"}, {"-window", "0s"}, {"-idle", "-1s"},
-		{"e2e", "-no-such-flag"}, {"e2e", "word"}, {"e2e", "-subjects", "nobody"}, {"e2e", "-subjects", "other"}, {"e2e", "-sizes", "huge"},
+		{"e2e", "-no-such-flag"}, {"e2e", "word"}, {"e2e", "-subjects", "unknown"}, {"e2e", "-subjects", "other"}, {"e2e", "-sizes", "huge"},
 		{"latency", "word"}, {"latency", "-rate", "0"}, {"latency", "-rate", "NaN"}, {"latency", "-rounds", "0"}, {"latency", "-crowd", "0"}, {"latency", "-window", "0s"},
 		{"soak", "word"}, {"soak", "-duration", "0s"}, {"soak", "-duration", "3h"}, {"soak", "-every", "1ms"}, {"soak", "-every", "1h"}, {"soak", "-share", "0"},
 		{"soak", "-share", "NaN"}, {"soak", "-callers", "0"}, {"soak", "-capacity", "0s"},

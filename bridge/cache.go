@@ -14,7 +14,7 @@ import (
 // in front would give it to the next one. What the backend answered is private, too, where it gets headers that callers
 // sent, because it may answer by them. A page of a list with cursors is private, because cursors belong to their callers.
 
-// isToldApart reports whether callers are told apart. Whoever was let in has an identity then.
+// isToldApart reports whether callers are told apart. Authenticated callers have an identity.
 func isToldApart(ctx context.Context) bool { return access.FromContext(ctx) != nil }
 
 // keepPrivate marks what the backend said about resources and prompts as private where it may depend on who asks. The

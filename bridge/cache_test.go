@@ -26,7 +26,7 @@ func TestWhatDependsOnWhoAsksIsPrivate(t *testing.T) {
 		// tools is for what the sidecar itself knows, backend for what the backend answered.
 		tools, backend string
 	}{
-		"nobody is told apart":         {func(t *testing.T) context.Context { return t.Context() }, false, "public", "public"},
+		"without identities":           {func(t *testing.T) context.Context { return t.Context() }, false, "public", "public"},
 		"headers go on to the backend": {func(t *testing.T) context.Context { return t.Context() }, true, "public", "private"},
 		"a caller of everything": {func(t *testing.T) context.Context {
 			return as(t, access.Grant{Name: "bob", Tools: every, Resources: every, Prompts: every})

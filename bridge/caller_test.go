@@ -33,8 +33,8 @@ func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
 		message string
 		retry   bool
 	}{
-		{name: "unreachable", err: &backend.Error{Kind: backend.KindUnreachable, Message: "nobody listens"},
-			want: errmap.Unavailable, message: "nobody listens", retry: true},
+		{name: "unreachable", err: &backend.Error{Kind: backend.KindUnreachable, Message: "no listener"},
+			want: errmap.Unavailable, message: "no listener", retry: true},
 		{name: "timeout", err: &backend.Error{Kind: backend.KindTimeout}, want: errmap.Timeout},
 		{name: "cancelled", err: &backend.Error{Kind: backend.KindCancelled}, want: errmap.Cancelled},
 		{name: "transport", err: &backend.Error{Kind: backend.KindTransport}, want: errmap.TransportError},

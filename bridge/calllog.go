@@ -97,7 +97,7 @@ func (l *CallLog) admits(now time.Time, failed bool) bool {
 }
 
 // admitsRefusal reports whether a message that never became a request leaves a line.
-// Nobody needs credentials to send one where none are asked for, so there are few.
+// Without authentication anyone can send one, so there are few.
 func (l *CallLog) admitsRefusal(now time.Time) bool {
 	if l == nil {
 		return true

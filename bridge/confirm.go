@@ -25,7 +25,7 @@ const maxShownArguments = 2048
 
 // confirm asks the user before a destructive tool runs for a caller that is not
 // trusted. The answer comes with a repetition of the call, which carries the
-// sealed state of the first: nobody can answer a question that was not asked,
+// sealed state of the first: a question that was not asked cannot be answered,
 // and an answer is for these arguments. Each replica accepts it once, so the
 // question does not promise a single run: replicas that share a key do not share
 // what they have accepted.

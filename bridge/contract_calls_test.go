@@ -327,7 +327,7 @@ func TestContractOfTheGate(t *testing.T) {
 	}{
 		"a tool that its option marks is blocked":                            {catalog.BuildOptions{}, nil, "fleet.cancel_order", `{"orderId":"1"}`, errmap.DestructiveBlocked},
 		"a tool that the overlay marks is blocked":                           {marks, nil, "lab.echo", `{}`, errmap.DestructiveBlocked},
-		"a tool that nobody marks runs":                                      {catalog.BuildOptions{}, nil, "lab.echo", `{}`, ""},
+		"an unmarked tool runs":                                              {catalog.BuildOptions{}, nil, "lab.echo", `{}`, ""},
 		"a tool that is not proven otherwise is blocked where that is asked": {catalog.BuildOptions{}, unproven, "fleet.update_vehicle", `{}`, errmap.DestructiveBlocked},
 		"a tool that is proven otherwise runs where proof is asked":          {catalog.BuildOptions{}, unproven, "lab.echo", `{}`, ""},
 		"a trusted state lets all of them run":                               {marks, policy.NewGate(policy.Trusted), "lab.echo", `{}`, ""},

@@ -37,7 +37,7 @@ func (l *lister) CallTool(context.Context, *outriggerv1.ToolCall, http.Header, f
 
 func (l *lister) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *bridge.Answer, *errmap.Error) {
 	if len(header) > 0 {
-		return nil, nil, errmap.New(errmap.InternalError, errmap.Message("a count has nobody's credentials"))
+		return nil, nil, errmap.New(errmap.InternalError, errmap.Message("a count has no credentials"))
 	}
 	if l.hangs {
 		<-ctx.Done()

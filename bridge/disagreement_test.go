@@ -83,9 +83,9 @@ func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *bridge.Bridge
 		}
 }
 
-// What the checks of --validate full do not agree on reaches whoever counts it,
+// What the checks of --validate full do not agree on is counted,
 // and the caller as an error that names the message. Nothing goes to the backend
-// that may be wrong, nothing comes from it, and nobody repeats the values.
+// that may be wrong, nothing comes from it, and the values are not repeated.
 func TestADisagreementEndsTheCall(t *testing.T) {
 	t.Parallel()
 	const plain, extended = `{"deprecated":true}`, `{"[outrigger.v1.tool]":{"title":"hush-hush"}}`
@@ -110,7 +110,7 @@ func TestADisagreementEndsTheCall(t *testing.T) {
 		{"all agree", true, plain, bare, 1, false},
 		{"on the arguments", true, extended, bare, 0, true},
 		{"on the answer", true, plain, rich, 1, true},
-		{"nobody compares", false, extended, rich, 1, false},
+		{"no comparison", false, extended, rich, 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

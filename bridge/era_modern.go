@@ -150,7 +150,7 @@ func namedBy(op Op) string {
 
 // matchModernName checks Mcp-Name against the name in the body. The header may
 // be encoded, so it is decoded before the comparison. A name that is no string
-// is left to whoever reads the params.
+// is left to the reader of the params.
 func matchModernName(in *Inbound, op Op) *errmap.Error {
 	member := namedBy(op)
 	if in.Header == nil || member == "" {

@@ -55,7 +55,7 @@ func TestWhatACallerMayNotCallIsRefusedByName(t *testing.T) {
 			}
 		}
 	}
-	// What nobody may call is unknown, and what is near is only what may be called.
+	// What the caller may not call is unknown, and what is near is only what may be called.
 	for _, name := range []string{"fleet.cancel_orders", "lab.ech"} {
 		resp := b.Handle(ctx, toolCall(b, name, `{}`))
 		if codeOf(resp) != errmap.ToolNotFound || slices.ContainsFunc(resp.Err.Nearest, func(n string) bool { return strings.HasPrefix(n, "fleet") }) {
@@ -64,7 +64,7 @@ func TestWhatACallerMayNotCallIsRefusedByName(t *testing.T) {
 	}
 }
 
-// TestListsShowWhatACallerMayCall in every dialect, and are nobody else's.
+// TestListsShowWhatACallerMayCall in every dialect, and are private.
 func TestListsShowWhatACallerMayCall(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
@@ -121,7 +121,7 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 		}
 	}
 	group.Wait()
-	// Where nobody has to say who they are, nothing has changed.
+	// Without authentication, nothing has changed.
 	if reply := say(t.Context(), t, b, bridge.DialectModern, forms[bridge.DialectModern]); !strings.Contains(string(reply.Bytes()), `"cacheScope":"public"`) {
 		t.Error("a list for everybody is private")
 	}

@@ -155,7 +155,7 @@ type shownTask struct {
 }
 
 // choose works out what of the wanted changes will be reported, as the feed and
-// as the caller know it. Whoever may hear of a task is settled here: its id is
+// as the caller know it. Which callers may hear of a task is settled here: its id is
 // the caller's, or it is unknown.
 func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, f features) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
 	honoured := &outriggerv1.ChangeFilter{
@@ -183,7 +183,7 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 }
 
 // chooseTasks leaves out ids that are unknown here, as other kinds of changes
-// that nobody reports are left out.
+// that are never reported are left out.
 func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []string) {
 	l.shownTasks = make(map[string]shownTask, len(ids))
 	for _, id := range ids {

@@ -19,7 +19,7 @@ import (
 )
 
 // A reader that falls behind is told so, and how much it missed; what it has not
-// read is not kept for it without end, and nobody waits for it.
+// read is not kept for it without end, and nothing waits for it.
 func TestASubscriptionThatFallsBehindIsDroppedWithAnError(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)

@@ -57,7 +57,7 @@ func TestVersionsThatACallerTakes(t *testing.T) {
 	}
 }
 
-// Whoever does not speak JSON-RPC has no params to be pointed into.
+// Only JSON-RPC has params to be pointed into.
 func TestViolationsPointIntoWhatTheCallerWrote(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})

@@ -50,7 +50,7 @@ type Inbound struct {
 	Quiet func()
 	// Send takes notifications that belong to the request, each one JSON-RPC
 	// message, compact and on one line, in order and before the reply; the bytes
-	// are Send's own. Its error says that nobody reads them any more. Nil where
+	// are Send's own. Its error says that they are no longer read. Nil where
 	// there is no way to send any.
 	Send func(message []byte) error
 
@@ -101,7 +101,7 @@ type Reply struct {
 // NewReply returns a reply with a message, which is its own, and the status 200.
 func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
 
-// Release gives up the message, which must not be looked at any more. Whoever writes
+// Release gives up the message, which must not be looked at any more. Code that writes
 // replies and keeps nothing of them calls it, once; without it nothing is lost
 // but a buffer.
 func (r *Reply) Release() {

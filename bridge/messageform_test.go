@@ -242,7 +242,7 @@ func TestMessageFormNames(t *testing.T) {
 	}
 }
 
-// FuzzMessageForm does the same with params that nobody wrote. What stands
+// FuzzMessageForm does the same with random params. What stands
 // behind the bridge answers at once with the bytes that it was sent, which most
 // tools' responses are not: so replies of all kinds come up.
 func FuzzMessageForm(f *testing.F) {

@@ -21,7 +21,7 @@ import (
 const headerParamPrefix = "Mcp-Param-"
 
 // mirror compares the arguments that a tool wants repeated in HTTP headers with
-// what the headers say, so that whoever routes by a header and whoever reads the
+// what the headers say, so that a proxy that routes by a header and a server that reads the
 // body see the same call.
 func (b *Bridge) mirror(_ context.Context, c *toolCall) *errmap.Error {
 	if !c.req.mirrored || len(c.tool.HeaderParams) == 0 {
@@ -118,7 +118,7 @@ func sameArgument(value json.RawMessage, header string) bool {
 const maxHeaderNumber = 64
 
 // sameNumber compares two numbers as JSON writes them by their value. A header
-// that is no such number is no number at all: whoever routes by it could read
+// that is no such number is no number at all: a proxy that routes by it could read
 // 0b101 in more than one way.
 func sameNumber(a, b string) bool {
 	if len(a) > maxHeaderNumber || len(b) > maxHeaderNumber {

@@ -132,7 +132,7 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-// Keys in _meta that are not MCP's are meant for whoever knows them: a server
+// Keys in _meta that are not MCP's are meant for other software: a server
 // between must not lose them, whatever the method.
 func TestForeignKeysOfMetaReachTheBackendOnEveryMethod(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func encodedHeader(text string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
 }
 
-// What a backend says went wrong may hold what nobody should see; on its way
+// What a backend says went wrong may hold what must stay private; on its way
 // through a task it is no other text.
 func TestSecretsInFailuresOfTasksStayInside(t *testing.T) {
 	t.Parallel()

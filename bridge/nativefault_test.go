@@ -40,7 +40,7 @@ func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
 		{"a failure without an error", mcptest.NativeTool{Outcome: outcome(&outriggerv1.ToolResult{Status: "failure"})}, "INVALID_TOOL_OUTPUT"},
 		{"data that are no JSON", mcptest.NativeTool{Outcome: mcptest.Success(`{"a":`)}, "INVALID_TOOL_OUTPUT"},
 		{"data with a name twice", mcptest.NativeTool{Outcome: mcptest.Success(`{"a":1,"a":2}`)}, "INVALID_TOOL_OUTPUT"},
-		{"a task that nobody asked for", mcptest.NativeTool{Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{
+		{"an unexpected task", mcptest.NativeTool{Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{
 			Task: mcptest.Desk().Tasks["printing"][0],
 		}}}, "INVALID_TOOL_OUTPUT"},
 		{"too much", mcptest.NativeTool{Outcome: mcptest.Success(`"` + strings.Repeat("x", 1000) + `"`)}, "RESOURCE_EXHAUSTED"},
@@ -93,7 +93,7 @@ func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 		t.Errorf("in mid-call: %s", got.raw)
 	}
 	// A connection that was idle when the backend cut it may not be known to be dead yet. Each such costs one call, of
-	// which nobody knows what came of it, and is not used again.
+	// which the outcome is unknown, and is not used again.
 	send := func(method, params string) modernAnswer {
 		got := ann.send(method, params)
 		for range 8 {
@@ -123,8 +123,8 @@ func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 	}
 }
 
-// A backend without a stream of events is called without one, and nobody is the
-// worse for it.
+// A backend without a stream of events is called without one, which
+// changes nothing else.
 func TestABackendWithoutEventsIsCalledWithoutThem(t *testing.T) {
 	t.Parallel()
 	backend := mcptest.Desk()

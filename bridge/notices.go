@@ -22,7 +22,7 @@ type notices struct {
 	// level is the least level of log messages that the caller wants;
 	// unspecified wants none.
 	level outriggerv1.LogLevel
-	// quiet is told that nothing will come for a while; nil where nobody cares.
+	// quiet is told that nothing will come for a while; nil where it does not matter.
 	quiet func()
 	// last is the progress that was told last, once there is one.
 	last    float64

@@ -81,7 +81,7 @@ func TestNotificationsAreTakenInReadingOrder(t *testing.T) {
 func TestANotificationIsNeverAnswered(t *testing.T) {
 	t.Parallel()
 	for name, notify := range map[string]func(string, []byte, correlate.Origin){
-		"nobody listens":      nil,
+		"no listener":         nil,
 		"the listener panics": func(string, []byte, correlate.Origin) { panic("no") },
 	} {
 		b := fake(t, nil, bridge.Options{Notify: notify})

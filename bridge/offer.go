@@ -146,7 +146,7 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 }
 
 // listMethod lists the resources that one RPC knows of. What it answers depends
-// on the moment, so nobody should keep it.
+// on the moment, so it must not be cached.
 func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.ResourceMethod) (page[*outriggerv1.Resource], *errmap.Error) {
 	body, resp := b.callMethod(ctx, req, method, emptyObject)
 	if resp.Err != nil {

@@ -136,7 +136,7 @@ func TestACallThatTakesLongBecomesATask(t *testing.T) {
 	}
 }
 
-// What has to be asked is asked before there is a task, so that nobody waits for one that waits for them.
+// What has to be asked is asked before there is a task, so that client and task do not wait for each other.
 func TestQuestionsComeBeforeTheTask(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)

@@ -36,7 +36,7 @@ type cursor struct {
 }
 
 // sealCursor hides a cursor and binds it to the list and the caller, so that any
-// replica can go on with it, and nobody else.
+// replica can go on with it.
 func (b *Bridge) sealCursor(caller, list string, c cursor) (*string, *errmap.Error) {
 	plain := binary.AppendUvarint(nil, uint64(c.part))
 	if c.inner != nil {

@@ -100,7 +100,7 @@ func (c *toolCall) decoded(arguments []byte, failed *errmap.Error) (plain []byte
 
 // typeKeywords are what a schema says where it has no place for a string.
 //
-//nolint:gochecknoglobals // a list that nobody changes
+//nolint:gochecknoglobals // a list that is never changed
 var typeKeywords = []string{"type", "anyOf", "oneOf"}
 
 // decodeAt returns a document in which the value at a place is decoded; nil

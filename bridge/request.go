@@ -252,7 +252,7 @@ type Response struct {
 	Silent bool
 
 	// who asked, where that decides about the answer of OpList and OpServer; nil
-	// where nobody has to say.
+	// without authentication.
 	who *access.Identity
 }
 

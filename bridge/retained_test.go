@@ -79,7 +79,7 @@ func TestACallThatWaitsKeepsNoMoreThanItSends(t *testing.T) {
 }
 
 // TestBuffersThatAreUsedAgain has calls with large arguments over every protocol
-// end in every way at the same time: whoever is answered gets their own text.
+// end in every way at the same time: every answer holds its caller's own text.
 func TestBuffersThatAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})

@@ -22,7 +22,7 @@ import (
 )
 
 // deleting is a catalog of shop.get, shop.add and shop.delete, which google.api.http says by its verbs, and shop.touch,
-// of which nobody says anything.
+// without any annotation.
 func deleting(t *testing.T, o catalog.BuildOptions) *catalog.Live {
 	t.Helper()
 	file := &descriptorpb.FileDescriptorProto{

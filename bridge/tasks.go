@@ -45,7 +45,7 @@ func (r taskRef) key() string {
 // nativeTaskKey is the id of a backend's task on the change feed.
 func nativeTaskKey(id string) string { return sealedPrefix + id }
 
-// NativeTask is a backend's task as the change feed knows it. It is for whoever
+// NativeTask is a backend's task as the change feed knows it. It is for code that
 // publishes there what a backend reports.
 func NativeTask(t *outriggerv1.Task) *outriggerv1.Task {
 	out, _ := proto.Clone(t).(*outriggerv1.Task)

@@ -27,7 +27,7 @@ const (
 )
 
 // answerJSON appends the JSON of a message of the backend to dst. What an Any in
-// it holds that nobody knows is asked for, or shown as bytes.
+// it holds of an unknown type is asked for, or shown as bytes.
 func (b *Bridge) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte) ([]byte, error) {
 	out, unknown, err := c.tool.Out.ToJSONNoting(&b.buffers, dst, wire)
 	if err != nil || len(unknown) == 0 {

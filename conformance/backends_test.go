@@ -67,8 +67,8 @@ func labDescriptors(t *testing.T) string {
 	return peer.DescriptorSet(t, demov1.File_outrigger_demo_v1_lab_proto)
 }
 
-// TestUnknownAuthority does not trust a backend of which nobody vouches for the
-// certificate: not ready, with the reason.
+// TestUnknownAuthority does not trust a backend whose certificate is signed by an
+// unknown CA: not ready, with the reason.
 func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	lab := peer.GRPCTLS(t)

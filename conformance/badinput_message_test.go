@@ -119,7 +119,7 @@ func TestUnknownVersionsAndMethods(t *testing.T) {
 	}
 	for _, p := range rpcProtocols() {
 		for _, encoding := range []caller.Encoding{caller.Proto, caller.JSON} {
-			for _, procedure := range []string{"/outrigger.v1.ToolService/Nothing", "/outrigger.demo.v1.Lab/Nothing", "/nobody.v1.Nobody/Nothing"} {
+			for _, procedure := range []string{"/outrigger.v1.ToolService/Nothing", "/outrigger.demo.v1.Lab/Nothing", "/unknown.v1.Unknown/Nothing"} {
 				raw := caller.NewRaw(server.Addr(), procedure, encoding, p.h2, p.options...)
 				if got := raw.Call(t.Context(), []byte("{}")); caller.RPCCode(got) != "unimplemented" {
 					t.Errorf("%s, %s, %s: %v; %v, want unimplemented", p.name, encoding, procedure, got.Err, got.Fault)
@@ -130,7 +130,7 @@ func TestUnknownVersionsAndMethods(t *testing.T) {
 	}
 }
 
-// TestAHiddenToolIsAnUnknownOneAtEveryDoor hides a tool: whoever calls it hears
+// TestAHiddenToolIsAnUnknownOneAtEveryDoor hides a tool: its callers hear
 // what they hear of a tool that does not exist.
 func TestAHiddenToolIsAnUnknownOneAtEveryDoor(t *testing.T) {
 	t.Parallel()
@@ -143,12 +143,12 @@ func TestAHiddenToolIsAnUnknownOneAtEveryDoor(t *testing.T) {
 	for _, d := range append(doors(t, server, args...), typedWireDoors(t, server)...) {
 		// Names of one length and one nearest neighbour, so that answers can be compared.
 		hidden := d.ask(t, ask{tool: toolEcho, procedure: procEcho, args: `{}`})
-		nobody := d.ask(t, ask{tool: "lab.ecxo", procedure: "/outrigger.demo.v1.Lab/Ecxo", args: `{}`})
-		if hidden.Fault == nil || nobody.Fault == nil {
-			t.Errorf("%s %s: %v; %v and %v; %v", d.edge, d.name, hidden.Err, hidden.Fault, nobody.Err, nobody.Fault)
+		unknown := d.ask(t, ask{tool: "lab.ecxo", procedure: "/outrigger.demo.v1.Lab/Ecxo", args: `{}`})
+		if hidden.Fault == nil || unknown.Fault == nil {
+			t.Errorf("%s %s: %v; %v and %v; %v", d.edge, d.name, hidden.Err, hidden.Fault, unknown.Err, unknown.Fault)
 			continue
 		}
-		want := strings.NewReplacer("lab.ecxo", toolEcho, "lab_ecxo", "lab_echo", "Ecxo", "Echo").Replace(nobody.Fault.String())
+		want := strings.NewReplacer("lab.ecxo", toolEcho, "lab_ecxo", "lab_echo", "Ecxo", "Echo").Replace(unknown.Fault.String())
 		if got := hidden.Fault.String(); got != want || hidden.Fault.Code != noTool && !strings.HasPrefix(string(d.edge), "typed") {
 			t.Errorf("%s %s: a hidden tool gets\n%s\nan unknown one\n%s", d.edge, d.name, got, want)
 		}

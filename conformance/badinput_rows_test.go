@@ -117,7 +117,7 @@ func callingRows() []badRow {
 			{[]edge{mcpLegacy, mcpOldest}, []string{"bridge/edge/mcphttp/legacysession_test.go TestASessionOfSomebodyElse"}},
 			{[]edge{toolBinary}, []string{"bridge/edge/connectapi/task_test.go TestTasksOfABackend"}},
 		}, without: []without{
-			{[]edge{admin}, "operators have no scopes yet: whoever reaches the listener on loopback is one"},
+			{[]edge{admin}, "operators have no scopes yet: every client on loopback is one"},
 		}},
 		{title: rowSlow, held: []held{
 			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "internal/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},

@@ -25,7 +25,7 @@ func (d door) isWell(t *testing.T, good ask) {
 	}
 }
 
-// isQuiet looks at a process that nobody calls any more: no request is in flight,
+// isQuiet looks at a process that idle again: no request is in flight,
 // and it holds no more memory than it may.
 func isQuiet(t *testing.T, metrics string) {
 	t.Helper()

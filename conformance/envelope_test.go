@@ -84,8 +84,8 @@ func badEnvelopes() []badEnvelope {
 		{name: "no params", raw: `{"jsonrpc":"2.0","id":"a","method":"ping"}`, want: badShape, canonicalOnly: true},
 		{name: "neither method nor result", raw: `{"jsonrpc":"2.0","id":"a","params":{}}`, want: badShape},
 		{name: "result and error", raw: `{"jsonrpc":"2.0","id":"a","result":{},"error":{"code":1,"message":"x"}}`, want: badShape},
-		{name: "a response that nobody waits for", raw: `{"jsonrpc":"2.0","id":"a","result":{}}`, want: badShape},
-		{name: "an error that nobody waits for", raw: `{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"x"}}`, want: badShape},
+		{name: "an unexpected response", raw: `{"jsonrpc":"2.0","id":"a","result":{}}`, want: badShape},
+		{name: "an unexpected error", raw: `{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"x"}}`, want: badShape},
 		{name: "a notification without jsonrpc", raw: `{"method":"notifications/x"}`, want: badShape},
 	}
 }

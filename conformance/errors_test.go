@@ -141,7 +141,7 @@ func TestMetadataCrossesOnlyWhereAllowed(t *testing.T) {
 				t.Errorf("allowed metadata is missing: header %v, trailer %v", got.Header, got.Trailer)
 			}
 			if got.Header.Get("x-shut-head") != "" || got.Trailer.Get("x-shut-tail") != "" {
-				t.Errorf("metadata passed that nobody allowed: header %v, trailer %v", got.Header, got.Trailer)
+				t.Errorf("metadata passed that is not allowed: header %v, trailer %v", got.Header, got.Trailer)
 			}
 		})
 	}

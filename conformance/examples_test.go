@@ -78,7 +78,7 @@ func TestRouteGuide(t *testing.T) {
 	}
 	unknown, err := client.GetFeature(t.Context(), &routeguide.Point{Latitude: 1})
 	if err != nil || unknown.GetName() != "" || unknown.GetLocation().GetLatitude() != 1 {
-		t.Errorf("typed, a place that nobody knows: %v %v", unknown, err)
+		t.Errorf("typed, an unknown place: %v %v", unknown, err)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestMegabytesOfNonsense(t *testing.T) {
 	})
 }
 
-// TestMegabytesOfBrackets: what is nested too deep is no JSON for an envelope, whoever sends it.
+// TestMegabytesOfBrackets: what is nested too deep is no JSON for an envelope, from any sender.
 func TestMegabytesOfBrackets(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "--demo")

@@ -65,7 +65,7 @@ func legacyResume(t *testing.T, c *sdkClient) {
 	returning := *c
 	returning.http, returning.retries = &http.Client{Transport: traffic}, 3
 	s := returning.open(t)
-	if got := s.text(t, "test_reconnection", "{}"); !strings.HasPrefix(got, "Whoever reads this") {
+	if got := s.text(t, "test_reconnection", "{}"); !strings.HasPrefix(got, "The reader of this") {
 		t.Errorf("got %q", got)
 	}
 	if traffic.count(func(r *http.Request, status int) bool {

@@ -95,8 +95,8 @@ func TestBackendGoesAndComes(t *testing.T) {
 	})
 }
 
-// TestBackendKilledInMidCall cuts the backend off while it works: nobody knows
-// what it did, and every caller is told so.
+// TestBackendKilledInMidCall cuts the backend off while it works: the outcome is
+// unknown, and every caller is told so.
 func TestBackendKilledInMidCall(t *testing.T) {
 	t.Parallel()
 	lab := peer.GRPC(t)

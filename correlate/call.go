@@ -9,7 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 )
 
-// Call is one call in flight. Whoever registered it must call Finish once on
+// Call is one call in flight. The code that registered it must call Finish once on
 // every path, usually deferred as well; until then it holds one of the places
 // of the table.
 type Call struct {

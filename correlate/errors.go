@@ -22,7 +22,7 @@ var (
 var (
 	// ErrCancelled: the caller cancelled the call. The cause is a *CancelError.
 	ErrCancelled = errors.New("correlate: cancelled by the caller")
-	// ErrOriginClosed: the origin is gone, nobody can be answered.
+	// ErrOriginClosed: the origin is gone, there is no one to answer.
 	ErrOriginClosed = errors.New("correlate: the origin is closed")
 	// ErrDrainCut: the grace period of a Drain ended before the call did.
 	ErrDrainCut = errors.New("correlate: cut at the end of the drain")

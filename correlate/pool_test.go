@@ -38,7 +38,7 @@ func TestPool(t *testing.T) {
 	if _, ok := Match(one, pool); ok {
 		t.Error("a match in an empty pool")
 	}
-	check(t, "deliver what nobody expects", pool.Deliver(success(one, `{}`)), ErrUnexpected)
+	check(t, "deliver an unexpected response", pool.Deliver(success(one, `{}`)), ErrUnexpected)
 	check(t, "expect", pool.Expect(one), nil)
 	check(t, "expect twice", pool.Expect(one), ErrDuplicateID)
 	if _, ok := Match(one, pool); ok {

@@ -14,7 +14,7 @@ import (
 
 // TestSameIDsNeverMeet: 50 callers use the same 50 ids at the same time, half of
 // them integers, half strings. Each call must come out with its own id and
-// context value, and nobody is refused.
+// context value, and none is refused.
 func TestSameIDsNeverMeet(t *testing.T) {
 	t.Parallel()
 	type nonce struct{}

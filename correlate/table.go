@@ -109,7 +109,7 @@ func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
 
 // CloseOrigin ends all calls of an origin that is gone, those without id, too,
 // with ErrOriginClosed: their Finish will return false. It returns their number.
-// The table does not remember closed origins: whoever closes one must have
+// The table does not remember closed origins: the code that closes one must have
 // stopped to register.
 func (t *Table) CloseOrigin(o Origin) int {
 	calls := t.shard(o).takeOrigin(o)

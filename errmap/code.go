@@ -55,7 +55,7 @@ const (
 	PayloadTooLarge Code = "PAYLOAD_TOO_LARGE"
 	// Timeout: the call did not end within its time.
 	Timeout Code = "TIMEOUT"
-	// Cancelled: the caller withdrew the call. Nobody waits for an answer.
+	// Cancelled: the caller withdrew the call. No answer is expected.
 	Cancelled Code = "CANCELLED"
 	// Unavailable: the backend was not reached, or the sidecar sheds load or drains. The tool did not run.
 	Unavailable Code = "UNAVAILABLE"

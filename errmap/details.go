@@ -254,7 +254,7 @@ func isKnownType(d *anypb.Any) bool {
 	return err == nil
 }
 
-// detailsJSON renders details as a JSON array, nil for none. A type that nobody knows, or whose bytes do not fit it, is
+// detailsJSON renders details as a JSON array, nil for none. An unknown type, or whose bytes do not fit it, is
 // {"@type", "value"} with the bytes in base64.
 func detailsJSON(details []*anypb.Any, types DetailTypes) []byte {
 	dst := []byte{'['}

@@ -57,7 +57,7 @@ type Error struct {
 	MissingMeta bool
 	// NoSession: the SESSION_NOT_FOUND is about a request without a session id, so its MCP status is 400.
 	NoSession bool
-	// Limit is the bound that was met, where nobody else counts that; see [Over].
+	// Limit is the bound that was met, where it is not counted elsewhere; see [Over].
 	Limit Limit
 
 	// BackendStatus is the backend's status where Connect does not define its number; 0 where it does.

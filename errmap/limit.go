@@ -5,7 +5,7 @@ package errmap
 // Limit names a bound of the configuration, by its field in the message Limits.
 type Limit string
 
-// The limits that an error can be about and that nobody else counts: who keeps
+// The limits that an error can be about and that are not counted elsewhere: the owner of
 // one of the others, such as a queue or a rate, counts for itself.
 const (
 	LimitMessageBytes Limit = "max_message_bytes"

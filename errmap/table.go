@@ -33,7 +33,7 @@ func absent(http, code int) Shown {
 	return Shown{Form: ProtocolError, HTTP: http, Code: code, Absent: true}
 }
 
-// silent is a column for an error that nobody waits for. The numbers are never sent; they are there so that none is 0.
+// silent is a column for an error that is never sent. The numbers are never sent; they are there so that none is 0.
 func silent(http, code int) Shown { return Shown{Form: Silent, HTTP: http, Code: code} }
 
 // alt is a column with a second status.

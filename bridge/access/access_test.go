@@ -47,8 +47,8 @@ func TestBook(t *testing.T) {
 		{"both: the token decides", access.Credentials{Token: batchToken, URIs: []string{uri}}, "batch", ""},
 		{"a bad token beside a good certificate", access.Credentials{Token: batchToken + "x", URIs: []string{uri}}, "", access.Unknown},
 		{"nothing", access.Credentials{}, "", access.Missing},
-		{"nobody's certificate", access.Credentials{URIs: []string{"spiffe://example.org/other"}}, "", access.Unknown},
-		{"nobody's token", access.Credentials{Token: strings.ToUpper(plannerToken)}, "", access.Unknown},
+		{"an unknown certificate", access.Credentials{URIs: []string{"spiffe://example.org/other"}}, "", access.Unknown},
+		{"an unknown token", access.Credentials{Token: strings.ToUpper(plannerToken)}, "", access.Unknown},
 		{"the beginning of a token", access.Credentials{Token: plannerToken[:len(plannerToken)-1]}, "", access.Unknown},
 		{"a token and more", access.Credentials{Token: plannerToken + "="}, "", access.Unknown},
 		{"too short", access.Credentials{Token: "0123456789abcde"}, "", access.Malformed},
@@ -80,7 +80,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestIdentity: what each caller may do, and that nobody asked means everything.
+// TestIdentity: what each caller may do, and that no authentication means everything.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	some := access.NewIdentity(access.Grant{
@@ -100,10 +100,10 @@ func TestIdentity(t *testing.T) {
 	if !everything.MayCall("any.thing") || everything.Scope() != "" || everything.MayRead("doc://a") || everything.MayPrompt("greet") {
 		t.Error("a caller of all tools")
 	}
-	var nobody *access.Identity
-	if !nobody.MayCall("a.b") || !nobody.MayRead("doc://a") || !nobody.MayPrompt("p") || nobody.Principal() != "" || nobody.Trust() != access.Unsaid ||
-		nobody.Revoked() != nil || !nobody.WhenRevoked(func() {})() || nobody.Scope() != "" {
-		t.Error("nobody was asked")
+	var anonymous *access.Identity
+	if !anonymous.MayCall("a.b") || !anonymous.MayRead("doc://a") || !anonymous.MayPrompt("p") || anonymous.Principal() != "" || anonymous.Trust() != access.Unsaid ||
+		anonymous.Revoked() != nil || !anonymous.WhenRevoked(func() {})() || anonymous.Scope() != "" {
+		t.Error("a caller without authentication may not do everything")
 	}
 	same := access.NewIdentity(access.Grant{Name: "c", Tools: []string{"lab.echo", "fleet.get_*", "lab.echo"}})
 	if same.Scope() != some.Scope() || same.Principal() == some.Principal() || some.Trust() != access.Trusted {

@@ -26,14 +26,14 @@ const (
 	Missing Reason = "missing"
 	// Malformed: what was shown is no bearer token.
 	Malformed Reason = "malformed"
-	// Unknown: what was shown is nobody's.
+	// Unknown: the credentials are not known.
 	Unknown Reason = "unknown"
 )
 
 // Reasons are all reasons, in their order.
 func Reasons() []Reason { return []Reason{Missing, Malformed, Unknown} }
 
-// Refusal is the answer to credentials that nobody is known by.
+// Refusal is the answer to missing, malformed or unknown credentials.
 type Refusal struct {
 	Reason Reason
 	// Challenge is the value of WWW-Authenticate (RFC 6750, section 3).

@@ -26,7 +26,7 @@ type Entry struct {
 
 const (
 	// MinToken and MaxToken bound the length of a token in bytes. Sixteen hold the
-	// 96 bits in base64 that nobody guesses; what is shorter was made up by a
+	// 96 bits in base64 that cannot be guessed; what is shorter was made up by a
 	// person, and its digest could be searched for.
 	MinToken = 16
 	MaxToken = 4096
@@ -135,7 +135,7 @@ func (b *Book) Replace(entries []Entry) (ended int) {
 func (b *Book) Len() int { return len(b.page.Load().callers) }
 
 // Authenticate implements [Authenticator]. A token that is shown decides, even
-// where it is nobody's and the certificate is somebody's: whoever sends one means
+// where it is unknown and the certificate is known: a caller that sends one means
 // it.
 func (b *Book) Authenticate(_ context.Context, shown Credentials) (*Identity, error) {
 	p := b.page.Load()

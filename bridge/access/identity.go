@@ -37,7 +37,7 @@ type Grant struct {
 }
 
 // Identity is one who was found to be who they say, with what they may do. A nil
-// Identity is a caller whom nobody asked: it may do everything. Immutable, except
+// Identity is a caller without authentication: it may do everything. Immutable, except
 // that its life ends when what it says no longer holds.
 type Identity struct {
 	grant     Grant
@@ -149,7 +149,7 @@ func NewContext(ctx context.Context, i *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// FromContext returns who sent the request of a context, nil where nobody was
+// FromContext returns who sent the request of a context, nil where nothing was
 // asked.
 func FromContext(ctx context.Context) *Identity {
 	i, _ := ctx.Value(identityKey{}).(*Identity)

@@ -8,7 +8,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// Unmatched is something in a book that lets nobody do anything: a glob that no
+// Unmatched is something in a book that grants nothing: a glob that no
 // tool's name matches, which is most often a name that was misspelt.
 type Unmatched struct {
 	// Caller is the name of the entry, Pattern the glob in its tools.

@@ -98,7 +98,7 @@ func (c *Client) declared() *link {
 func (c *Client) Target() Target { return c.target }
 
 // Lost gets a value after a connection to the backend was lost: the backend closed
-// it, as at a restart, or it broke. Connections that end because nobody uses them
+// it, as at a restart, or it broke. Connections that end because they are idle
 // do not count. Several losses may be one value; there is one reader.
 func (c *Client) Lost() <-chan struct{} { return c.conns.lost }
 

@@ -135,7 +135,7 @@ func greetingOf(b []byte) greeting {
 }
 
 // isLoss reports whether the end of a connection may be that of the backend: the
-// peer ended it, or we did for another reason than that nobody uses it.
+// peer ended it, or we did for another reason than that it is idle.
 func (c *conn) isLoss(idle time.Duration) bool {
 	// Timers and clocks are not exact; a connection that is closed that early for
 	// idleness looks like one that was lost, which costs a question to the backend.

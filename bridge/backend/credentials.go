@@ -87,7 +87,7 @@ func (o CredentialOptions) read(target Target) (*credentialSet, error) {
 	return set, nil
 }
 
-// isPrivate reports whether nobody else can read what is sent to the target.
+// isPrivate reports whether what is sent is private to the target.
 func (t Target) isPrivate() bool {
 	if t.tls || t.socket != "" {
 		return true

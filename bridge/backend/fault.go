@@ -34,7 +34,7 @@ const (
 	FaultNeedsTLS Fault = "tls_needed"
 	// FaultNoTLS: the target has TLS, the port does not.
 	FaultNoTLS Fault = "tls_not_spoken"
-	// FaultAuthority: nobody we trust signed the certificate.
+	// FaultAuthority: no trusted CA signed the certificate.
 	FaultAuthority Fault = "tls_unknown_authority"
 	// FaultName: the certificate is for another name.
 	FaultName Fault = "tls_wrong_name"

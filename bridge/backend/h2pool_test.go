@@ -98,7 +98,7 @@ func TestCallsBeyondTheStreamLimit(t *testing.T) {
 	}
 }
 
-// idle asserts that no call holds a stream and nobody waits for one.
+// idle asserts that no call holds a stream and nothing waits for one.
 func idle(tb testing.TB, c *Client) {
 	tb.Helper()
 	for _, p := range []*h2Pool{c.h2.h2, c.wires} {

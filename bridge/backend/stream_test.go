@@ -364,7 +364,7 @@ func TestStreamHeaders(t *testing.T) {
 	}
 }
 
-// A slow receiver slows its service down and nobody else: what is on its way
+// A slow receiver slows down its own service only: what is on its way
 // stays within the windows of HTTP/2 and TCP, and calls on the same connection
 // go on.
 func TestSlowReceiver(t *testing.T) {

@@ -385,7 +385,7 @@ func TestStreamFaults(t *testing.T) {
 		unsent       bool
 		answered     bool
 	}{
-		{name: "nobody there", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + closedAddress(tb)} }},
+		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + closedAddress(tb)} }},
 		{name: "every stream refused", scheme: "grpc", want: KindUnreachable, unsent: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil
 		})},
@@ -403,7 +403,7 @@ func TestStreamFaults(t *testing.T) {
 		{name: "no end, Connect", scheme: "connect+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, conn, first)},
 		{name: "half a frame", scheme: "connect+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, conn, first+"\x00\x00\x00\x00\x09abc")},
 		{name: "half a prefix", scheme: "grpcweb+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, web, first+"\x00\x00\x00")},
-		{name: "flags of nobody", scheme: "grpc", want: KindGarbage, messages: 1, answered: true, peer: answer(200, "application/grpc", first+"\x40\x00\x00\x00\x00")},
+		{name: "unknown flags", scheme: "grpc", want: KindGarbage, messages: 1, answered: true, peer: answer(200, "application/grpc", first+"\x40\x00\x00\x00\x00")},
 		{name: "end that is no JSON", scheme: "connect+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, conn, first+"\x02\x00\x00\x00\x01x")},
 		{name: "more after the end", scheme: "connect+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, conn, first+"\x02\x00\x00\x00\x02{}"+first)},
 		{name: "broken gzip", scheme: "grpc", want: KindGarbage, messages: 1, answered: true, peer: answer(200, "application/grpc", first+"\x01\x00\x00\x00\x01x")},

@@ -79,7 +79,7 @@ type derivationKey struct {
 // schemaPair is what a fingerprint is over.
 type schemaPair struct{ input, output *schema.Schema }
 
-// shared makes n things on all processors. One whose making panics is nil: whoever makes it again meets the panic where
+// shared makes n things on all processors. One whose making panics is nil: the next attempt meets the panic where
 // it can be told of.
 func shared[T any](n int, one func(i int) T) []*T {
 	out := make([]*T, n)

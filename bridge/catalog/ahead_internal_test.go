@@ -87,7 +87,7 @@ func unboundTool(md protoreflect.MethodDescriptor) *Tool {
 	return &Tool{Method: &Method{Descriptor: md, ClientStreaming: md.IsStreamingClient(), ServerStreaming: md.IsStreamingServer()}}
 }
 
-// What nobody selects is not derived.
+// What is not selected is not derived.
 func TestOnlyWhatIsSelectedIsMadeAhead(t *testing.T) {
 	t.Parallel()
 	file, _ := manyMethods(t, 3*leastAhead)

@@ -24,7 +24,7 @@ type LiveOptions struct {
 	OnLoad func(error)
 	// Random shortens pauses, in [0, 1); nil means math/rand.
 	Random func() float64
-	// Types is asked for types that only answers name, within TypeLimits; nil where nobody can be asked. See [Live.Learn].
+	// Types is asked for types that only answers name, within TypeLimits; nil where there is no source. See [Live.Learn].
 	Types      TypeFinder
 	TypeLimits TypeLimits
 }

@@ -15,7 +15,7 @@ import (
 
 // registrations are the tools that were registered, which outlive every catalog of theirs. They are kept in memory.
 type registrations struct {
-	// mu is held while the catalog in use is replaced, whoever does it, and while those who watch are told.
+	// mu is held while the catalog in use is replaced, and while those who watch are told.
 	mu    sync.Mutex
 	all   []*registered // by name
 	bytes int
@@ -53,7 +53,7 @@ func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
 		return Placement{}, err
 	}
 	if len(faults) > 0 {
-		// Whoever mends a registration wants to know all at once, the RPC too where that can be told.
+		// The author of a registration wants all faults at once, the RPC too where that can be told.
 		if c := l.Current(); c != nil {
 			if _, fault := c.bindable(r.Binding); fault != "" {
 				faults = append(faults, schema.Violation{Path: "/binding", Keyword: "binding", Message: fault})

@@ -45,7 +45,7 @@ func dialTo(t testing.TB, url string, options ...connect.ClientOption) Dial {
 	}
 }
 
-// refusingURL is the URL of a port where nobody listens.
+// refusingURL is the URL of a port without a listener.
 func refusingURL(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

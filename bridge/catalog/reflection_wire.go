@@ -103,7 +103,7 @@ func (s *reflectionStream) open(procedure string) {
 	s.stream = client.CallBidiStream(s.ctx)
 }
 
-// end half-closes the stream and waits for the server to do the same; whoever calls it bounds the context.
+// end half-closes the stream and waits for the server to do the same; callers bound the context.
 func (s *reflectionStream) end() {
 	_ = s.stream.CloseRequest()
 	_, _ = s.stream.Receive()

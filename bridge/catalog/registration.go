@@ -97,7 +97,7 @@ func (e *RegistrationError) Error() string {
 }
 
 // maxDescriptionBytes is the longest description of a registration: what outrigger.v1.RegisterToolRequest admits. It is
-// not cut, because whoever declares a tool chose the words.
+// not cut, because the words were chosen on purpose.
 const maxDescriptionBytes = 65536
 
 // registered is a registration that is right in itself, ready to be bound to whatever catalog there is.

@@ -131,7 +131,7 @@ func (s *Selection) namesService(service string) bool {
 }
 
 // skipsService reports whether it is certain that no method of the service can become a tool, so that its descriptors
-// need not be asked for: it is infrastructure that nobody named, an exclude glob covers all of it, or no include glob can
+// need not be asked for: it is infrastructure that was not named, an exclude glob covers all of it, or no include glob can
 // match. A glob that might be a tool's name could match any service, because names can be declared.
 func (s *Selection) skipsService(service string) bool {
 	if isInfrastructure(service) && !s.namesService(service) {

@@ -23,7 +23,7 @@ func (b *builder) typedService(of offer) {
 
 // typedTools are the RPCs behind the tools that a sidecar lists, for typed callers. Each is known to the policy as the tool
 // that was made of it, so that neither way leads around what the other is held to. An RPC without a tool here, because the
-// sidecar has none or a glob left it out, is reached by nobody.
+// sidecar has none or a glob left it out, cannot be reached.
 func (b *builder) typedTools() []*Tool {
 	made := map[string][]*Tool{}
 	for _, t := range b.tools {

@@ -108,7 +108,7 @@ func TestABackendWithBothKeepsBoth(t *testing.T) {
 	}
 }
 
-// Globs and the overlay name RPCs, whoever makes tools of them.
+// Globs and the overlay name RPCs, whatever makes tools of them.
 func TestARPCBehindASidecarIsStillMeant(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -404,7 +404,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 	for _, tc := range []struct {
 		name, url, want string
 	}{
-		{"nobody listens", refusingURL(t), "connection refused"},
+		{"no listener", refusingURL(t), "connection refused"},
 		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or give the descriptors with --descriptors"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

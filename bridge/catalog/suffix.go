@@ -39,7 +39,7 @@ func aliasOf(name, service, method string) string {
 	return ""
 }
 
-// derivedNames are the canonical name that a method has if nobody declares one, and its alias.
+// derivedNames are the canonical name that a method has if none is declared, and its alias.
 type derivedNames struct{ name, alias string }
 
 // forms are all forms of both.

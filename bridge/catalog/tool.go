@@ -68,7 +68,7 @@ type Tool struct {
 	Metadata    Metadata
 	// Timeout bounds one call; 0 leaves it to the sidecar's setting.
 	Timeout time.Duration
-	// Hidden tools are offered to nobody. Lookup and ByProcedure do not find them, and Tools does not list them.
+	// Hidden tools are not offered. Lookup and ByProcedure do not find them, and Tools does not list them.
 	Hidden bool
 	// Unlisted tools are not listed, but found: what asks for one by name hears why it cannot be called.
 	Unlisted bool
@@ -84,7 +84,7 @@ type Tool struct {
 	Meta json.RawMessage
 	// TaskSupport is "forbidden", "optional" or "required"; TaskAfter is when a call becomes a task.
 	TaskSupport string
-	// TaskUnsaid tells that nobody said so: the sidecar's own setting may let calls become tasks.
+	// TaskUnsaid tells that it is not set: the sidecar's own setting may let calls become tasks.
 	TaskUnsaid bool
 	TaskAfter  time.Duration
 	// StreamTime is how long a call of a streaming RPC gathers messages; zero is the default, which goes by the deadline.

@@ -55,7 +55,7 @@ func (t *Types) AppendJSON(dst []byte, a *anypb.Any) ([]byte, error) {
 	return out, err
 }
 
-// Unknown are the types, by their URLs, of what an Any holds and nobody knows: its own, or those of Anys in it.
+// Unknown are the types, by their URLs, of unknown types in an Any: its own, or those of Anys in it.
 func (t *Types) Unknown(a *anypb.Any) []string {
 	_, unknown, _ := t.appendJSON(nil, a) // what has no JSON names no types
 	return unknown

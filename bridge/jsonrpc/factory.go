@@ -56,7 +56,7 @@ func NewSuccess(request Message, result json.RawMessage) (Message, error) {
 //
 // A message with a fault can be answered too, with a null id where none could
 // be read, and so can the zero Message, which stands for bytes that were no
-// message. A good notification and a good response cannot: nobody waits. The id
+// message. A good notification and a good response cannot: nothing waits. The id
 // of a faulty response is not repeated, because it is an id of our own requests.
 func NewError(request Message, code int64, message string, data json.RawMessage) (Message, error) {
 	id := request.ID

@@ -59,7 +59,7 @@ func sameParams(t *testing.T, raw []byte) {
 	e := Read(raw, Limits{})
 	for _, profile := range []Profile{ProfileMCP, ProfileCanonical} {
 		m := e.As(profile)
-		names := []string{"name", "arguments", "_meta", "nobody"}
+		names := []string{"name", "arguments", "_meta", "unknown"}
 		var want, got []string
 		for name, value := range Fields(m.Params) {
 			names = append(names, string(name))

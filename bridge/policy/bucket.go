@@ -12,7 +12,7 @@ import (
 )
 
 // buckets are token buckets of one rate by name, a bounded number of them. Nil
-// holds nobody back.
+// holds nothing back.
 type buckets struct {
 	rate Rate
 	most int
@@ -89,7 +89,7 @@ func nameOf(at *list.Element) string {
 }
 
 // longestWait bounds what a caller is told: a rate may be as low as one likes,
-// and nobody plans further ahead.
+// and no client plans further ahead.
 const longestWait = 24 * time.Hour
 
 // wait is how long the bucket takes to gain so much of a token, in whole

@@ -17,7 +17,7 @@ func TestGateTrustsSomeCallers(t *testing.T) {
 		caller  string
 		passes  bool
 	}{
-		{name: "nobody", caller: "10.1.2.3"},
+		{name: "no one", caller: "10.1.2.3"},
 		{name: "an address", trusted: []string{"10.1.2.3"}, caller: "10.1.2.3", passes: true},
 		{name: "another address", trusted: []string{"10.1.2.3"}, caller: "10.1.2.4"},
 		{name: "a network", trusted: []string{"10.1.0.0/16"}, caller: "10.1.255.4", passes: true},

@@ -23,7 +23,7 @@ func TestRulesOfAGateCanChange(t *testing.T) {
 	}{
 		{policy.Unproven, nil, true, false, false},
 		{policy.Unproven, []string{"10.1.0.0/16"}, true, true, true},
-		{policy.Marked, []string{"nobody"}, false, true, true}, // changes nothing
+		{policy.Marked, []string{"everyone"}, false, true, true}, // changes nothing
 		{policy.Marked, []string{"10.9.0.0/16"}, true, false, true},
 	} {
 		if err := g.Rule(step.scope, step.trusted); (err == nil) != step.ok {

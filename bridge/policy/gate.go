@@ -43,7 +43,7 @@ type Scope uint8
 
 // The scopes. Marked is the zero value: tools that callers are shown as
 // destructive, by an option, the overlay, a DELETE verb of google.api.http or a
-// native backend's hint. Unproven also covers every tool about which nobody says
+// native backend's hint. Unproven also covers every tool that does not declare
 // otherwise: it is neither read-only nor declared not destructive. Writes covers
 // all that is not declared read-only.
 const (
@@ -206,6 +206,6 @@ func (s Scope) reason(tool *catalog.Tool) string {
 		"lets such tools run only for callers that are trusted; " + howToTrust
 }
 
-// howToTrust is for whoever runs the sidecar; it is no recipe, because agents
+// howToTrust is for operators of the sidecar; it is no recipe, because agents
 // read it too.
 const howToTrust = "an operator can allow it with --trust trusted or --trusted-callers, or at run time on the admin listener (/trust)"

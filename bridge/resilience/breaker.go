@@ -64,7 +64,7 @@ type breaker struct {
 	opened, held atomic.Uint64
 	// window is the time over which calls are counted; lastFailure is when the last
 	// one failed, in nanoseconds of Unix time, 0 where that is longer ago. Without
-	// failures successes are not counted: nobody asks for their share, and counting
+	// failures successes are not counted: their share is not needed, and counting
 	// costs more than everything else here.
 	window      time.Duration
 	lastFailure atomic.Int64
@@ -135,7 +135,7 @@ func stateOf(s circuitbreaker.State) State {
 	return Closed
 }
 
-// enter lets a call through or answers it. Whoever was let through must leave.
+// enter lets a call through or answers it. A call that was let through must leave.
 func (b *breaker) enter() (permit, *errmap.Error) {
 	if b == nil {
 		return permit{}, nil
@@ -175,7 +175,7 @@ func (b *breaker) leave(p permit, key string, o outcome) {
 		return
 	}
 	if o == answered {
-		if now := b.clock.Now(); b.answered.Load() != now { // mostly it is: then nobody waits for the line
+		if now := b.clock.Now(); b.answered.Load() != now { // mostly it is: then there is no contention for the line
 			b.answered.Store(now)
 		}
 	}

@@ -114,7 +114,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 			}
 		})
 	}
-	// Whoever gives a call too little time harms itself alone.
+	// A caller with too short a deadline affects only itself.
 	g := once(resilience.Options{})
 	for range 100 {
 		call(g, resilience.Call{Hurried: true}, errmap.Timeout)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Claim is the right of a running attempt to be given up for another one. Whoever
+// Claim is the right of a running attempt to be given up for another one. The code that
 // finds out during a call that its connection is probably dead asks for it: without
-// it, to give the call up would turn a late answer into a failure, because nobody
+// it, to give the call up would turn a late answer into a failure, because no code
 // would make the call again. The zero value grants nothing; [Do] fills it in.
 type Claim struct {
 	guard    *Guard

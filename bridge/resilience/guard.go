@@ -73,7 +73,7 @@ type attemptError struct {
 	again bool
 }
 
-// Error implements error. Nobody reads it: the canonical error stands beside it.
+// Error implements error. It is not read: the canonical error stands beside it.
 func (*attemptError) Error() string { return "resilience: the attempt failed" }
 
 // Do makes a call, and makes it again where it failed on the way and may be
@@ -181,7 +181,7 @@ func (c Call) outcome(err *errmap.Error) outcome {
 		}
 		return ranOut
 	case errmap.Cancelled, errmap.PayloadTooLarge, errmap.InternalError:
-		return unclear // nothing was sent, or nobody waited
+		return unclear // nothing was sent, or the caller had gone
 	}
 	return answered
 }

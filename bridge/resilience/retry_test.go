@@ -88,7 +88,7 @@ func TestWhatIsRepeated(t *testing.T) {
 }
 
 // TestAnUnknownOutcomeStaysUnknown: UNAVAILABLE says that the backend did not run
-// the call, which nobody can say once one attempt broke off. Found by the fault
+// the call, which is unknown once one attempt broke off. Found by the fault
 // test: kill -9 in mid-call, and connections refused after it.
 func TestAnUnknownOutcomeStaysUnknown(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 )
 
 // The pauses between questions to a backend that calls are kept from: the first is
-// about what a process needs to start, the longest lets nobody wait for seconds once
+// about what a process needs to start, the longest lets no caller wait for seconds once
 // it is back, and costs it less than one call a second meanwhile.
 const (
 	firstSeek   = 250 * time.Millisecond
@@ -106,7 +106,7 @@ func (b *breaker) found(times uint64) {
 
 // jittered is a pause and up to a quarter more or less.
 func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64())) //nolint:gosec // nobody gains by guessing it
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64())) //nolint:gosec // a guess gains nothing
 }
 
 // sleep waits and reports whether there was time to.

@@ -81,7 +81,7 @@ func TestSeekFindsABackendSoon(t *testing.T) {
 	t.Parallel()
 	for _, probes := range []int{1, 3} {
 		seeking(t, resilience.Options{OpenFor: time.Minute, Probes: probes}, func(t *testing.T, s *sought) {
-			time.Sleep(time.Hour) // nobody asks about a backend that answers
+			time.Sleep(time.Hour) // a backend that answers is not probed
 			if len(s.times()) > 0 {
 				t.Errorf("asked at %v", s.times())
 			}

@@ -66,7 +66,7 @@ func (k *Keys) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%d keys %v", len(ids), ids)
 }
 
-// RandomKeys returns one key that nobody else has. What it seals cannot be
+// RandomKeys returns one key of this process alone. What it seals cannot be
 // opened by another replica, nor after a restart.
 func RandomKeys() *Keys {
 	var secret [KeyBytes]byte

@@ -37,7 +37,7 @@ func TestSpend(t *testing.T) {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 	c.advance(time.Nanosecond)
-	// Forgotten, but over: nobody may come late with it.
+	// Forgotten, but over: it may not come late.
 	spend("a", until, false)
 	spend("c", until, false)
 	spend("c", until.Add(time.Second), true)

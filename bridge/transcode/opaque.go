@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// An Any of a type that nobody knows is not lost: its JSON is {"@type": URL, "value": bytes in base64}. That is the form
+// An Any of an unknown type is not lost: its JSON is {"@type": URL, "value": bytes in base64}. That is the form
 // which ProtoJSON gives to an Any of a google.protobuf.BytesValue, so the general engine sees such an Any as one: its
 // value is put into a BytesValue before protojson writes it, and taken out after protojson has read it.
 
@@ -57,7 +57,7 @@ func (o *opaqueTypes) FindMessageByURL(url string) (protoreflect.MessageType, er
 	return (&wrapperspb.BytesValue{}).ProtoReflect().Type(), nil
 }
 
-// known returns the type, or nil for one that nobody knows.
+// known returns the type, or nil for an unknown one.
 func (o *opaqueTypes) known(url string) protoreflect.MessageType {
 	if o.unknown[url] {
 		return nil

@@ -72,7 +72,7 @@ func encoded(t *testing.T, m proto.Message) []byte {
 // noTypeURL is the case of a type that has no URL: an answer has to show it, and no input may use it.
 const noTypeURL = "a type that is no name"
 
-// An Any of a type that nobody knows is its bytes, wherever it stands, and comes back as it was.
+// An Any of an unknown type is its bytes, wherever it stands, and comes back as it was.
 func TestUnknownTypesAreBytes(t *testing.T) {
 	t.Parallel()
 	strange := packed("far.away.Thing", []byte{1, 2, 0xff})

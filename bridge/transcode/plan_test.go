@@ -177,7 +177,7 @@ func TestPlanJudgesMutatedWire(t *testing.T) {
 						t.Fatal(err)
 					}
 					wire = append(wire, more...)
-				case 1: // with fields that nobody knows
+				case 1: // with unknown fields
 					at := rapid.SampledFrom([][]byte{{0xf8, 0x7f, 1}, {0xfa, 0x7f, 1, 0}, {0xfb, 0x7f, 0xfc, 0x7f}, {0x80 | 0x08, 0x80, 0, 1}, {0x0b, 0x0c}}).Draw(t, "unknown")
 					wire = append(bytes.Clone(at), wire...)
 				default:
@@ -230,7 +230,7 @@ func TestPlansServeEverything(t *testing.T) {
 	}
 }
 
-// The messages of the demo and of our own contract, which nobody wrote for this test, without their rules.
+// The messages of the demo and of our own contract, which were not written for this test, without their rules.
 func TestPlanServesContracts(t *testing.T) {
 	t.Parallel()
 	roots := []protoreflect.MessageDescriptor{

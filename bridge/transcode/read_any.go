@@ -97,7 +97,7 @@ func (r *reader) packedValue(p *plan, pos, depth int) int {
 }
 
 // inOrder makes the value of an Any, which starts at a place of the output, what a deterministic encoding of it is:
-// there it is bytes, and whoever compares it compares those.
+// there it is bytes, and comparisons use those.
 func (r *reader) inOrder(mt protoreflect.MessageType, start int) bool {
 	msg := mt.New().Interface()
 	if _, ok := msg.(*dynamicpb.Message); ok && !r.disorder {

@@ -84,7 +84,7 @@ func (r *reader) mapKey(s *slot, name []byte) bool {
 }
 
 // keySet finds keys that occur twice in one map. The keys stand in the output, where all spellings of a key look the
-// same. It serves all open maps, the innermost last, and is seeded, so that nobody can choose keys that collide.
+// same. It serves all open maps, the innermost last, and is seeded, so that callers cannot choose keys that collide.
 type keySet struct {
 	seed  maphash.Seed
 	keys  []seenKey

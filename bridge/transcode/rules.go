@@ -31,8 +31,8 @@ type ruleBook struct {
 }
 
 func newRuleBook(opts Options) (*ruleBook, error) {
-	// Predefined rules are extensions of the rule messages: those that the catalog knows take part, and one that nobody
-	// knows is an error when the message is compiled, not a rule that silently does nothing.
+	// Predefined rules are extensions of the rule messages: those that the catalog knows take part, and an unknown
+	// one is an error when the message is compiled, not a rule that silently does nothing.
 	var options []protovalidate.ValidatorOption
 	if opts.Resolver != nil {
 		options = append(options, protovalidate.WithExtensionTypeResolver(opts.Resolver))
@@ -77,7 +77,7 @@ func (m *Message) checkRules(msg *dynamicpb.Message, u use) error {
 	return &InputError{Violations: schema.SortViolations(found, m.opts.limit())}
 }
 
-// filter leaves out the fields that the direction does not have: nobody could satisfy their rules.
+// filter leaves out the fields that the direction does not have: their rules cannot be satisfied.
 type filter struct {
 	hidden map[protoreflect.FullName]schema.Behavior
 	use    use

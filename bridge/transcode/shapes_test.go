@@ -125,7 +125,7 @@ func subjects(t testing.TB, keep func(name string) bool) []subject {
 	for _, name := range []string{"Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue", "Empty", "Any", "Int64Value", "BytesValue", "FloatValue", "BoolValue"} {
 		mds = append(mds, shape(t, files, protoreflect.FullName("google.protobuf."+name)))
 	}
-	// Messages that nobody wrote for a test: recursive, proto2 with closed enums, extended by the options above.
+	// Messages that were not written for a test: recursive, proto2 with closed enums, extended by the options above.
 	for _, name := range []protoreflect.FullName{"google.protobuf.DescriptorProto", "google.protobuf.FieldOptions"} {
 		mds = append(mds, shape(t, files, name))
 	}

@@ -177,7 +177,7 @@ func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string,
 	return append(dst, byGeneral...), unknown, nil
 }
 
-// disagree makes the error, after it has told whoever counts.
+// disagree makes the error, after it has been counted.
 func (m *Message) disagree(format string, args ...any) error {
 	err := &DisagreementError{Message: string(m.md.FullName()), What: fmt.Sprintf(format, args...)}
 	if m.opts.Disagreed != nil {

@@ -93,7 +93,7 @@ func TestQuotedObjects(t *testing.T) {
 		t.Errorf("the violation inside text points at %q", refused.Violations[0].Path)
 	}
 	if _, err := plain.ToWire(nil, []byte(text)); err == nil {
-		t.Error("text is taken where nobody asked for it")
+		t.Error("text is taken without being asked for")
 	}
 }
 

@@ -181,8 +181,8 @@ func (m *Message) placeOf(doc []byte, url string) (string, bool) {
 	return at, ok
 }
 
-// plainError takes away what only protojson's own readers need. Its errors have no-break spaces, so that nobody
-// compares them.
+// plainError takes away what only protojson's own readers need. Its errors have no-break spaces, so that
+// texts are not compared.
 func plainError(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = position.ReplaceAllString(strings.TrimPrefix(text, "proto: "), "")

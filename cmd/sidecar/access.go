@@ -99,7 +99,7 @@ func inboundMetadata(cfg *configv1.Config) []string {
 	return names
 }
 
-// refuse answers a request of nobody in the words of the edge that it was for.
+// refuse rejects an unauthenticated request in the protocol of its edge.
 func (d *door) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	switch {
 	case r.URL.Path == rpchttp.Path:

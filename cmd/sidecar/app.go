@@ -75,7 +75,7 @@ type app struct {
 	calls *bridge.CallLog
 	stats *stats.Stats
 	// watcher looks at every file that may change while the process runs;
-	// whoever reads one adds it. reloader is set where the process is to last.
+	// the reader of one adds it. reloader is set where the process is to last.
 	watcher  *reload.Watcher
 	reloader *reloader
 	slots    *policy.Slots

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// linkKeepWarm is how often a backend that nobody calls is asked whether it is
+	// linkKeepWarm is how often an idle backend is asked whether it is
 	// there. It is below the idle timeout of connections, so that one is always
 	// open: its loss is how a restart shows.
 	linkKeepWarm = time.Minute
@@ -51,7 +51,7 @@ func (a *app) followBackend(ctx context.Context) {
 				return
 			case <-lost:
 				timer.Stop()
-				if !pauseFor(ctx, rand.N(linkSettle)) { //nolint:gosec // nobody gains by guessing it
+				if !pauseFor(ctx, rand.N(linkSettle)) { //nolint:gosec // a guess gains nothing
 					return
 				}
 			case <-timer.C:
@@ -79,7 +79,7 @@ func (a *app) followBackend(ctx context.Context) {
 // awaitBackend asks until the backend answers; false where ctx ended first.
 func (a *app) awaitBackend(ctx context.Context) bool {
 	for pause := linkFirstPause; !a.askBackend(ctx); pause = min(2*pause, linkLongestPause) {
-		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // nobody gains by guessing it
+		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // a guess gains nothing
 			return false
 		}
 	}

@@ -144,7 +144,7 @@ func (w *backendWatch) atMost(most int, what string, names []string) []string {
 }
 
 // changed passes on one change. Tools are announced once they have been loaded,
-// so that whoever lists them then sees the change.
+// so that a list sees the change.
 func (w *backendWatch) changed(n *outriggerv1.Notification) {
 	switch n.GetMethod() {
 	case "notifications/tools/list_changed":

@@ -23,7 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// TestTheDoorOnEveryEdge: nobody gets in without credentials, and whoever gets in
+// TestTheDoorOnEveryEdge: no request passes without credentials, and a caller
 // may do what their entry says, whichever way they call.
 func TestTheDoorOnEveryEdge(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestTheBackendIsToldWhoCalls(t *testing.T) {
 			got := call(h.visitor(t, plannerToken), "lab.inspect")
 			names := subject.FindAllStringSubmatch(got.said, -1)
 			if len(names) == 0 {
-				t.Fatalf("the backend was told nobody's name: %+v", got)
+				t.Fatalf("the backend was told an unknown name: %+v", got)
 			}
 			for _, name := range names {
 				if name[1] != "planner" {
@@ -330,7 +330,7 @@ func TestNoSecretComesOut(t *testing.T) {
 	}
 }
 
-// TestForeignPagesAreKeptOut of every listener, on every path, whoever they come
+// TestForeignPagesAreKeptOut of every listener, on every path, wherever they come
 // with; and foreign names of loopback listeners.
 func TestForeignPagesAreKeptOut(t *testing.T) {
 	t.Parallel()

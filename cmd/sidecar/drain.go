@@ -150,7 +150,7 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 		case err != nil && !d.begun:
 			return "", fmt.Errorf("drain %s: %w", d.target.Host, err)
 		case err != nil:
-			// It ended within an answer; the next attempt finds nobody.
+			// It ended within an answer; the next attempt finds no listener.
 			select {
 			case <-time.After(drainPause):
 			case <-ctx.Done():
@@ -199,5 +199,5 @@ func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, tex
 	return res.StatusCode, strings.ToValidUTF8(line, "?"), nil
 }
 
-// isGone holds where nobody listens.
+// isGone holds without a listener.
 func isGone(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

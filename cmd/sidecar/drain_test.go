@@ -74,7 +74,7 @@ func TestDrainOfOthers(t *testing.T) {
 	}{
 		{"it does not end", endless.URL, []string{"--timeout", "300ms"}, 1, "not finished within 300ms (draining; 2 requests in flight); the sidecar continues"},
 		{"something else", other.URL, nil, 1, "unexpected response 404 404 page not found: is this the admin listener"},
-		{"nobody", gone.URL, nil, 0, "the sidecar has stopped already"},
+		{"no listener", gone.URL, nil, 0, "the sidecar has stopped already"},
 		{"no time", endless.URL, []string{"--timeout", "0s"}, 2, "--timeout: must be above 0"},
 		{"an argument", endless.URL, []string{"now"}, 2, "see `sidecar drain --help`"},
 	} {

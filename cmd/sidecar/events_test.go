@@ -193,7 +193,7 @@ func TestEventsOfAWholeSidecar(t *testing.T) {
 	if code := <-p.code; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	// Streams that nobody ends must not use up the time that connections have.
+	// Endless streams must not use up the time that connections have.
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("the drain took %v", took)
 	}

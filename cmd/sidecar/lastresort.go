@@ -17,7 +17,7 @@ const (
 	// lastResortAfter is how long the end of the process may take beyond the grace
 	// period, stacks included.
 	lastResortAfter = 5 * time.Second
-	// dumpTime is the part of it in which the stacks are written. Nobody may be
+	// dumpTime is the part of it in which the stacks are written. No reader may be
 	// reading standard error.
 	dumpTime = 500 * time.Millisecond
 	// maxStacks bounds what is written of the stacks.

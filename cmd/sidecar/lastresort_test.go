@@ -22,7 +22,7 @@ func TestLastResort(t *testing.T) {
 	}{
 		"the process ends":             {ends: true},
 		"it does not end":              {want: grace + lastResortAfter - dumpTime},
-		"nobody reads standard error":  {blocked: true, want: grace + lastResortAfter},
+		"unread standard error":        {blocked: true, want: grace + lastResortAfter},
 		"the grace period comes later": {late: true, want: grace + lastResortAfter - dumpTime},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func (s sender) post(path, body string, headers ...string) {
 			from = &buf
 		}
 		if headers[i] == "Transfer-Encoding" {
-			from = io.MultiReader(from) // whose length nobody knows
+			from = io.MultiReader(from) // of unknown length
 		}
 	}
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.p.main+path, from)

@@ -171,7 +171,7 @@ func meetGrace(t *testing.T, s *limited) {
 			answer <- text
 		}()
 		until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
-		// Whoever waits for the drain hears of its end, and may look once more before
+		// A client that waits for the drain hears of its end, and may look once more before
 		// the process ends.
 		res, err := http.Post("http://"+s.admin+"/drain?wait=30s", "", nil) //nolint:noctx // the test's own time bounds it
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // refresher loads the catalog on demand. One load runs at a time, and one more may
-// wait: whoever asks meanwhile shares that one, so that everybody gets a load that
+// wait: concurrent requests share that one, so that everybody gets a load that
 // began after they asked, and no number of requests makes more than two.
 type refresher struct {
 	app  *app

@@ -61,7 +61,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// TestMalformedMessagesDoNotFillTheLog: where nobody is asked who calls, anybody can
+// TestMalformedMessagesDoNotFillTheLog: without authentication, anybody can
 // send what is no request.
 func TestMalformedMessagesDoNotFillTheLog(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func TestRegistrationOverTheAdminListener(t *testing.T) {
 	}
 	cancel()
 	go func() {
-		for range lines { // read to its end, so that nobody waits to write it
+		for range lines { // read to its end, so that its writer does not block
 		}
 	}()
 	if code := <-ended; code != 0 {

@@ -314,7 +314,7 @@ func TestNoCallIsDisturbed(t *testing.T) {
 	t.Parallel()
 	c := startConfigured(t, quickly)
 	go func() {
-		for range c.logged { // a log that nobody reads would hold the process up
+		for range c.logged { // an unread log would hold the process up
 		}
 	}()
 	stop := make(chan struct{})

@@ -41,7 +41,7 @@ func (a *app) drainTasks(ctx context.Context) {
 
 // publish puts a change on the feed of those who listen.
 func (a *app) publish(c feed.Change) {
-	// A feed that is closed has nobody left to tell.
+	// A closed feed has no subscribers.
 	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
 		a.log.Warn("change notification failed", zap.Error(err))
 	}

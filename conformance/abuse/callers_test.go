@@ -29,7 +29,7 @@ import (
 // Callers of HTTP/1.1 write and read the bytes themselves: a client library repeats
 // requests that were lost, and would hide what is looked for.
 
-// errGone says that nobody listens any more.
+// errGone says that the listener has closed.
 var errGone = errors.New("connection refused")
 
 // rpcCall is one call on /rpc.
@@ -171,7 +171,7 @@ func multiplexed(ctx context.Context, addr string, seen *tally) error {
 	}
 }
 
-// overGRPC calls until nobody listens.
+// overGRPC calls until the listener closes.
 func overGRPC(ctx context.Context, addr string, seen *tally, call func(context.Context, *grpc.ClientConn) error) error {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {

@@ -86,7 +86,7 @@ func alive(t *testing.T, url string) error {
 	return nil
 }
 
-// TestSilentConnectionsDoNotStopOthers: whoever has something to ask is answered
+// TestSilentConnectionsDoNotStopOthers: active clients are answered
 // beside more connections than there may be, on every listener.
 func TestSilentConnectionsDoNotStopOthers(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAProcessThatHangsEndsWithStacks has the sidecar read its descriptors from a
-// FIFO that nobody writes to: opening it blocks, and nothing can end that.
+// FIFO without a writer: opening it blocks, and nothing can end that.
 func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 	t.Parallel()
 	const short, most = time.Second, 6 * time.Second

@@ -27,7 +27,7 @@ type listener struct {
 	name, addr string
 	tls        *tls.Config // nil for a plain one
 	paths      []string
-	// guarded: whoever comes without a token is refused before anything else.
+	// guarded: requests without a token are refused before anything else.
 	guarded bool
 	main    bool
 }
@@ -96,7 +96,7 @@ func address(t *testing.T, s *sidecar.Server, name string) string {
 func tokens(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")
-	text := "callers:\n  - name: nobody-here\n    token_sha256: [\"1154d6147aa1556b2790fdd3c3a1c5013b1633ba434f07f47a3e3ab0469399ce\"]\n    tools: [\"*\"]\n"
+	text := "callers:\n  - name: someone-else\n    token_sha256: [\"1154d6147aa1556b2790fdd3c3a1c5013b1633ba434f07f47a3e3ab0469399ce\"]\n    tools: [\"*\"]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

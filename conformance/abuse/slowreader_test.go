@@ -45,7 +45,7 @@ func askLarge(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// TestUnreadAnswersDoNotStopOthers: fifty answers that nobody reads, with little
+// TestUnreadAnswersDoNotStopOthers: fifty unread answers, with little
 // memory. Callers from elsewhere notice nothing.
 func TestUnreadAnswersDoNotStopOthers(t *testing.T) {
 	t.Parallel()

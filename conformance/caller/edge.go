@@ -82,7 +82,7 @@ type Agent interface {
 	Close()
 }
 
-// Strayer is an agent to whom answers can come that nobody waits for: a second
+// Strayer is an agent to whom unexpected answers can come: a second
 // one to a call, or one to no call at all.
 type Strayer interface {
 	Strays() []string

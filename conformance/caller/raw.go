@@ -48,7 +48,7 @@ func (r *Raw) Call(ctx context.Context, message []byte) Answer {
 	return Answer{Data: res.Msg.bytes, Header: res.Header(), Trailer: res.Trailer()}
 }
 
-// payload is a message that nobody has decoded.
+// payload is an undecoded message.
 type payload struct{ bytes []byte }
 
 // rawCodec passes payloads on as they are. Messages it encodes and decodes as

@@ -54,7 +54,7 @@ func DialStdio(tb testing.TB, t Target, d Dialect) *StdioAgent {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for _, line := range a.strays {
-			tb.Errorf("nobody asked for this: %s", line)
+			tb.Errorf("not asked for: %s", line)
 		}
 	})
 	return a
@@ -76,7 +76,7 @@ func (a *StdioAgent) Strays() []string {
 // Process returns the process behind the agent.
 func (a *StdioAgent) Process() *sidecar.Stdio { return a.pipe }
 
-// read hands every answer to whoever waits for its id.
+// read hands every answer to the request with its id.
 func (a *StdioAgent) read() {
 	for line := range a.pipe.Lines() {
 		var reply Reply

@@ -376,7 +376,7 @@ export const checks = [
     async run({ open }) {
       const session = await open();
       const result = await session.call('test_reconnection');
-      assert.match(text(result), /^Whoever reads this/);
+      assert.match(text(result), /^The reader of this/);
       assert.ok(session.resumed(), 'the client never came back with Last-Event-ID');
       await session.reattach?.();
     },

@@ -13,6 +13,6 @@
 // Each exception to these is a named reason in excuse.go, found by a reader of its own rather than taken from what the
 // code under test says, and each excused document is counted.
 //
-// It is a module of its own, so that nobody who uses the project downloads what is proved here. Run without an
+// It is a module of its own, so that users of the project do not download the corpus. Run without an
 // environment it takes a sample; with OUTRIGGER_FULL=1 everything.
 package corpus

@@ -48,7 +48,7 @@ const (
 const (
 	// ReasonWrapped: a root whose JSON is not an object may come as {"value": ...}.
 	ReasonWrapped Reason = "wrapped root"
-	// ReasonUnknownType: an Any of a type that nobody knows is its bytes in base64, for which ProtoJSON has no form.
+	// ReasonUnknownType: an Any of an unknown type is its bytes in base64, for which ProtoJSON has no form.
 	ReasonUnknownType Reason = "Any of an unknown type"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 )
 
-// Bounds of a schema: schema.Options.MaxBytes and MaxSchemas where nobody sets them.
+// Bounds of a schema: schema.Options.MaxBytes and MaxSchemas where they are unset.
 const (
 	maxBytes   = 1 << 20
 	maxSchemas = 20_000

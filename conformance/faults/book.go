@@ -11,7 +11,7 @@ import (
 
 // Entry is one call as its caller wrote it down.
 type Entry struct {
-	// Nonce is what nobody else sends.
+	// Nonce is unique.
 	Nonce string
 	// Edge is the way that it took, Method the RPC's name.
 	Edge, Method string

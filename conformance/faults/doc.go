@@ -11,7 +11,7 @@
 // backend writes down each execution as it begins, the callers each answer, and
 // the two books must agree. A caller that stayed is answered exactly once with
 // its own data; nothing is executed twice unless its tool is idempotent; a call
-// that is said not to have reached the backend has not; what nobody knows is a
+// that is said not to have reached the backend has not; what is unknown is a
 // TRANSPORT_ERROR. Afterwards the sidecar has nothing in flight and no goroutine
 // more than before.
 //

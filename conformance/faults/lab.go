@@ -73,7 +73,7 @@ func RunBackend() error {
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0) // whoever started it is gone
+		os.Exit(0) // its parent is gone
 	}()
 	lab := &lab{journal: journal}
 	if Stack(os.Getenv(envServer)) == Connect {

@@ -44,7 +44,7 @@ const (
 	WrongRetryable Rule = "wrong retryable"
 	// Late: an answer came when the call's time was long over.
 	Late Rule = "late"
-	// Unasked: an answer or an execution that nobody asked for.
+	// Unasked: an answer or an execution without a call.
 	Unasked Rule = "unasked"
 )
 
@@ -99,11 +99,11 @@ func Audit(entries []Entry, executions []Execution, strays []string, d Disturban
 	}
 	for _, x := range executions {
 		if !known[x.Nonce] {
-			found = append(found, Finding{Unasked, x.Nonce, "the backend ran " + x.Method + ", which nobody called"})
+			found = append(found, Finding{Unasked, x.Nonce, "the backend ran " + x.Method + ", which was not called"})
 		}
 	}
 	for _, line := range strays {
-		found = append(found, Finding{Unasked, "", "an answer for which nobody waits: " + line})
+		found = append(found, Finding{Unasked, "", "an unexpected answer: " + line})
 	}
 	return found
 }

@@ -103,7 +103,7 @@ func TestOracleCatchesLies(t *testing.T) {
 		{"two answers to one that left", func(b *books) {
 			b.call("left").Answers = []caller.Answer{success("left", "cGF5"), success("left", "cGF5")}
 		}, faults.AnsweredTwice, "left"},
-		{"an answer nobody waits for", func(b *books) { b.strays = []string{`{"id":"before"}`} }, faults.Unasked, ""},
+		{"an unexpected answer", func(b *books) { b.strays = []string{`{"id":"before"}`} }, faults.Unasked, ""},
 		{"crossed data", func(b *books) { b.call("before").Answers[0].Data = success("after", "cGF5").Data }, faults.Crossed, "before"},
 		{"crossed id", func(b *books) { b.call("before").Answers[0].ID = `"after"` }, faults.Crossed, "before"},
 		{"another nonce", func(b *books) { b.call("before").Answers[0].Data = success("befor", "cGF5").Data }, faults.Altered, "before"},
@@ -116,7 +116,7 @@ func TestOracleCatchesLies(t *testing.T) {
 		{"executed twice for one that left", func(b *books) { b.run("left") }, faults.Repeated, "left"},
 		{"executed too often although idempotent", func(b *books) { b.run("again"); b.run("again") }, faults.Repeated, "again"},
 		{"executed, but said to be unavailable", func(b *books) { b.run("away") }, faults.Untrue, "away"},
-		{"executed for nobody", func(b *books) { b.run("ghost") }, faults.Unasked, "ghost"},
+		{"executed without a call", func(b *books) { b.run("ghost") }, faults.Unasked, "ghost"},
 		{"failed before the fault", func(b *books) { b.call("before").Answers[0] = failure(faults.Unavailable, true) }, faults.WrongCode, "before"},
 		{"failed after it", func(b *books) { b.call("after").Answers[0] = failure(faults.TransportError, true) }, faults.WrongCode, "after"},
 		{"a code that is not one of the fault", func(b *books) { b.call("unknown").Answers[0] = failure("INTERNAL_ERROR", false) }, faults.WrongCode, "unknown"},

@@ -24,7 +24,7 @@ const (
 )
 
 // proxyTime bounds a change of the proxy, which waits for its connections: five
-// seconds for each piece that a toxic holds back and nobody reads, one piece after
+// seconds for each piece that a toxic holds back unread, one piece after
 // the other.
 const proxyTime = 90 * time.Second
 

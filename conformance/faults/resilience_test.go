@@ -39,7 +39,7 @@ func account(t *testing.T, rig *faults.Rig, entries []faults.Entry, executions [
 
 // TestRetryRepeatsOnlyWhatDoesNoHarm breaks the connection while calls of both
 // kinds are in the backend. Those of the idempotent tool are repeated and
-// succeed; nobody knows of the others, and their callers are told so.
+// succeed; the outcome of the others is unknown, and their callers are told so.
 func TestRetryRepeatsOnlyWhatDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	rig := faults.NewRig(t, faults.Options{

@@ -87,7 +87,7 @@ func (r *Rig) Round(f Fault) Result {
 	return result
 }
 
-// strays returns the answers that nobody waited for, of all lines.
+// strays returns the unexpected answers, of all lines.
 func (*Rig) strays(lines []line) []string {
 	var all []string
 	for _, l := range lines {

@@ -40,7 +40,7 @@ func runsOf(executions []faults.Execution) map[string]int {
 // TestTypedCallsAreRepeatedWithinTheBudget breaks the connection under 48 calls of
 // an idempotent method and 8 of one that is not. The budget has saved up ten
 // repetitions: as many of the first are made again and succeed. All others are
-// told that nobody knows.
+// told that it is unknown.
 func TestTypedCallsAreRepeatedWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	const burst = 10 // resilience.DefaultBudgetBurst

@@ -95,7 +95,7 @@ func (e Example) RunAt(tb testing.TB, dir string, port int) string {
 	}
 }
 
-// freePort asks the system for a port that nobody uses. Somebody else could take
+// freePort asks the system for an unused port. Somebody else could take
 // it before it is used; the system hands out ports in turn, so that is rare.
 func freePort(tb testing.TB) int {
 	tb.Helper()

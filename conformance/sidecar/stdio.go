@@ -54,8 +54,8 @@ func Pipe(tb testing.TB, binary string, args ...string) *Stdio {
 	return s
 }
 
-// read splits the output into lines. What is left over is dropped where nobody
-// reads: the channel is large, and a test that stops reading has failed.
+// read splits the output into lines. What is left over is dropped without a
+// reader: the channel is large, and a test that stops reading has failed.
 func (s *Stdio) read(r io.Reader) {
 	defer close(s.lines)
 	br := bufio.NewReaderSize(r, 64<<10)

@@ -66,7 +66,7 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 		return err
 	}
 	n.api = &API{token: token, client: &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
-		// It makes its certificate at its start, and nobody else is in this network.
+		// It makes its certificate at its start, and this network has no other host.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}}}
 	return d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.Get(ctx, "/readyz", nil) })

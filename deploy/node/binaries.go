@@ -62,7 +62,7 @@ func Cache() (string, error) {
 
 // Binaries returns the paths of kubelet and kube-apiserver, and builds what the
 // cache does not have, from the module in the folder source. It runs at the
-// lowest priority: nobody waits for it more than for anything else.
+// lowest priority: nothing waits for it more than for anything else.
 func Binaries(ctx context.Context, source string) (kubelet, apiserver string, err error) {
 	cache, err := Cache()
 	if err != nil {

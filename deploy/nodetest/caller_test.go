@@ -40,7 +40,7 @@ const (
 	answered outcome = iota
 	// refused: the sidecar said that it does not take the call, and to try again.
 	refused
-	// unsent: nobody listened, so nothing was sent.
+	// unsent: there was no listener, so nothing was sent.
 	unsent
 	// lost: neither an answer nor a refusal.
 	lost

@@ -33,7 +33,7 @@ type account struct {
 
 // testDeletion deletes one of two pods while 32 callers call both over every
 // edge. No caller hears of the deletion: it finds out by being refused, or by
-// finding nobody, and then goes to the other pod with the same request and stays
+// finding no listener, and then goes to the other pod with the same request and stays
 // there, as a client of a Service does. At the end every request has exactly one
 // answer, its own; and the apps have executed every request exactly once, so
 // nothing was lost, crossed or repeated.

@@ -95,7 +95,7 @@ func run(t *testing.T, n *node.Node, example, name string, change func(object)) 
 	for _, o := range all {
 		switch o.kind() {
 		case "Namespace", "Deployment", "PodMonitor", "HTTPRoute", "GRPCRoute":
-			// The namespace is there, and nobody here acts upon the others.
+			// The namespace is there, and nothing here acts upon the others.
 		default:
 			apply(t, n, o, false)
 		}

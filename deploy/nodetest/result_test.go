@@ -52,7 +52,7 @@ func (r *result) write(t *testing.T, path string) {
 		{"a memory limit that is too small", "OOMKilled"},
 		{"variants " + strings.Join(r.variants, ", "), "ready, every edge answers, and what is varied is used"},
 		{"kill -9 of the sidecar", fmt.Sprintf("calls in flight broke off after %v; restarted alone; every edge answers again after %v", round(r.brokeOff), round(r.backAfterKill))},
-		{fmt.Sprintf("deletion under load (%d callers, 4 edges)", loadCallers), fmt.Sprintf("%d requests, each answered once with its own answer and executed once (%d by the pod that left, %d by the other); %d refusals with a hint when to try again, %d found nobody listening; none lost, crossed or repeated",
+		{fmt.Sprintf("deletion under load (%d callers, 4 edges)", loadCallers), fmt.Sprintf("%d requests, each answered once with its own answer and executed once (%d by the pod that left, %d by the other); %d refusals with a hint when to try again, %d found no listener; none lost, crossed or repeated",
 			r.requests, r.executions[0], r.executions[1], r.refused, r.unsent)},
 		{"order of the end", fmt.Sprintf("drain over in %v, app told %v later, pod gone %v after its deletion; both containers ended with 0", round(r.drain), round(r.appTold), round(r.deletion))},
 	}

@@ -91,7 +91,7 @@ func (a *Admin) Handler() http.Handler {
 	if a.options.Describe != nil {
 		mux.HandleFunc("/describe", only(a.describe, http.MethodGet, http.MethodHead))
 	}
-	// The package also enters these in http.DefaultServeMux, which nobody serves.
+	// The package also enters these in http.DefaultServeMux, which is not served.
 	mux.HandleFunc("/debug/pprof/", only(pprof.Index, http.MethodGet))
 	mux.HandleFunc("/debug/pprof/cmdline", only(pprof.Cmdline, http.MethodGet))
 	mux.HandleFunc("/debug/pprof/profile", only(pprof.Profile, http.MethodGet))
@@ -161,6 +161,6 @@ func fresh(next http.Handler) http.Handler {
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	// Whoever asked has gone if this fails, and nobody else wants to know.
+	// The client has gone if this fails.
 	_, _ = io.WriteString(w, text+"\n")
 }

@@ -67,7 +67,7 @@ func TestDrainIsBegunAndWaitedFor(t *testing.T) {
 		a := admin.New(admin.Options{Drain: p})
 		start := time.Now()
 		if a.Awaited() {
-			t.Error("nobody waits yet")
+			t.Error("there is no waiter yet")
 		}
 		for _, step := range []struct {
 			target string

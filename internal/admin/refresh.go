@@ -32,6 +32,6 @@ func (a *Admin) refresh(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// Whoever asked has gone if this fails.
+	// The client has gone if this fails.
 	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // see above
 }

@@ -50,7 +50,7 @@ type refusal struct {
 }
 
 // trust shows and changes who may run destructive tools. Only this machine may
-// ask, wherever the listener is bound, and no page of another site: whoever can
+// ask, wherever the listener is bound, and no page of another site: a client that can
 // change this can do everything that the tools can.
 func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 	if !isLoopback(r.RemoteAddr) {
@@ -184,6 +184,6 @@ func answerJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// Whoever asked has gone if this fails.
+	// The client has gone if this fails.
 	_, _ = w.Write(append(body, '\n'))
 }

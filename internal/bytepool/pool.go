@@ -53,7 +53,7 @@ func (p *Pool) Get(n int) []byte {
 	return make([]byte, 0, size)
 }
 
-// Put takes back a buffer that nobody will look at any more, whoever made it and
+// Put takes back a buffer that is no longer in use, wherever it was made and
 // however much it has grown. One that is no use is left to the garbage collector.
 func (p *Pool) Put(b []byte) {
 	if p == nil || cap(b) < 1<<smallest || cap(b) > 1<<largest {

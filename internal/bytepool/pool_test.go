@@ -35,7 +35,7 @@ func TestRoom(t *testing.T) {
 	p.Put(nil)
 }
 
-// Nobody ever has the buffer of another.
+// No buffer has two owners.
 func TestBuffersAreNotShared(t *testing.T) {
 	t.Parallel()
 	var p Pool

@@ -146,7 +146,7 @@ func since(version string) string {
 	return " since " + readable(version)
 }
 
-// hints compares MCP's annotations. They bind nobody, so none is breaking; the ones that made a call look harmless and
+// hints compares MCP's annotations. They are hints, so none is breaking; the ones that made a call look harmless and
 // are gone say what to check.
 func (d *toolDiff) hints(before, after Annotations) {
 	for _, h := range [...]struct {

@@ -14,7 +14,7 @@ type Limits struct {
 	// MaxSteps is how many pairs of subschemas are compared for one schema of a tool. Default 200,000, twenty times the
 	// largest derived schema. A schema beyond it counts as changed.
 	MaxSteps int
-	// MaxChanges is the most changes that are reported for one tool. Default 1,000; nobody reads more, and one more says
+	// MaxChanges is the most changes that are reported for one tool. Default 1,000; more are not read, and one more says
 	// that there are more. Breaking ones are kept first.
 	MaxChanges int
 }

@@ -74,7 +74,7 @@ func (s Store) read() ([]byte, error) {
 	return raw, nil
 }
 
-// Save replaces what is kept by the catalog's tools. Whoever reads the file sees the old list or the new one, also after
+// Save replaces what is kept by the catalog's tools. Readers of the file see the old list or the new one, also after
 // a crash. A catalog over the limit is refused, and the old list stays.
 func (s Store) Save(c *catalog.Catalog) error {
 	if err := s.save(FromCatalog(c)); err != nil {

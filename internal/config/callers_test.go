@@ -66,7 +66,7 @@ func TestCallersFaults(t *testing.T) {
 		"a token for a tag":         {entry("token_sha256: [!" + secret + " x]\n  tools: ['*']"), `of the type "?"`},
 		"a number":                  {entry("token_sha256: [12345678901234567890]\n  tools: ['*']"), "must be a string, is a number; put it in quotes"},
 		"no YAML":                   {"callers: [" + secret, "is not YAML: the text here is not well-formed"},
-		"nobody":                    {"callers: []", "callers: must contain at least 1 item"},
+		"no callers":                {"callers: []", "callers: must contain at least 1 item"},
 		"empty":                     {"", "callers: must contain at least 1 item"},
 		"nothing to be known by":    {entry("tools: ['*']"), "set token_sha256 or certificate_uris"},
 		"no tools":                  {entry("token_sha256: ['" + digestA + "']"), "callers[0].tools: must contain at least 1 item"},

@@ -41,7 +41,7 @@ func (d *draft) checkRates(l *configv1.Limits) {
 }
 
 // checkListeners refuses what would let anyone in. Credentials are asked for on
-// the main listener alone: the admin listener knows nobody.
+// the main listener alone: the admin listener does not authenticate.
 func (d *draft) checkListeners(c *configv1.Config) {
 	l := c.GetListeners()
 	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != ""

@@ -44,7 +44,7 @@ func TestSense(t *testing.T) {
 		{"a command without listeners does not mind them", config.Once, "demo: true\nlisteners: {listen: ':80'}", "", ""},
 		{"one port twice", config.Serve, "", "--demo --health 127.0.0.1:8080", "--health: is also the address of listeners.listen"},
 		{"any free port twice", config.Serve, "", "--demo --listen 127.0.0.1:0 --admin 127.0.0.1:0", ""},
-		{"TLS alone asks nobody who they are", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k", beyond},
+		{"TLS alone does not authenticate callers", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k", beyond},
 		{"TLS beside a plain proxy", config.Serve, "", "--demo --tls-cert c --tls-key k", ""},
 		{"mutual TLS", config.Serve, "", "--demo --listen :8443 --tls-cert c --tls-key k --tls-client-ca a", ""},
 		{"tokens", config.Serve, "", "--demo --listen :8443 --tokens t", ""},
@@ -85,7 +85,7 @@ func TestABurstNeedsItsRate(t *testing.T) {
 }
 
 // TestTokensInTheClear: nothing forbids tokens without TLS, because a mesh may
-// encrypt, but nobody should do so by mistake.
+// encrypt, but not by mistake.
 func TestTokensInTheClear(t *testing.T) {
 	t.Parallel()
 	for args, warned := range map[string]bool{

@@ -92,7 +92,7 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 
 func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
 	at, meant := join(path, w.shownKey(key.Value)), ""
-	if len(w.faults) < maxFaults { // nobody reads further advice, and it takes time
+	if len(w.faults) < maxFaults { // further advice is not read, and it takes time
 		meant = nearest(key.Value, fieldNames(fields))
 	}
 	if meant == "" {

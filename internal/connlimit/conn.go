@@ -75,7 +75,7 @@ func (c *Conn) Begin() bool {
 }
 
 // End notes that a handler has returned. A body that it did not want may hold the
-// connection for a while; nobody waits for that.
+// connection for a while; nothing waits for that.
 func (c *Conn) End() {
 	if c != nil {
 		c.idle.Store(time.Now().UnixNano())

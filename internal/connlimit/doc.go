@@ -6,7 +6,7 @@
 //
 // A new connection that is over a bound takes the place of one that has been idle
 // for a while; where there is none, the new one is closed at once, as proxies do.
-// So connections that nobody uses never keep out somebody who has something to
+// So idle connections never keep out a client who has something to
 // ask. What the bounds are is the caller's business; [Fit] says how many
 // connections the process has file descriptors for. All of it is safe for
 // concurrent use.

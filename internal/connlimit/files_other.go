@@ -4,5 +4,5 @@
 
 package connlimit
 
-// Files is how many file descriptors the process may have; 0 where nobody knows.
+// Files is how many file descriptors the process may have; 0 where that is unknown.
 func Files() uint64 { return 0 }

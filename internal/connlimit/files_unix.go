@@ -6,7 +6,7 @@ package connlimit
 
 import "syscall"
 
-// Files is how many file descriptors the process may have; 0 where nobody knows. Go
+// Files is how many file descriptors the process may have; 0 where that is unknown. Go
 // raises the soft limit to the hard one when a program starts.
 func Files() uint64 {
 	var limit syscall.Rlimit

@@ -13,7 +13,7 @@ import (
 )
 
 // describedSet holds the descriptors of the demo's own .proto files with their comments. Generated Go code drops comments,
-// and they are what callers read as descriptions. Imports are left out: they are linked in, and nobody reads theirs.
+// and they are what callers read as descriptions. Imports are left out: they are linked in, and theirs are not read.
 //
 //go:embed demo.binpb
 var describedSet []byte

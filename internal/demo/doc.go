@@ -6,7 +6,7 @@
 // It stands at the far end of the flow, behind the backend client, and knows nothing of tools, JSON-RPC or MCP.
 // It speaks gRPC, gRPC-Web and Connect on one loopback listener, with health and reflection.
 //
-// It refuses to listen beyond loopback, because it asks nobody who they are. It keeps everything in memory and forgets
+// It refuses to listen beyond loopback, because it does not authenticate callers. It keeps everything in memory and forgets
 // it at the end; the data is the same at every start.
 //
 // Everything exported is safe for concurrent use.

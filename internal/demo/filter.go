@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxFilterDepth bounds how deep conditions nest. Nobody writes eight levels by hand.
+	// maxFilterDepth bounds how deep conditions nest. Eight levels are not written by hand.
 	maxFilterDepth = 8
 	// maxFilterSize bounds the conditions in one filter, because each of them is tried on every order.
 	maxFilterSize = 100

@@ -17,7 +17,7 @@ import (
 const (
 	// headerTimeout ends connections that never finish their request headers. Loopback callers need milliseconds.
 	headerTimeout = 5 * time.Second
-	// idleTimeout ends connections that nobody uses, long after any pause between an agent's calls.
+	// idleTimeout ends idle connections, long after any pause between an agent's calls.
 	idleTimeout = 5 * time.Minute
 	// maxHeaderBytes leaves room for large tokens and baggage, and none for abuse.
 	maxHeaderBytes = 64 << 10

@@ -19,7 +19,7 @@ func BenchmarkPublish(b *testing.B) {
 		subscribers int
 		methods     []string
 	}{
-		{"to nobody", 0, nil},
+		{"no subscriber", 0, nil},
 		{"to 1", 1, nil},
 		{"to 1000", 1000, nil},
 		{"past 1000 who want others", 1000, []string{"other/*", "another"}},

@@ -18,7 +18,7 @@ type Event struct {
 	Method string
 	// Params is the JSON text of an object, or nil.
 	Params json.RawMessage
-	// Publisher is the scope in which order holds: whoever publishes one event
+	// Publisher is the scope in which order holds: a publisher of one event
 	// after the other, under one number of its own.
 	Publisher uint64
 }
@@ -40,7 +40,7 @@ type Bus interface {
 	// Publish queues an event for the subscribers that want it, and returns how
 	// many those are. It does not wait for readers. What it keeps it copies. Its
 	// error is a *[TooLargeError], [ErrNoMethod], [ErrClosed], or the context's,
-	// and then nobody gets the event.
+	// and then the event is not delivered.
 	Publish(ctx context.Context, e Event) (subscribers int, err error)
 	// Subscribe returns the events from now on that f lets through. Its error is
 	// [ErrFull], [ErrClosed] or a *[FilterError].

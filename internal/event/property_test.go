@@ -75,7 +75,7 @@ func (m *model) subscribe(t *rapid.T) {
 
 func (m *model) draw(t *rapid.T) *reader {
 	if len(m.readers) == 0 {
-		t.Skip("nobody listens")
+		t.Skip("no listener")
 	}
 	return m.readers[rapid.IntRange(0, len(m.readers)-1).Draw(t, "reader")]
 }

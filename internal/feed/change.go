@@ -64,10 +64,10 @@ type Change struct {
 	// below the one that a subscriber named.
 	URI string
 	// Task as it is now, with TaskChanged; its id has at most [MaxTaskIDBytes].
-	// Subscribers share it: nobody may change it once it is published.
+	// Subscribers share it: it must not change once it is published.
 	Task *outriggerv1.Task
 	// Principal is who the task belongs to, with TaskChanged; empty where callers
-	// are not told apart. Nobody else sees the change.
+	// are not told apart. Other callers do not see the change.
 	Principal string
 }
 

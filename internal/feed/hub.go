@@ -77,7 +77,7 @@ func New(o Options) *Hub {
 }
 
 // Publish hands a change to the subscribers that want it. It never waits for
-// their readers. Its error is a *[ChangeError] or [ErrClosed], and then nobody
+// their readers. Its error is a *[ChangeError] or [ErrClosed], and then no subscriber
 // gets the change. Of changes that are published at the same time, subscribers
 // may see different orders.
 func (h *Hub) Publish(c Change) error {
@@ -181,7 +181,7 @@ func (h *Hub) forget(gone ...*Subscription) {
 	}
 }
 
-// unseat reports whether nobody asks for something any more.
+// unseat reports whether nothing asks for it any more.
 func (h *Hub) unseat(gone []*Subscription) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

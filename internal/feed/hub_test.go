@@ -31,7 +31,7 @@ func TestWhoIsTold(t *testing.T) {
 		"task":       {TaskIDs: []string{"t"}, Principal: "p"},
 		"other task": {TaskIDs: []string{"u"}, Principal: "p"},
 		"other's":    {TaskIDs: []string{"t"}, Principal: "q"},
-		"nobody's":   {TaskIDs: []string{"t"}},
+		"unowned":    {TaskIDs: []string{"t"}},
 		"all":        all(),
 	}
 	tests := []struct {
@@ -47,7 +47,7 @@ func TestWhoIsTold(t *testing.T) {
 		{updated("x:c"), nil},
 		{task("p", "t", "1"), []string{"all", "task"}},
 		{task("q", "t", "1"), []string{"other's"}},
-		{task("", "t", "1"), []string{"nobody's"}},
+		{task("", "t", "1"), []string{"unowned"}},
 		{task("p", "u", "1"), []string{"all", "other task"}},
 		{task("p", "v", "1"), nil},
 		{task("p", "x:a", "1"), nil},

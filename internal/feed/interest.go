@@ -21,9 +21,9 @@ func (h *Hub) Interest() Filter {
 }
 
 // OnInterest names who is to be told that what [Hub.Interest] returns has
-// changed; at once where it already had. It replaces whoever was told before.
+// changed; at once where it already had. It replaces the one before.
 //
-// The calls come one after the other, on the goroutine of whoever subscribes or
+// The calls come one after the other, on the goroutine that subscribes or
 // closes, with no lock of the hub held. Changes during a call lead to one more
 // call together. So changed should do no more than wake its owner, who asks for
 // the Interest at its own pace. After [Hub.Close] no further call begins.

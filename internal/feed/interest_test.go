@@ -30,7 +30,7 @@ func TestInterest(t *testing.T) {
 		}
 		told = 0
 	}
-	step("nobody", 0, feed.Filter{})
+	step("none", 0, feed.Filter{})
 	subscribe(t, hub, feed.Filter{})
 	step("one that wants nothing", 0, feed.Filter{})
 

@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 )
 
-// TestSettle asks whoever was named last, and nobody where nobody was.
+// TestSettle asks the function named last, if there is one.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	hub := feed.New(feed.Options{})
@@ -34,6 +34,6 @@ func TestSettle(t *testing.T) {
 	hub.OnSettle(nil)
 	hub.Settle(ctx)
 	if asked != 2 {
-		t.Error("asked though nobody is named")
+		t.Error("asked though none is named")
 	}
 }

@@ -103,7 +103,7 @@ func TestReadyBesideOtherEvents(t *testing.T) {
 }
 
 // TestPublishDoesNotWait publishes past a reader that never reads, and one that
-// waits: nobody runs on while the publisher works, and no time passes.
+// waits: nothing runs on while the publisher works, and no time passes.
 func TestPublishDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

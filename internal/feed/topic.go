@@ -88,7 +88,7 @@ func (x *index) add(key topicKey) (*topic, bool) {
 	return t, true
 }
 
-// release forgets a topic that nobody holds any more, and reports whether it
+// release forgets an unused topic, and reports whether it
 // did.
 func (x *index) release(t *topic) bool {
 	if t.holders > 0 {

@@ -20,7 +20,7 @@ var (
 	ErrAnswerTooLarge = errors.New("the answer is larger than allowed")
 	// ErrRequestHeader: the request has more header fields than the peer takes.
 	ErrRequestHeader = errors.New("the server does not take that much metadata")
-	// ErrIdle: the connection was closed because nobody used it.
+	// ErrIdle: the connection was closed because it was idle.
 	ErrIdle = errors.New("the connection was unused for too long")
 	// ErrSilent: the peer did not answer a ping.
 	ErrSilent = errors.New("the server does not answer pings")

@@ -118,7 +118,7 @@ func (c *Conn) isDead(now time.Time) bool {
 			c.leave()
 		}
 		if len(c.streams) == 0 {
-			return true // nobody loses anything
+			return true // nothing is lost
 		}
 	}
 	if p.silence < c.opts.PingTimeout {

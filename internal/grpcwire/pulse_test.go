@@ -197,7 +197,7 @@ func TestADeadConnection(t *testing.T) {
 					t.Errorf("got %+v", failed)
 				}
 				synctest.Wait()
-				if !errors.Is(c.Err(), ErrSilent) { // nobody is left on it
+				if !errors.Is(c.Err(), ErrSilent) { // it has no calls left
 					t.Errorf("the connection's error is %v", c.Err())
 				}
 				p.goOn()
@@ -265,7 +265,7 @@ func TestASlowPeerIsNotPestered(t *testing.T) {
 }
 
 // Callers that give up ask for a sign of life as often as the peer tolerates. Then
-// one that has waited in vain keeps others away, and whoever is on the connection
+// one that has waited in vain keeps others away, and the calls on the connection
 // still gets an answer.
 func TestGivingUpOnASlowPeer(t *testing.T) {
 	t.Parallel()

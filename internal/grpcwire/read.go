@@ -199,7 +199,7 @@ func (r *reader) data(f frame) error {
 }
 
 // admit counts a frame of data against the windows. It returns the stream, nil
-// for data that nobody waits for.
+// for data that is not awaited.
 func (r *reader) admit(f frame) (*stream, error) {
 	c := r.c
 	c.mu.Lock()

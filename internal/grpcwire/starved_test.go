@@ -15,7 +15,7 @@ import (
 )
 
 // starved is a connection of a process that gets no processor: what the peer sends
-// arrives, and nobody reads it while the process does not run.
+// arrives, and is not read while the process does not run.
 type starved struct {
 	net.Conn // what is written goes here
 
@@ -89,7 +89,7 @@ func TestUnreadBytesAreNoSilence(t *testing.T) {
 }
 
 // TestACallIsGivenUpOnlyForAnother: on a silent connection that was replaced, a call
-// stays that nobody would make again, such as one whose budget is used up.
+// stays that would not be made again, such as one whose budget is used up.
 func TestACallIsGivenUpOnlyForAnother(t *testing.T) {
 	t.Parallel()
 	inTime(t, always{}.answers, func(t *testing.T, c *Conn, p *stoppable) {

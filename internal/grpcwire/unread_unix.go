@@ -10,7 +10,7 @@ import (
 )
 
 // hasUnread reports whether the kernel holds something from the peer, its farewell
-// included, that nobody has read. It never waits, and takes nothing away. Go's
+// included, that is unread. It never waits, and takes nothing away. Go's
 // sockets do not block. A connection may answer for itself; of any other that is no
 // socket nothing is known.
 func hasUnread(nc net.Conn) bool {

@@ -33,7 +33,7 @@ func (c *Conn) writeLoop() {
 		case <-c.closed:
 			return
 		}
-		// Whoever is about to send something shares the write.
+		// Other senders share the write.
 		runtime.Gosched()
 		for c.writeOnce() {
 		}

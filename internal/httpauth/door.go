@@ -3,7 +3,7 @@
 // Package httpauth stands before the edges of the main listener and finds out
 // who a request comes from. It reads what the caller shows, asks an
 // [access.Authenticator], and puts who it is into the request's context, from
-// where the pipeline takes it. Requests of nobody end here, in the words of the
+// where the pipeline takes it. Unauthenticated requests end here, in the protocol of the
 // edge that they were for.
 //
 // What a caller showed goes no further: the Authorization header is taken out of
@@ -30,7 +30,7 @@ import (
 
 // Options configure a Door.
 type Options struct {
-	// Who finds out who shows what; nil asks nobody, and the door only takes out
+	// Who finds out who shows what; nil means no authentication, and the door only takes out
 	// what is not to go further.
 	Who access.Authenticator
 	// Names are the URI names that a connection's certificate was let in with; nil
@@ -39,7 +39,7 @@ type Options struct {
 	// Subject is the header in which the backend is told the caller's name, in
 	// lower case; "" tells it nothing.
 	Subject string
-	// Refuse answers a request of nobody in the words of its edge.
+	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(w http.ResponseWriter, r *http.Request, err *errmap.Error)
 	// Log receives a line for requests that were refused, at most ten a second;
 	// nil discards.
@@ -119,7 +119,7 @@ func (d *Door) letIn(w http.ResponseWriter, r *http.Request) *http.Request {
 
 // take takes out of a request what the caller shows, and what it may not say. It
 // changes the request's own header, which is this request's alone and which
-// nobody has read yet.
+// is still unread.
 func (d *Door) take(r *http.Request) (access.Credentials, bool) {
 	var shown access.Credentials
 	if d.opts.Names != nil {
@@ -175,7 +175,7 @@ func folded(c byte) byte {
 	return c
 }
 
-// refuse answers a request of nobody.
+// refuse rejects an unauthenticated request.
 func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var why *access.Refusal
 	if !errors.As(err, &why) {

@@ -74,7 +74,7 @@ func TestDoor(t *testing.T) {
 		{"a token without its scheme", []string{token}, nil, "", challenge + `, error="invalid_request"`, access.Malformed},
 		{"two headers", []string{"Bearer " + token, "Bearer " + token}, nil, "", challenge + `, error="invalid_request"`, access.Malformed},
 		{"a list", []string{"Bearer " + token + ", Bearer x"}, nil, "", challenge + `, error="invalid_request"`, access.Malformed},
-		{"nobody's", []string{"Bearer " + token + "x"}, nil, "", challenge + `, error="invalid_token"`, access.Unknown},
+		{"unknown", []string{"Bearer " + token + "x"}, nil, "", challenge + `, error="invalid_token"`, access.Unknown},
 		{"a password beside a certificate", []string{"Basic eA=="}, []string{"spiffe://example.org/planner"}, "", challenge + `, error="invalid_request"`, access.Malformed},
 	}
 	for _, tt := range tests {
@@ -110,7 +110,7 @@ func TestDoor(t *testing.T) {
 }
 
 // TestWhatIsTakenOut: whether callers are asked or not, what they show stays at
-// the door, and nobody says for themselves who they are.
+// the door, and callers cannot name themselves.
 func TestWhatIsTakenOut(t *testing.T) {
 	t.Parallel()
 	for name, who := range map[string]access.Authenticator{"asked": book(), "not asked": nil} {

@@ -119,7 +119,7 @@ func readError(err error, limit int) *errmap.Error {
 	var reason string
 	var refused *errmap.Error
 	switch {
-	case errors.As(err, &refused): // whoever stands before the handler reads no further
+	case errors.As(err, &refused): // the middleware before the handler reads no further
 		return refused
 	case errors.Is(err, errTooMany):
 		return tooLarge(limit)

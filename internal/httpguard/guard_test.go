@@ -225,7 +225,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreTold to whoever counts them, each once and nothing else.
+// TestRefusalsAreTold to the counter, each once and nothing else.
 func TestRefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	var told []string

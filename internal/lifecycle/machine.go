@@ -6,7 +6,7 @@
 //	starting ──▶ ready ◀──▶ not ready
 //	    └───────────┴────────────┴──▶ draining ──▶ stopped
 //
-// It is the one answer to that question for probes, metrics, the log and whoever
+// It is the one answer to that question for probes, metrics, the log and code that
 // waits for a drain. It starts and ends nothing itself: those who do tell it what
 // they depend on ([Machine.Set]), that work has to end ([Machine.Drain]), and that
 // it has ended ([Machine.Stop]). There is no way back from draining.

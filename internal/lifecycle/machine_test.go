@@ -60,7 +60,7 @@ func TestStates(t *testing.T) {
 		{name: "something is missing at the start", needs: []string{"catalog"}, steps: []step{
 			set("catalog", false, "no reflection"), set("backend", true, ""),
 		}},
-		{name: "a need that nobody named", needs: []string{"catalog"}, steps: []step{set("catalog", true, "loaded"), set("disk", false, "full")},
+		{name: "an undeclared need", needs: []string{"catalog"}, steps: []step{set("catalog", true, "loaded"), set("disk", false, "full")},
 			want: []string{"starting to ready: loaded", "ready to not_ready: disk: full"}},
 		{name: "drained before it was ready", needs: []string{"catalog"}, steps: []step{drain("SIGTERM"), set("catalog", true, "late"), stop("nothing to do")},
 			want: []string{"starting to draining: SIGTERM", "draining to stopped: nothing to do"}},

@@ -75,7 +75,7 @@ func TestMessages(t *testing.T) {
 		{"an unknown notification", modern, server, `{"jsonrpc":"2.0","method":"notifications/x","params":{` + subscribed + `}}`, "no such notification"},
 		{"a change", modern, server, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + subscribed + `}}`, ""},
 		{"a change from the client", modern, client, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + subscribed + `}}`, "not for the client to send"},
-		{"a change for nobody", modern, server, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "lacks io.modelcontextprotocol/subscriptionId"},
+		{"a change without a subscription", modern, server, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "lacks io.modelcontextprotocol/subscriptionId"},
 		{"a legacy change", legacy, server, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, ""},
 		{"an update", modern, server, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a",` + subscribed + `}}`, ""},
 		{"an update of no URI", modern, server, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"no URI",` + subscribed + `}}`, "uri"},
@@ -105,7 +105,7 @@ func TestMessages(t *testing.T) {
 
 		// Errors.
 		{"an error", modern, server, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`, ""},
-		{"an error for nobody", modern, server, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}`, ""},
+		{"an error without an id", modern, server, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}`, ""},
 		{"an error with id null", modern, server, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}`, "null"},
 		{"an error without message", modern, server, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601}}`, "message"},
 		{"an error with half a code", modern, server, `{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"no"}}`, "code"},

@@ -20,7 +20,7 @@ func (r *Rig) follow(t testing.TB, client *native.Client) {
 	t.Helper()
 	hub := r.Bridge.Feed()
 	publish := func(c feed.Change) {
-		// Whether anybody listens is the hub's affair, and a closed one has nobody.
+		// Whether anybody listens is the hub's affair, and a closed one has none.
 		_ = hub.Publish(c)
 	}
 	watcher := client.NewWatcher(r.interest(), native.WatcherOptions{Changed: func(n *outriggerv1.Notification) {

@@ -20,8 +20,8 @@ type subscriber struct {
 	queue  chan *outriggerv1.Notification
 }
 
-// errNoSubscriber tells that nobody asked for a change in time.
-var errNoSubscriber = errors.New("mcptest: nobody subscribed to the change")
+// errNoSubscriber says that nothing subscribed to a change in time.
+var errNoSubscriber = errors.New("mcptest: no subscriber for the change")
 
 // maxQueued is how many changes a test may publish before the sidecar reads one.
 const maxQueued = 256

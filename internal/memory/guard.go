@@ -117,7 +117,7 @@ func (g *Guard) read(now time.Time) {
 	}
 }
 
-// Short reports whether new work must be refused; whoever refuses it says so with
+// Short reports whether new work must be refused; the code that refuses it says so with
 // Refused.
 func (g *Guard) Short() bool { return g != nil && g.short.Load() }
 

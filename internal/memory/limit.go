@@ -4,7 +4,7 @@
 // out how much that is, tells Go's collector, and watches what is in use, so that
 // new work can be refused before the kernel ends all of it.
 //
-// It refuses nothing itself: [Guard.Short] is for whoever admits work. A Guard is
+// It refuses nothing itself: [Guard.Short] is for code that admits work. A Guard is
 // safe for concurrent use.
 package memory
 

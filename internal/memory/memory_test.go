@@ -99,7 +99,7 @@ func TestMemoryGetsShortAndComesBack(t *testing.T) {
 	if !g.Short() {
 		t.Error("it is enough before anything was collected")
 	}
-	// Nobody else collects, so the guard does.
+	// Nothing else collects, so the guard does.
 	g.Sample(now.Add(2 * time.Second))
 	if g.Short() || g.Stats().Refused != 1 {
 		t.Errorf("it stays short: %+v, %d", g.Stats(), len(held))

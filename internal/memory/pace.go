@@ -34,7 +34,7 @@ const (
 // costs microseconds, and not at all while there is none. The stop function ends that
 // and restores the percentage.
 //
-// Whoever has set GOGC should not call it.
+// Do not call it where GOGC is set.
 func Pace() (stop func()) {
 	p := &pacer{samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
 	p.percent = usualPercent

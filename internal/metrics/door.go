@@ -10,7 +10,7 @@ import (
 
 // Door is what a scrape asks of the door of the main listener.
 type Door struct {
-	// Reasons are why requests of nobody are refused, and Refused is how many were
+	// Reasons are why unauthenticated requests are rejected, and Refused is how many were
 	// for one of them.
 	Reasons []string
 	Refused func(reason string) uint64

@@ -4,7 +4,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Limit is a bound of the process and how near to it the process is. Whoever
+// Limit is a bound of the process and how near to it the process is. The code that
 // keeps the bound counts; a scrape asks.
 type Limit struct {
 	// Name is the limit's field in the configuration ("max_in_flight"), so that a

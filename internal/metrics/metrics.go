@@ -3,7 +3,7 @@
 // Package metrics shows the counts of the process to Prometheus.
 //
 // It stands beside the flow: the parts of the pipeline count for themselves, and
-// a scrape reads what they have counted. So a process that nobody scrapes does
+// a scrape reads what they have counted. So a process that is not scraped does
 // nothing here.
 //
 // It keeps no counts of others, starts no goroutine, and is the one place that

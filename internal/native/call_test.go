@@ -297,7 +297,7 @@ func TestUnimplementedToolIsNoMissingStream(t *testing.T) {
 	n.is(t, 3, 3)
 }
 
-// Without events nobody needs a stream.
+// Without events there is no need for a stream.
 func TestCallToolWithoutEvents(t *testing.T) {
 	t.Parallel()
 	n := new(counts)

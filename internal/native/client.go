@@ -114,7 +114,7 @@ func ask[Out any, Message interface {
 	return out, md, nil
 }
 
-// encode fails where a string is not UTF-8, which nobody could send.
+// encode fails where a string is not UTF-8, which cannot be sent.
 func encode(in proto.Message) ([]byte, error) {
 	body, err := proto.Marshal(in)
 	if err != nil {

@@ -75,7 +75,7 @@ func (e *InvalidAnswerError) Error() string {
 	return b.String()
 }
 
-// Unwrap lets whoever knows only the backend's errors find one that fits: an
+// Unwrap lets code that knows only the backend's errors find one that fits: an
 // answer came and is not one of the protocol.
 func (e *InvalidAnswerError) Unwrap() error {
 	return &backend.Error{

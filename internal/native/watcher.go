@@ -168,7 +168,7 @@ func (w *Watcher) Settled(ctx context.Context, filter *outriggerv1.ChangeFilter)
 	}
 }
 
-// setInEffect tells whoever waits what the current subscription asks for.
+// setInEffect tells the waiters what the current subscription asks for.
 func (w *Watcher) setInEffect(filter *outriggerv1.ChangeFilter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -222,7 +222,7 @@ func TestFullDiskStaysFull(t *testing.T) {
 	})
 }
 
-// A disk that hangs: nobody waits for it.
+// A disk that hangs: nothing waits for it.
 func TestHangingDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -121,7 +121,7 @@ func TestLongCallComesLate(t *testing.T) {
 	}
 }
 
-// A call that goes on for long holds back nobody for longer than MaxHold, on a
+// A call that goes on for long holds back no line for longer than MaxHold, on a
 // quiet sidecar too; a deterministic run waits.
 func TestHeldTimeIsBounded(t *testing.T) {
 	t.Parallel()

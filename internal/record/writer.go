@@ -19,7 +19,7 @@ const (
 )
 
 // writer moves ready lines to the file. It runs on the one goroutine that Close
-// waits for; nobody else touches its fields.
+// waits for; nothing else touches its fields.
 type writer struct {
 	run *Run
 	log *logFile

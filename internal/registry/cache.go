@@ -19,7 +19,7 @@ type cache struct {
 	byKey map[string]*list.Element
 }
 
-// entry is one tool under one fingerprint. Whoever gets it first compiles it,
+// entry is one tool under one fingerprint. The first user compiles it,
 // the others wait; a dropped entry stays usable for those who hold it.
 type entry struct {
 	name, fingerprint string

@@ -390,7 +390,7 @@ func TestEnvelopeAgainstSchema(t *testing.T) {
 	}
 }
 
-// FuzzEnvelopeAgainstSchema is the same for payloads that nobody wrote.
+// FuzzEnvelopeAgainstSchema is the same for random payloads.
 func FuzzEnvelopeAgainstSchema(f *testing.F) {
 	for _, raw := range append(envelopes(), goldens(f)...) {
 		f.Add([]byte(raw))

@@ -54,7 +54,7 @@ type SchemaRegistry struct {
 }
 
 // New returns a registry over tools. It compiles nothing yet. Nil tools are
-// none at all, for whoever only needs the schemas of messages.
+// none at all, for code that only needs the schemas of messages.
 func New(tools Tools, o Options) *SchemaRegistry {
 	if tools == nil {
 		tools = Current(func() *catalog.Catalog { return nil })

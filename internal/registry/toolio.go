@@ -50,7 +50,7 @@ func (r *SchemaRegistry) LoadToolIO(toolID string) (*ToolIO, error) {
 }
 
 // Prune drops the compiled schemas of tools that are gone or have changed. It
-// is for whoever hears of a new catalog; without it they are dropped when the
+// is for code that is notified of a new catalog; without it they are dropped when the
 // tool is asked for again, or when room is needed.
 func (r *SchemaRegistry) Prune() {
 	r.cache.prune(r.tools)

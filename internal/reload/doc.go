@@ -4,7 +4,7 @@
 //
 // A [Watcher] looks at all files of the process that may change while it runs:
 // one goroutine, one interval. What to do with a file that changed is the
-// business of whoever added it; the watcher calls them one at a time, counts
+// business of the code that added it; the watcher calls them one at a time, counts
 // what came of it, and knows when it last went well. [Diff] compares two
 // configurations field by field.
 //

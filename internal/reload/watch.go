@@ -11,7 +11,7 @@ import (
 
 const (
 	// settle is the pause after which a file that has changed is looked at again,
-	// and maxSettle how often: whoever writes in place gets time to finish. A file
+	// and maxSettle how often: a writer in place gets time to finish. A file
 	// that changes all the time is read as it is.
 	settle    = 100 * time.Millisecond
 	maxSettle = 10

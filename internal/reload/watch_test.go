@@ -268,7 +268,7 @@ func TestAPipeIsNotOpened(t *testing.T) {
 	defer stop()
 	w.Run(ctx)
 	if s := w.Status()[0]; s.Counts != [5]uint64{} {
-		t.Errorf("a pipe that nobody touched: %+v", s)
+		t.Errorf("an untouched pipe: %+v", s)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Errors of questions to the client.
 var (
-	// ErrUnexpected: nobody waits for a response with this id.
+	// ErrUnexpected: no request waits for a response with this id.
 	ErrUnexpected = errors.New("session: no one waits for a response with this id")
 	// ErrNoAnswer: the client did not answer in time.
 	ErrNoAnswer = errors.New("session: the client did not answer in time")
@@ -112,8 +112,8 @@ func (s *Session) withdraw(id string) {
 	}
 }
 
-// Deliver hands a response to whoever waits for it. The first one counts; one
-// that crossed the word that nobody waits any more is let by. Its error is
+// Deliver hands a response to the request that waits for it. The first one counts; one
+// that crossed the end of the wait is let by. Its error is
 // [ErrUnexpected].
 func (s *Session) Deliver(m *jsonrpc.Message) error {
 	id, isText := jsonrpc.Text(m.ID.Raw())

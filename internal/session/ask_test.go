@@ -118,7 +118,7 @@ func TestAnswersToNothing(t *testing.T) {
 			session *session.Session
 			id      string
 		}{
-			"an id of nobody's":       {s, `"ask"`},
+			"an unknown id":           {s, `"ask"`},
 			"a number":                {s, "1"},
 			"another session":         {other, id},
 			"no id":                   {s, `""`},
@@ -142,7 +142,7 @@ func TestAnswersToNothing(t *testing.T) {
 	})
 }
 
-// TestAClientIsNotWaitedForForEver has two ways in which nobody waits any more;
+// TestAClientIsNotWaitedForForEver has two ways in which the wait ends;
 // the client is told, and its late answer is no fault.
 func TestAClientIsNotWaitedForForEver(t *testing.T) {
 	t.Parallel()

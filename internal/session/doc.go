@@ -9,7 +9,7 @@
 // new one), how long a session may be unused, what is kept of what a client said,
 // the resources that a session watches, its streams, what a stream keeps so that
 // it can be resumed and for how long, and what all streams keep together. A
-// session that nobody uses costs some kilobyte and no goroutine. It lives in one
+// idle session costs some kilobyte and no goroutine. It lives in one
 // process; to any other its id is unknown, which tells a client to open a new
 // one.
 //

@@ -34,7 +34,7 @@ type Manager struct {
 // holder is what one caller has.
 type holder struct {
 	sessions int
-	// unused are its sessions that nobody uses, the longest unused first.
+	// unused are its idle sessions, the least recently used first.
 	unused *list.List
 	// account is what their streams keep.
 	account *account
@@ -121,7 +121,7 @@ func (m *Manager) room(principal string) (*Session, error) {
 	}
 	isFull := len(m.byID) >= m.opts.Max
 	if !isFull && m.opts.Share.Allows(int64(held), 1, int64(len(m.byID)), int64(m.opts.Max)) {
-		return nil, nil //nolint:nilnil // nobody has to go
+		return nil, nil //nolint:nilnil // none has to go
 	}
 	if !isFull {
 		m.over++
@@ -157,7 +157,7 @@ func sessionAt(e *list.Element) *Session {
 }
 
 const (
-	// idBytes is the randomness of an id: 192 bits, which nobody guesses, in 32
+	// idBytes is the randomness of an id: 192 bits, which cannot be guessed, in 32
 	// characters that need no encoding in a header.
 	idBytes = 24
 	// nonceBytes tells the names that one session gives from those of another

@@ -149,7 +149,7 @@ func TestUsesAreCounted(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !isDone(s) {
-			t.Error("nobody uses it")
+			t.Error("it is idle")
 		}
 	})
 }

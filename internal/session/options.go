@@ -21,7 +21,7 @@ const (
 	// working day in which abandoned sessions pile up.
 	DefaultIdle = 30 * time.Minute
 	// DefaultMaxClient holds names and capabilities, with room to spare; what a
-	// client says beyond that is kept 10,000 times and asked for by nobody.
+	// client says beyond that is kept 10,000 times and never asked for.
 	DefaultMaxClient = 16 << 10
 	// DefaultMaxStreams is how many streams of one session are kept for
 	// resumption: far more than a client has open calls that stream.
@@ -80,7 +80,7 @@ type Options struct {
 	Keep                            time.Duration
 	// MaxKept bounds the bytes of what all streams keep. Where it is reached, the
 	// longest ended ones of the caller that keeps most are forgotten early, and those
-	// that go on keep only what nobody has read yet. A caller beyond its share loses
+	// that go on keep only what is still unread. A caller beyond its share loses
 	// its own alike; beyond what its share is while the others keep nothing, it loses
 	// what it has not read, too.
 	MaxKept int

@@ -26,7 +26,7 @@ type streamModel struct {
 	session *session.Session
 	stream  *session.Stream
 	// events are all that were ever sent; first is the place of the oldest that is
-	// kept, unread that of the first that nobody has read.
+	// kept, unread that of the first unread one.
 	events        []string
 	first, unread int
 	readers       []*modelReader
@@ -101,7 +101,7 @@ func (m *streamModel) resume(t *rapid.T) {
 
 func (m *streamModel) draw(t *rapid.T) *modelReader {
 	if len(m.readers) == 0 {
-		t.Skip("nobody reads")
+		t.Skip("no reader")
 	}
 	return m.readers[rapid.IntRange(0, len(m.readers)-1).Draw(t, "reader")]
 }
@@ -211,7 +211,7 @@ func TestAClientGetsEachMessageOnce(t *testing.T) {
 				}
 			}
 		}
-		receive(1, 1) // the first event, without which nobody can come back
+		receive(1, 1) // the first event, without which no client can resume
 		for range rapid.IntRange(1, 8).Draw(t, "connections") {
 			for range rapid.IntRange(0, 10).Draw(t, "messages") {
 				sent = append(sent, fmt.Sprint("m", len(sent)))

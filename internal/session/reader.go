@@ -30,7 +30,7 @@ type Reader struct {
 	news  chan struct{}
 }
 
-// Read begins to read at the first event that nobody has read. A stream has one
+// Read begins to read at the first unread event. A stream has one
 // reader: the newest, because an older connection may be dead without anybody
 // knowing.
 func (st *Stream) Read() *Reader {

@@ -158,7 +158,7 @@ func TestTheCallerThatKeepsMostGives(t *testing.T) {
 	}
 }
 
-// TestUnreadMessagesHaveAShare: streams that go on lose what nobody has read only
+// TestUnreadMessagesHaveAShare: streams that go on lose unread messages only
 // where their caller has more than any may have. The newest message stays.
 func TestUnreadMessagesHaveAShare(t *testing.T) {
 	t.Parallel()

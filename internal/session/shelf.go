@@ -133,7 +133,7 @@ func (sh *shelf) take(choose func() *Stream) *Stream {
 	return st
 }
 
-// expire forgets what nobody will come back for.
+// expire forgets what will not be resumed.
 func (sh *shelf) expire() {
 	sh.forget(func() *Stream {
 		if st := longestEnded(sh.ended); st != nil && time.Since(st.since) >= sh.keep {

@@ -98,7 +98,7 @@ func (s *Session) makeRoom() {
 	}
 }
 
-// forgetStream lets nobody resume a stream any more.
+// forgetStream ends the resumption of a stream.
 func (s *Session) forgetStream(st *Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (st *Stream) send(message []byte) error {
 // add appends an event and forgets the oldest ones for which there is no room:
 // beyond the stream's own bounds; where the caller keeps more than its share, or all
 // together keep too much, those that a client has had; and where the caller keeps
-// more than any may, those that nobody has read, too. The newest one always stays.
+// more than any may, unread ones too. The newest one always stays.
 // st.mu is held.
 func (st *Stream) add(message []byte) {
 	o, shelf, account := &st.session.manager.opts, st.session.manager.shelf, st.session.account

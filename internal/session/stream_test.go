@@ -307,7 +307,7 @@ func TestAllStreamsTogetherAreBounded(t *testing.T) {
 				t.Fatalf("stream %d: %v", i, err)
 			}
 		}
-		// Streams that go on keep what nobody has read, and nothing else.
+		// Streams that go on keep what is unread, and nothing else.
 		going := make([]*session.Stream, 100)
 		for i, s := range sessions[:100] {
 			going[i] = s.NewStream()

@@ -64,8 +64,8 @@ func (s *Session) rewatch(uris []string, grown int) error {
 	return nil
 }
 
-// isBehind reports whether the feed has dropped the session because nobody read
-// what had changed. s.mu is held.
+// isBehind reports whether the feed has dropped the session because it did not read
+// its changes. s.mu is held.
 func (s *Session) isBehind() bool {
 	var slow *feed.SlowError
 	_, _, err := s.changes.Poll()
@@ -104,7 +104,7 @@ func (s *Session) subscribe() error {
 }
 
 // PollChange returns the next change that the client is to be told of, and false
-// where there is none yet. What changed while nobody asked is told once. Where so
+// where there is none yet. Changes without a reader are reported once. Where so
 // much has changed that it could not be kept, everything that the client is told
 // of counts as changed. Its errors are those of the feed, and [ErrClosed] where
 // the session has ended.

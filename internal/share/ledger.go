@@ -29,7 +29,7 @@ type Ledger struct {
 	full, over uint64
 }
 
-// NewLedger returns a Ledger of a total of which nobody holds anything.
+// NewLedger returns a Ledger of a total of which nothing is held.
 func NewLedger(total int64, rule Rule) *Ledger {
 	return &Ledger{total: total, rule: rule, held: map[string]int64{}}
 }

@@ -11,7 +11,7 @@ const DefaultPercent = 80
 // Rule says how much of a total one caller may hold. It is the dynamic threshold
 // of shared-memory switches (Choudhury and Hahne, 1998): a caller may hold at
 // most a fixed multiple of what is free. Nothing is reserved for callers that do
-// not exist, nobody has to be counted, and a newcomer always finds room:
+// not exist, no callers have to be counted, and a newcomer always finds room:
 //
 //	percent 80: the multiple is 80/(100-80) = 4
 //	one busy caller     holds at most 4/5 of the total

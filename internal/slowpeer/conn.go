@@ -108,7 +108,7 @@ func (c *conn) begin() {
 	defer c.mu.Unlock()
 	if c.own.Sub(now) < c.round/2 {
 		c.own = now.Add(c.round)
-		_ = c.apply() // a connection without deadlines blocks nobody
+		_ = c.apply() // a connection without deadlines does not block
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // unacknowledged is how many bytes the kernel holds that the peer has not taken
-// (tcp(7), SIOCOUTQ); negative where nobody knows.
+// (tcp(7), SIOCOUTQ); negative where that is unknown.
 func unacknowledged(c net.Conn) int {
 	raw, ok := c.(syscall.Conn)
 	if !ok {

@@ -152,7 +152,7 @@ func (w *Writer) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.left {
-		// A transport without deadlines blocks nobody.
+		// A transport without deadlines does not block.
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 	}
 }

@@ -37,7 +37,7 @@ type Page struct {
 	Idempotency Idempotency `json:"idempotency"`
 	Examples    []Example   `json:"examples"`
 	Security    Security    `json:"security"`
-	// Missing is what nobody has said, by section in their order.
+	// Missing is what is not documented, by section in their order.
 	Missing []Gap `json:"missing"`
 }
 

@@ -5,7 +5,7 @@
 // time.
 //
 // To count costs a look into a map and a few atomic additions, and allocates
-// nothing once a tool has been seen. Whoever wants the numbers, such as a scrape,
+// nothing once a tool has been seen. A reader of the numbers, such as a scrape,
 // asks for a [Snapshot]. The number of series is bounded, whatever callers send.
 // Everything is safe for concurrent use.
 package stats

@@ -40,7 +40,7 @@ func (t *Stats) TimesOver(l errmap.Limit) uint64 {
 }
 
 // HTTPRefused counts an HTTP request that was refused for what it is as one: its
-// path, its method, its headers, its size, or whoever sent it.
+// path, its method, its headers, its size, or its sender.
 func (t *Stats) HTTPRefused(edge Edge, code errmap.Code) {
 	if t != nil {
 		t.http.Count(edge, code)

@@ -26,7 +26,7 @@ type Stats struct {
 	most  int
 	codes codeTable
 
-	// tools is replaced when a tool is seen for the first time, so that whoever
+	// tools is replaced when a tool is seen for the first time, so that code that
 	// counts takes no lock.
 	tools atomic.Pointer[map[string]*Series]
 	mu    sync.Mutex // held to replace tools

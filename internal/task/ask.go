@@ -46,7 +46,7 @@ var (
 //
 // Its errors are [ErrNoTask], [ErrTooManyQuestions], [ErrFull] and [ErrClosed]
 // where the call cannot become a task, [ErrEnded], those of the store, and the
-// cause of ctx. Questions that nobody waits for any more disappear.
+// cause of ctx. Questions without a waiter disappear.
 func Ask(ctx context.Context, questions map[string]*outriggerv1.InputRequest) (map[string]*outriggerv1.InputResponse, error) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -79,7 +79,7 @@ func Ask(ctx context.Context, questions map[string]*outriggerv1.InputRequest) (m
 
 // needTask makes a task of a call.
 func (r *run) needTask(ctx context.Context) error {
-	answer := make(chan error, 1) // whoever answers does not wait
+	answer := make(chan error, 1) // the answer does not block
 	select {
 	case <-r.settled:
 		return nil
@@ -190,7 +190,7 @@ func answered(given map[string]*outriggerv1.InputResponse, shown map[string]stri
 	return answers, true
 }
 
-// withdraw takes questions back that nobody waits for any more.
+// withdraw takes questions back that have no waiter left.
 func (r *run) withdraw(shown map[string]string) {
 	r.markRead(shown)
 	err := r.write(func(record *Record) bool {

@@ -70,7 +70,7 @@ func TestAsk(t *testing.T) {
 		if got := open(t, m, id); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("open: %q", got)
 		}
-		respond(t, m, id, "a", "nobody asked")
+		respond(t, m, id, "a", "not asked")
 		if got := open(t, m, id); !slices.Equal(got, []string{"b", "c"}) {
 			t.Errorf("open: %q", got)
 		}

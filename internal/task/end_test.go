@@ -328,7 +328,7 @@ func TestAStoreThatIsAwayAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestATaskThatIsForgottenBeforeItsEnd troubles nobody.
+// TestATaskThatIsForgottenBeforeItsEnd does no harm.
 func TestATaskThatIsForgottenBeforeItsEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := task.NewMemory(task.MemoryOptions{})

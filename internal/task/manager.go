@@ -131,7 +131,7 @@ func (m *Manager) find(ctx context.Context, principal, id string) (Record, error
 }
 
 // change applies f to the record as it is now and has the store keep it, again
-// and again until nobody else was faster. f gets a record with a task of its own,
+// and again until no other writer was faster. f gets a record with a task of its own,
 // stamped with the present, and reports whether it changed anything. A task that
 // has ended is not changed, and that it has is reported.
 func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) (ended bool, err error) {
@@ -154,7 +154,7 @@ func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) (
 	}
 }
 
-// changed is told of every update in the store, whoever made it.
+// changed is told of every update in the store, wherever it came from.
 func (m *Manager) changed(r Record) {
 	m.mu.Lock()
 	work := m.runs[r.ID]

@@ -191,7 +191,7 @@ func (m *Memory) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Watch implements [Store]. Watchers are called by whoever updates.
+// Watch implements [Store]. Watchers are called by the updater.
 func (m *Memory) Watch(changed func(Record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

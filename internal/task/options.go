@@ -19,7 +19,7 @@ const (
 	// DefaultPollInterval is how often a client may look without being a burden:
 	// most tasks take seconds to minutes.
 	DefaultPollInterval = time.Second
-	// DefaultMaxTimeout ends work that nobody bounded: a day is longer than what
+	// DefaultMaxTimeout ends work without a bound: a day is longer than what
 	// anyone waits for.
 	DefaultMaxTimeout = 24 * time.Hour
 	// DefaultGrace is how long work may go on after its time is over, to say so
@@ -66,7 +66,7 @@ type Options struct {
 	OnChange func(principal string, t *outriggerv1.Task)
 	// OnPanic is told of every panic of work, and of OnChange. Nil: nothing.
 	OnPanic func(value any, stack []byte)
-	// OnError is told where the store failed and nobody else could be told. Nil:
+	// OnError is told where the store failed and no caller could be told. Nil:
 	// nothing.
 	OnError func(error)
 	// ErrorResult is the result that a call would have got for an error, nil where

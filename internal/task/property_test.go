@@ -255,7 +255,7 @@ func TestTheStateMachine(t *testing.T) {
 	})
 }
 
-// live takes the steps and returns what went wrong, for whoever drew them.
+// live takes the steps and returns what went wrong, for the code that drew them.
 func live(t *testing.T, steps []step) (fault string) {
 	store := task.NewMemory(task.MemoryOptions{})
 	told := &log{}

@@ -32,7 +32,7 @@ const (
 	calling phase = iota
 	// tasked: it is a task.
 	tasked
-	// over: it has ended, or nobody waits for it. What its work returns is dropped.
+	// over: it has ended, or has no waiter left. What its work returns is dropped.
 	over
 )
 

@@ -15,7 +15,7 @@ import (
 
 // Spec says how to run something as a task.
 type Spec struct {
-	// Principal is whose task it will be: nobody else sees it. Tool is what runs.
+	// Principal is whose task it will be: other callers do not see it. Tool is what runs.
 	Principal, Tool string
 	// After is how long the call may take without becoming a task. Zero: it is one
 	// at once.
@@ -129,7 +129,7 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 		}
 		return &Outcome{Task: copyTask(record.Task)}, nil
 	}
-	// It ended, or nobody waits for it any more: nobody has heard of a task.
+	// It ended, or has no waiter left: no client knows of a task.
 	r.mu.Unlock()
 	if err := r.m.store.Delete(context.WithoutCancel(ctx), r.id); err != nil {
 		r.m.opts.OnError(err)

@@ -187,7 +187,7 @@ func TestARequestThatEndsEndsItsCall(t *testing.T) {
 	})
 }
 
-// TestARequestThatEndsWhileItsTaskIsMade: nobody has heard of the task, so there
+// TestARequestThatEndsWhileItsTaskIsMade: no client knows of the task, so there
 // is none.
 func TestARequestThatEndsWhileItsTaskIsMade(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Second} {

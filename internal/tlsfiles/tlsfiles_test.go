@@ -140,7 +140,7 @@ func TestServer(t *testing.T) {
 }
 
 // TestServerReload: the next handshake sees new files, bad ones leave the last
-// good pair in place, and an authority that is gone lets nobody in any more, not
+// good pair in place, and an authority that is gone lets no one in any more, not
 // by a session of before either.
 func TestServerReload(t *testing.T) {
 	t.Parallel()

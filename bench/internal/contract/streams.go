@@ -141,7 +141,7 @@ func withGoal(r Row, goal float64) Row {
 }
 
 // reach changes the catalog a few times and returns the slowest time to the last
-// listener. Each change is waited for, because changes that nobody has read yet
+// listener. Each change is waited for, because unread changes
 // are told once.
 func reach(ctx context.Context, s *sidecar.Sidecar, all []*listener) (time.Duration, error) {
 	client := outriggerv1connect.NewToolServiceClient(http.DefaultClient, "http://"+s.Admin)

@@ -75,7 +75,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v, %q: %v, %v", test.names, test.other, names(got), err)
 		}
 	}
-	for _, bad := range [][]string{{"nobody"}, {subjectOther}, {""}} {
+	for _, bad := range [][]string{{"unknown"}, {subjectOther}, {""}} {
 		if err := CheckSubjects(bad, ""); err == nil {
 			t.Errorf("%q passes", bad)
 		}

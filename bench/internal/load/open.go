@@ -74,7 +74,7 @@ func Open(ctx context.Context, callers []Caller, s Schedule) (*Sample, error) {
 	}
 	sample, err := s.pace(ctx, due, start, from, to)
 	if err != nil {
-		cancel(err) // nobody waits for what is in flight
+		cancel(err) // nothing waits for what is in flight
 	}
 	close(due)
 	running.Wait()

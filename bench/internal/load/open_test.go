@@ -70,7 +70,7 @@ func TestWhoWaitsIsCounted(t *testing.T) {
 			t.Fatalf("%d calls", sample.Calls)
 		}
 		// 99 calls take 1 ms. The 100th, due at 198 ms, ends at 398 ms; the 101st, due at 200 ms, at 399 ms, and so on: each
-		// waits 1 ms less than the one before it, until nobody waits any more.
+		// waits 1 ms less than the one before it, until nothing waits any more.
 		for p, want := range map[float64]float64{1: 200_000, 0.998: 199_000, 0.996: 198_000, 0.5: 1000} {
 			if got := sample.Percentile(p); got != want {
 				t.Errorf("percentile %v is %v us, want %v", p, got, want)

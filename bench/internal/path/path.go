@@ -109,7 +109,7 @@ type counter struct {
 func (c *counter) next() (uint64, []byte) {
 	c.calls++
 	c.nonce = append(c.nonce[:0], "caller-"...)
-	c.nonce = strconv.AppendUint(c.nonce, uint64(c.caller)+1000, 10) // of one length, whoever calls
+	c.nonce = strconv.AppendUint(c.nonce, uint64(c.caller)+1000, 10) // of one length for every caller
 	c.nonce = append(c.nonce, "-call-"...)
 	c.nonce = strconv.AppendUint(c.nonce, c.calls+1_000_000_000, 10)
 	return c.calls, c.nonce

@@ -186,7 +186,7 @@ func TestSoakGoals(t *testing.T) {
 				s.Looks[i].Goroutines = 15 + i/60
 			}
 		}},
-		{name: "a goroutine is left", soak: soak(0), edit: func(s *report.Soak) { s.After.Goroutines++ }, want: []string{"goroutines when nobody calls any more"}},
+		{name: "a goroutine is left", soak: soak(0), edit: func(s *report.Soak) { s.After.Goroutines++ }, want: []string{"goroutines when idle again"}},
 		{
 			name: "too short to tell", soak: soak(0), edit: func(s *report.Soak) { s.Looks = s.Looks[:8] },
 			want: []string{"growth of memory (VmRSS)", "growth of goroutines"},

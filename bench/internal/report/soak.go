@@ -36,7 +36,7 @@ type Soak struct {
 	// Calls were answered, at CPU microseconds each; P50 and P99 are from when they were due.
 	Calls         int
 	CPU, P50, P99 float64
-	// Before and After are looks at a sidecar that nobody calls; Looks those in between.
+	// Before and After are looks at an idle sidecar; Looks those in between.
 	Before, After Look
 	Looks         []Look
 	// Failure is the first error or wrong answer, "" where there was none.
@@ -87,7 +87,7 @@ func (s *Soak) Goals() []Goal {
 		What: "growth of goroutines", Wanted: fmt.Sprintf("%s or %d", wanted, inFlight), Figure: change(first, last, number),
 		Kept: last <= max(first*(1+maxGrowth), first+inFlight),
 	}, Goal{
-		What: "goroutines when nobody calls any more", Wanted: fmt.Sprintf("≤ %d, as before", s.Before.Goroutines),
+		What: "goroutines when idle again", Wanted: fmt.Sprintf("≤ %d, as before", s.Before.Goroutines),
 		Figure: fmt.Sprint(s.After.Goroutines), Kept: s.After.Goroutines <= s.Before.Goroutines,
 	})
 	return out
@@ -119,11 +119,11 @@ func (s *Soak) Markdown() string {
 	row := func(name, rate string, l Look) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d |\n", name, rate, megabytes(l.RSS), megabytes(l.Anon), megabytes(l.Heap), l.Goroutines)
 	}
-	row("before, nobody calls", "–", s.Before)
+	row("before, idle", "–", s.Before)
 	step := max((len(s.Looks)+mostRows-1)/mostRows, 1)
 	for i := 0; i < len(s.Looks); i += step {
 		row(s.Looks[i].At.Round(time.Second).String(), number(s.Looks[i].Rate), s.Looks[i])
 	}
-	row("nobody calls any more", "–", s.After)
+	row("idle again", "–", s.After)
 	return b.String()
 }

@@ -32,7 +32,7 @@ type Options struct {
 	// the sidecar is kept busy with.
 	Capacity time.Duration
 	Share    float64
-	// Rest passes before and after, for the figures of a sidecar that nobody calls.
+	// Rest passes before and after, for the figures of an idle sidecar.
 	Rest time.Duration
 }
 

@@ -108,7 +108,7 @@ func TestServersAreHonest(t *testing.T) {
 }
 
 func TestAnUnknownKind(t *testing.T) {
-	err := subject.Serve(t.Context(), "nobody", "127.0.0.1:1", func(net.Addr) error { return nil })
+	err := subject.Serve(t.Context(), "unknown", "127.0.0.1:1", func(net.Addr) error { return nil })
 	if !errors.Is(err, subject.ErrKind) {
 		t.Errorf("got %v", err)
 	}

@@ -51,7 +51,7 @@ type admin struct {
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
 // the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. It is for a
-// listener that only operators reach, since it authenticates nobody.
+// listener that only operators reach, since it does not authenticate.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
 	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, bridge.DefaultCatalogWait), log: o.Log}
 	if a.log == nil {

@@ -118,7 +118,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 type telling struct {
 	stream *connect.ServerStream[outriggerv1.ToolEvent]
 	reader *reader
-	// cancel ends the call once nobody reads it any more.
+	// cancel ends the call once it is no longer read.
 	cancel context.CancelCauseFunc
 	// progress: the caller wants to hear of it. level is the least level of log
 	// messages that it wants; unspecified wants none.

@@ -152,7 +152,7 @@ func textForm(field protoreflect.FieldDescriptor) protoreflect.FieldDescriptor {
 // unknown notes a member that the message does not have.
 func (r *contractReader) unknown(md protoreflect.MessageDescriptor, path, name string) {
 	if len(r.found) >= maxNamed {
-		return // what it is like costs, and nobody will read it
+		return // what it is like costs, and it will not be read
 	}
 	var known []string
 	for i := range md.Fields().Len() {

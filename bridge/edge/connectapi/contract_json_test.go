@@ -293,7 +293,7 @@ func speaksOfLibraries(text string) bool {
 	return false
 }
 
-// Megabytes of members that nobody knows cost less than a second, and the answer is short.
+// Megabytes of unknown members cost less than a second, and the answer is short.
 func TestManyUnknownMembersAreCheap(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, jsonrpc.Limits{MaxBytes: 10 << 20})

@@ -45,7 +45,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 }
 
 // eventParams returns the JSON text of what goes with an event. The forms that
-// only a change feed has are no event's, and neither is a cancellation: whoever
+// only a change feed has are no event's, and neither is a cancellation: the caller that
 // publishes one wants something else.
 func (s *Service) eventParams(n *outriggerv1.Notification) ([]byte, *errmap.Error) {
 	switch {

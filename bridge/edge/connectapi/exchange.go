@@ -138,7 +138,7 @@ func (x *exchange) send(reply bridge.Reply) {
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	if x.lasting.ctx.Err() != nil {
-		return // nobody reads it, and making it ready to be sent costs
+		return // it is not read, and making it ready to be sent costs
 	}
 	x.lasting.reader.waitFor()
 	defer x.lasting.reader.took()

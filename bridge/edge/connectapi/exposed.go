@@ -96,7 +96,7 @@ func exposed(cat *catalog.Catalog) []string {
 
 // descriptors finds descriptors in the current catalog first, then among those
 // that the binary knows, and then among those that answers of the backend were
-// read with. It asks nobody.
+// read with. It does not ask the backend.
 type descriptors struct{ bridge *bridge.Bridge }
 
 // FindFileByPath implements protodesc.Resolver.

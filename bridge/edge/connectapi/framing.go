@@ -218,7 +218,7 @@ func (w *explainer) Flush() {
 // Unwrap is for [http.ResponseController].
 func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// refuseFraming answers a method or a type of content that is not served. Nobody knows which protocol was meant, so the
+// refuseFraming answers a method or a type of content that is not served. The intended protocol is unknown, so the
 // canonical error is plain JSON.
 func (s *Service) refuseFraming(w http.ResponseWriter, edge stats.Edge, status int) {
 	failed := errmap.New(errmap.UnsupportedMediaType)

@@ -162,7 +162,7 @@ type reader struct {
 
 type readerKey struct{}
 
-// readerOf is the reader of a stream; nil where nobody watches over it.
+// readerOf is the reader of a stream; nil where it is not supervised.
 func readerOf(ctx context.Context) *reader {
 	r, _ := ctx.Value(readerKey{}).(*reader)
 	return r
@@ -227,7 +227,7 @@ func (r *reader) leave() {
 	r.gone = true
 }
 
-// stopReading breaks off whoever waits for the caller's next message.
+// stopReading ends the wait for the caller's next message.
 func (r *reader) stopReading() {
 	if r == nil {
 		return
@@ -249,6 +249,6 @@ func (r *reader) giveUp() {
 		return
 	}
 	// A deadline in the past fails what is blocked now. A transport without
-	// deadlines blocks nobody.
+	// deadlines does not block.
 	_ = r.control.SetWriteDeadline(time.Unix(1, 0))
 }

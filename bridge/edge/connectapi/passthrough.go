@@ -145,7 +145,7 @@ func received(req *connect.Request[message]) bridge.Payload {
 	return bridge.Payload(*req.Msg)
 }
 
-// NotFound answers paths that are nothing here, in the words of whoever asks:
+// NotFound answers paths that are nothing here, in the protocol of the client:
 // RPC clients get an RPC error, everybody else a 404 with a sentence.
 func (s *Service) NotFound() http.Handler {
 	// Without its header a Connect request is any request with JSON, or any GET.
@@ -163,7 +163,7 @@ func (s *Service) NotFound() http.Handler {
 }
 
 // Refuse answers a request that was refused before it was read, in the words of
-// whoever asks: RPC clients get an RPC error, everybody else the status and the
+// the client: RPC clients get an RPC error, everybody else the status and the
 // canonical error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
@@ -173,7 +173,7 @@ func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 			// 9110, section 6.5.1).
 			err.JSONRPC(errmap.About{}).SetHeaders(w.Header())
 		}
-		_ = writer.Write(w, r, errmap.ToConnect(err, errmap.About{})) // whoever asked has gone if this fails
+		_ = writer.Write(w, r, errmap.ToConnect(err, errmap.About{})) // the client has gone if this fails
 		return
 	}
 	shown := err.JSONRPC(errmap.About{})

@@ -84,7 +84,7 @@ func aToolAsks(t *testing.T, _ *tower, client apiClient) {
 	}
 }
 
-// A state is for its caller and its request, and nobody can make one.
+// A state is for its caller and its request, and callers cannot make one.
 func aStateIsForOneRequest(t *testing.T, tw *tower, client apiClient) {
 	t.Helper()
 	call := with(toolCall("sign", `{"letter":1}`), canAll())
@@ -115,7 +115,7 @@ func aStateIsForOneRequest(t *testing.T, tw *tower, client apiClient) {
 	}
 }
 
-// Nobody is asked who did not say that they can answer.
+// Clients without the capability are not asked.
 func whoCannotBeAskedIsTold(t *testing.T, _ *tower, client apiClient) {
 	t.Helper()
 	form := &outriggerv1.ClientCapabilities{Elicitation: &outriggerv1.ElicitationCapability{Form: true}}

@@ -51,7 +51,7 @@ func raise(t *testing.T, height int, o mcptest.Options) *tower {
 	inner.Feed = feed.New(feed.Options{})
 	inner.Tasks = task.New(task.NewMemory(task.MemoryOptions{}), task.Options{
 		OnChange: func(_ string, now *outriggerv1.Task) {
-			// A hub that is closed has nobody left to tell.
+			// A closed hub has no subscribers.
 			_ = inner.Feed.Publish(feed.Change{Kind: feed.TaskChanged, Task: now})
 		},
 	})

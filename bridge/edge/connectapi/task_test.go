@@ -209,7 +209,7 @@ func TestChangesOfEveryKindArrive(t *testing.T) {
 	}
 }
 
-// What is not offered is not acknowledged, and costs nobody the stream.
+// What is not offered is not acknowledged, and does not end the stream.
 func TestOnlyWhatIsReportedIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	tools := func() *mcptest.Native {

@@ -28,7 +28,7 @@ var _ announcer = (*catalog.Live)(nil)
 
 // watchCatalog returns a channel that holds a token whenever the catalog has
 // changed since the last one was taken: a slow reader sees fewer, larger steps
-// and holds up nobody. The channel is nil where nothing is announced.
+// and does not block. The channel is nil where nothing is announced.
 func (s *Service) watchCatalog() (changed <-chan struct{}, stop func()) {
 	if s.announcer == nil {
 		return nil, func() {}

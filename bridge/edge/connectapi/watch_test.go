@@ -256,7 +256,7 @@ func TestEventsAndChangesStayApart(t *testing.T) {
 	events := subscribe(t, client, toEvents())
 	heard(t, changes)
 	if ack := heard(t, quiet); !proto.Equal(ack.GetAcknowledged(), &outriggerv1.ChangeFilter{}) {
-		t.Errorf("what nobody reports is acknowledged: %v", ack)
+		t.Errorf("what is never reported is acknowledged: %v", ack)
 	}
 	if got := publish(t, client, "notifications/tools/list_changed", `{"forged":true}`); got != 1 {
 		t.Errorf("the event went to %d subscribers, want the one of events", got)

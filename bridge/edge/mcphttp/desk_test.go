@@ -157,7 +157,7 @@ func TestTheNameInTheHeaderMayBeEncodedForEveryMethodThatHasOne(t *testing.T) {
 			}
 		})
 	}
-	// What only the encoding can carry gets as far as whoever knows that it does
+	// What only the encoding can carry gets as far as code that knows that it does
 	// not exist.
 	for method, member := range map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"} {
 		body, headers := named(method, member, "λ:/\u0001 ", "")
@@ -171,7 +171,7 @@ func TestTheNameInTheHeaderMayBeEncodedForEveryMethodThatHasOne(t *testing.T) {
 }
 
 // The method and the version are in the header as they are; a server that
-// decodes them reads another request than whoever routes by them.
+// decodes them reads another request than a proxy that routes by them.
 func TestWhatIsNeverEncodedIsALiteral(t *testing.T) {
 	t.Parallel()
 	_, url := desk(t, mcphttp.Options{})
@@ -231,7 +231,7 @@ func TestABackendCanGoAnotherWay(t *testing.T) {
 	t.Parallel()
 	greet := tool("greet", func(_ context.Context, call *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 		if call.GetContext().GetCapabilities().GetElicitation() == nil {
-			return mcptest.Success(`{"greeting":"Hello, whoever you are."}`), nil
+			return mcptest.Success(`{"greeting":"Hello, stranger."}`), nil
 		}
 		return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{
 			InputRequests: map[string]*outriggerv1.InputRequest{"name": mcptest.AskForm("Who are you?", `{"type":"object","properties":{"name":{"type":"string"}}}`)},
@@ -244,7 +244,7 @@ func TestABackendCanGoAnotherWay(t *testing.T) {
 	}
 	for _, capabilities := range []string{`{}`, `{"sampling":{},"roots":{}}`} {
 		status, body := callWith(t, client, url, "greet", capabilities)
-		if status != 200 || !strings.Contains(body, "whoever you are") || strings.Contains(body, "inputRequests") || !strings.Contains(body, `"resultType":"complete"`) {
+		if status != 200 || !strings.Contains(body, "Hello, stranger.") || strings.Contains(body, "inputRequests") || !strings.Contains(body, `"resultType":"complete"`) {
 			t.Errorf("%s: %d %s", capabilities, status, body)
 		}
 	}

@@ -93,7 +93,7 @@ func (o *eventWriter) comment() error { return o.write([]byte(":\n\n")) }
 // nothing is written: HTTP/2 would end a stream for it.
 func (o *eventWriter) write(text []byte) error {
 	o.alive.Reset(o.opts.KeepAlive)
-	// A transport without deadlines blocks nobody.
+	// A transport without deadlines does not block.
 	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.Patience))
 	_, err := o.w.Write(text)
 	if err == nil {

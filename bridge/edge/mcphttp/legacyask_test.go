@@ -64,7 +64,7 @@ func TestAToolAsksItsClient(t *testing.T) {
 			c.answered(sure, `"result":{"action":"accept","content":{"yes":true}}`)
 			call.result("Thank you.")
 			call.ended()
-			// A second answer, and one to what nobody asked.
+			// A second answer, and one to no question.
 			for _, q := range []*jsonrpc.Message{roots, sure} {
 				if got := c.post(respond(q, accepts)); got.status != 400 || got.errorCode() != -32600 || got.ID != nil {
 					t.Errorf("a second answer: %d %s", got.status, got.body)
@@ -122,8 +122,8 @@ func TestAClientThatRefuses(t *testing.T) {
 	c := openWith(t, url, rev11, allAbilities)
 	refused := c.stream(http.MethodPost, toolCall("1", "sign"))
 	refused.greeting()
-	c.answered(refused.method("elicitation/create"), `"error":{"code":-1,"message":"Nobody is here."}`)
-	if m := refused.result("Nobody is here."); !strings.Contains(string(m.Result), `"isError":true`) {
+	c.answered(refused.method("elicitation/create"), `"error":{"code":-1,"message":"The user is away."}`)
+	if m := refused.result("The user is away."); !strings.Contains(string(m.Result), `"isError":true`) {
 		t.Errorf("got %s", m.Result)
 	}
 	refused.ended()

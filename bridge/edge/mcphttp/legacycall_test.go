@@ -170,7 +170,7 @@ func TestAResultWaitsForItsClient(t *testing.T) {
 			}
 			last.ended()
 			c.stream(http.MethodGet, "", "Last-Event-ID: "+last.last).ended()
-			// Nobody else gets it, in the session or out of it.
+			// No other client gets it, in the session or out of it.
 			other := openWith(t, url, version, `{}`)
 			if got := other.read(other.do(http.MethodGet, "", "Last-Event-ID: "+seen)); got.status != 400 {
 				t.Errorf("another session resumes it: %d", got.status)

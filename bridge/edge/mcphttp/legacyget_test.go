@@ -60,7 +60,7 @@ func TestGETStreamsWhatChanges(t *testing.T) {
 				empty(t, c.post(subscription("subscribe", "desk://seal")))
 				empty(t, c.post(subscription("subscribe", "desk://seal")))
 				empty(t, other.post(subscription("subscribe", "desk://safe")))
-				// What changes while nobody listens is told once.
+				// Changes without a listener are reported once.
 				tell(t, rig, changed("desk://notes/1"), changed("desk://notes/1"))
 				get, silent := c.stream(http.MethodGet, ""), other.stream(http.MethodGet, "")
 				if version == rev11 {

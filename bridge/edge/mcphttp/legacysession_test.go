@@ -40,7 +40,7 @@ func TestInitializeOpensASession(t *testing.T) {
 	}
 }
 
-// TestAnInitializeThatFailsOpensNothing: else whoever is refused could push out
+// TestAnInitializeThatFailsOpensNothing: else rejected clients could evict
 // the sessions of others.
 func TestAnInitializeThatFailsOpensNothing(t *testing.T) {
 	t.Parallel()

@@ -77,8 +77,8 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *bridge.Inbo
 	return s, reader
 }
 
-// reader is where a GET reads: behind the event that it names, or what nobody
-// has read of the messages that belong to no request.
+// reader is where a GET reads: behind the event that it names, or at the first
+// unread message that belongs to no request.
 func (h *Handler) reader(r *http.Request, s *session.Session) (*session.Reader, error) {
 	switch seen := r.Header.Get(headerLastEvent); {
 	case seen != "":

@@ -87,7 +87,7 @@ func markTool() mcptest.NativeTool {
 	}}
 }
 
-// marked is a client with a mark that nobody else has.
+// marked is a client with a mark of its own.
 type marked struct {
 	*legacy
 	mark   string

@@ -13,7 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// Whoever routes by a header and whoever reads the body must see the same call;
+// A proxy that routes by a header and a server that reads the body must see the same call;
 // servers that do not compare them can be made to see two.
 func TestHeadersRepeatMarkedArguments(t *testing.T) {
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestHeadersRepeatMarkedArguments(t *testing.T) {
 	}
 }
 
-// The rule is that of one revision over HTTP; elsewhere nobody sends such
+// The rule is that of one revision over HTTP; other clients send no such
 // headers.
 func TestMarkedArgumentsNeedNoHeadersInOtherDialects(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestMarkedArgumentsNeedNoHeadersInOtherDialects(t *testing.T) {
 }
 
 // ProtoJSON has two names for a field. Under either of them an argument is the
-// same, also to whoever compares it with a header.
+// same, also when it is compared with a header.
 func TestAnotherNameOfAFieldDoesNotGetAroundItsHeader(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})

@@ -98,7 +98,7 @@ func (s *stream) comment() {
 // it is gone, and so is everything that was done for it.
 func (s *stream) write(text []byte) error {
 	s.timer.Reset(s.keepAlive)
-	// A transport without deadlines blocks nobody.
+	// A transport without deadlines does not block.
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
 	_, err := s.w.Write(text) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
 	if err == nil {

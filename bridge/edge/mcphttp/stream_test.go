@@ -235,7 +235,7 @@ func idle(t *testing.T, b *bridge.Bridge) {
 	eventually(t, "everything ends", func() bool { return b.Flights().InFlight() == 0 })
 }
 
-// eventually waits for what a connection brings about and nobody announces.
+// eventually waits for an unannounced effect of a connection.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {

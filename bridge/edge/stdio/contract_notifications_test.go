@@ -23,7 +23,7 @@ func TestContractOfNotifications(t *testing.T) {
 		}
 	})
 
-	t.Run("nobody waits for a notification, nor it for a call", func(t *testing.T) {
+	t.Run("a notification waits for nothing", func(t *testing.T) {
 		t.Parallel()
 		backend := newHeld()
 		p := talk(t.Context(), t, sidecar(mcptest.Memory(t), backend.call), stdio.Options{})

@@ -112,7 +112,7 @@ func TestQuestionsOverStdio(t *testing.T) {
 	p.send(ping(`8`))
 	p.result("8", "{}")
 	p.send(`{"jsonrpc":"2.0","id":"ask-1","result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`)
-	for range 2 { // what nobody waits for is refused, without the id of a call
+	for range 2 { // an unexpected answer is refused, without the id of a call
 		if got := p.reply(); got.code() != errmap.InvalidEnvelope || got.ID != nil {
 			t.Errorf("got %s", got.raw)
 		}
@@ -124,8 +124,8 @@ func TestQuestionsOverStdio(t *testing.T) {
 		t.Errorf("a second answer: %s", got.raw)
 	}
 	p.send(toolCall("9", "sign", ""))
-	p.respond(p.method("elicitation/create"), `"error":{"code":-1,"message":"Nobody is here."}`)
-	p.result("9", "Nobody is here.")
+	p.respond(p.method("elicitation/create"), `"error":{"code":-1,"message":"The user is away."}`)
+	p.result("9", "The user is away.")
 	// A call that is cancelled withdraws its question, and is not answered.
 	p.send(toolCall("10", "sign", ""))
 	q = p.method("elicitation/create")
@@ -331,7 +331,7 @@ func TestAMessageBehindInitializeBelongsToItsSession(t *testing.T) {
 	p.end()
 }
 
-// TestTheEndOfInputEndsQuestions: nobody is left to answer them, so that the
+// TestTheEndOfInputEndsQuestions: there is no client to answer them, so that the
 // process need not wait for the grace period.
 func TestTheEndOfInputEndsQuestions(t *testing.T) {
 	t.Parallel()

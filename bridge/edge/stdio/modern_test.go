@@ -131,7 +131,7 @@ func TestNothingFollowsTheCancellationOfACallThatReports(t *testing.T) {
 }
 
 // The same for a backend that speaks the tool API: it hears that its caller has
-// left, and what it says then is nobody's.
+// left, and what it says then is dropped.
 func TestACancellationReachesABackendThatReports(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -140,7 +140,7 @@ func TestACancellationReachesABackendThatReports(t *testing.T) {
 		Run: func(ctx context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 			_ = send(mcptest.Progress(1, ""))
 			<-ctx.Done()
-			_ = send(mcptest.Progress(2, "")) // nobody is there
+			_ = send(mcptest.Progress(2, "")) // the client has gone
 			ended <- ctx.Err()
 			return mcptest.Success(`{}`), nil
 		},
@@ -227,7 +227,7 @@ func TestSubscriptionsEndAtOnceWithTheirConversation(t *testing.T) {
 }
 
 // Notifications of a call go before its reply, on lines of their own; headers
-// that nobody can send here are not asked for.
+// that cannot be sent here are not asked for.
 func TestWhatBelongsToACallGoesBeforeItsReply(t *testing.T) {
 	t.Parallel()
 	_, p := talkToDesk(t)

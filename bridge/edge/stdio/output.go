@@ -27,7 +27,7 @@ type output struct {
 	failed func(error) // told of the first failure, once
 
 	mu sync.Mutex
-	// changed tells that there is room again, or that nobody writes any more.
+	// changed tells that there is room again, or that writing has ended.
 	changed sync.Cond
 	writing bool
 	waiting [][]byte // in pieces, of which lines are made
@@ -121,7 +121,7 @@ func (o *output) writeAll(pieces [][]byte) error {
 	return nil
 }
 
-// settle returns when nobody writes any more, and says what went wrong.
+// settle returns when writing has ended, and says what went wrong.
 func (o *output) settle() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -101,7 +101,7 @@ func TestWhatWaitsToBeWrittenIsBounded(t *testing.T) {
 func TestAFailedOutputTakesNothingMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		full, failures := errors.New("nobody reads"), 0
+		full, failures := errors.New("no reader"), 0
 		g := &gate{open: make(chan error)}
 		o := newOutput(g, func(error) { failures++ })
 		var writers sync.WaitGroup

@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // flushTime is what the peer has to take the last answers after the grace
-// period: a pipe that nobody reads must not keep the process alive.
+// period: an unread pipe must not keep the process alive.
 const flushTime = time.Second
 
 // ErrStuck is what Serve returns where the peer did not read its answers.

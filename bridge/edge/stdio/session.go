@@ -91,7 +91,7 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 		case <-ctx.Done():
 		case <-s.run.Done():
 		}
-		s.forget() // nobody is left to answer the sidecar's own questions
+		s.forget() // the client can no longer answer the sidecar's own questions
 	}
 	// Streams of changes have no end of their own, and the conversation has one.
 	s.bridge.Feed().Close()

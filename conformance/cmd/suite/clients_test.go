@@ -82,7 +82,7 @@ func TestClients(t *testing.T) {
 		{act: "client makes up a check", code: 1, want: []string{"nothing: there is no such check"}},
 		{act: "client ends badly", code: 1, want: []string{"it ended with exit status 1 though no check failed; see"}},
 		{act: "sidecar ends", code: 1, want: []string{"the sidecar ended"}},
-		{act: "", args: []string{"-client", "nobody"}, code: 1, want: []string{"no client is called nobody"}},
+		{act: "", args: []string{"-client", "unknown"}, code: 1, want: []string{"no client is called unknown"}},
 		{act: "", args: []string{"-tools", "/nowhere"}, code: 1, want: []string{"no such file"}},
 	} {
 		t.Run(strings.TrimSpace(tt.act+" "+strings.Join(tt.args, " ")), func(t *testing.T) {

@@ -125,7 +125,7 @@ func cause(err error) error {
 func (p *process) end() error {
 	select {
 	case <-p.done:
-		return nil // whoever waited for it has reported it
+		return nil // it has been reported
 	default:
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)

@@ -38,7 +38,7 @@ type scenario struct {
 	name string
 	// unscored scenarios do not count for the suite. They do here.
 	unscored bool
-	// unexpected ones ran though nobody said that they would.
+	// unexpected ones ran unexpectedly.
 	unexpected bool
 	ran        bool
 	checks     []check

@@ -79,7 +79,7 @@ func (r *rig) start(ctx context.Context, s rigSettings) error {
 	return err
 }
 
-// offer hands v to whoever waits, once.
+// offer hands v to the waiter, once.
 func offer[T any](c chan T, v T) {
 	select {
 	case c <- v:

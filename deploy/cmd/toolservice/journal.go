@@ -36,7 +36,7 @@ func (j *journal) write(l line) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// A log that nobody reads must not end calls.
+	// An unread log must not end calls.
 	_, _ = j.out.Write(append(text, '\n'))
 }
 

@@ -67,7 +67,7 @@ func serve(ctx context.Context, opts options, journal *journal) error {
 	return err
 }
 
-// listen opens a loopback port or a Unix socket. Whoever reaches the service may
+// listen opens a loopback port or a Unix socket. Any client of the service may
 // use it, so it is not offered to other machines.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
@@ -83,7 +83,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("-listen: %w; write host:port or unix:///path", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("-listen: %q is not a loopback address; this example asks nobody who they are", host)
+		return nil, fmt.Errorf("-listen: %q is not a loopback address; this example does not authenticate callers", host)
 	}
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {

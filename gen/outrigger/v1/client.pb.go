@@ -40,7 +40,7 @@ type RequestContext struct {
 	// Name and version of the caller's client. For display and logs only; nothing may depend on it.
 	ClientInfo *Implementation `protobuf:"bytes,3,opt,name=client_info,proto3" json:"client_info,omitempty"`
 	// The caller's progress token, with its JSON type. Absent: the caller wants no progress, and none is passed on.
-	// Whoever reports progress need not repeat it, the edge adds it.
+	// Progress reports need not repeat it; the edge adds it.
 	ProgressToken *Id `protobuf:"bytes,4,opt,name=progress_token,proto3" json:"progress_token,omitempty"`
 	// The lowest level of log messages that the caller wants. Unspecified: it wants none.
 	LogLevel      LogLevel `protobuf:"varint,5,opt,name=log_level,proto3,enum=outrigger.v1.LogLevel" json:"log_level,omitempty"`

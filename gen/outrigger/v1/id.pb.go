@@ -26,7 +26,7 @@ const (
 
 // Id is a JSON-RPC request id or an MCP progress token: a string or an integer, with its JSON type kept.
 //
-// 7 and "7" are two different ids. Whoever answers echoes the id exactly as it came, in the same member of the oneof.
+// 7 and "7" are two different ids. An answer echoes the id exactly as it came, in the same member of the oneof.
 type Id struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value. Every integer has exactly one form: `integer` where it fits 64 bits, else `big_integer`.

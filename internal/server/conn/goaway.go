@@ -174,8 +174,8 @@ func newH2Conn(conn net.Conn) *h2Conn {
 	return c
 }
 
-// readPreface reads what net/http would read of a connection that nobody has
-// looked into.
+// readPreface reads what net/http would read of a connection before its
+// first request.
 func readPreface(conn net.Conn, within time.Duration) error {
 	if within > 0 {
 		if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
