@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,9 @@ func New(target Target, o Options) (*Client, error) {
 		return nil, errors.New("backend: the target is empty; ParseTarget makes one")
 	}
 	c := &Client{target: target, opts: o.withDefaults()}
+	if c.opts.Dial == nil {
+		c.opts.Dial = new(net.Dialer).DialContext
+	}
 	switch {
 	case target.tls:
 		files, err := o.TLS.files(target)

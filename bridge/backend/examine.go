@@ -39,7 +39,7 @@ func (c *Client) greet(ctx context.Context, talk func(ctx context.Context, nc ne
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	network, address := c.target.address()
-	nc, err := new(net.Dialer).DialContext(ctx, network, address)
+	nc, err := c.opts.Dial(ctx, network, address)
 	if err != nil {
 		return false
 	}

@@ -2,7 +2,11 @@
 
 package backend
 
-import "time"
+import (
+	"context"
+	"net"
+	"time"
+)
 
 // Defaults of Options, each with its reason.
 const (
@@ -95,6 +99,10 @@ type Options struct {
 	// Gzip asks the backend to compress its answers. Off by default: beside the
 	// backend, bandwidth is cheaper than CPU. Compressed answers are read anyway.
 	Gzip bool
+
+	// Dial, where set, makes the connections in place of the network, such as to a
+	// service in the same process.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// UserAgent replaces the User-Agent of the RPC library.
 	UserAgent string

@@ -84,12 +84,11 @@ func baseTransport(o Options, p *http.Protocols) *http.Transport {
 // dialer connects to the target, whatever address is asked for. With a TLS
 // configuration, the connection is one over TLS on which the peer chose HTTP/2.
 func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) netDial {
-	d := new(net.Dialer)
 	network, addr := t.address()
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := stall.WithTimeout(ctx, o.DialTimeout)
 		defer cancel()
-		nc, err := d.DialContext(ctx, network, addr)
+		nc, err := o.Dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 func newCallCommand(env environment) *cobra.Command {
@@ -35,12 +37,12 @@ Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return env.withCatalog(cmd, func(a *app, _ *catalog.Catalog) error {
-			arguments, err := env.callArguments(args[1:], a.limits)
+		return env.withCatalog(cmd, func(a *server.App, _ *catalog.Catalog) error {
+			arguments, err := env.callArguments(args[1:], settings.JSON(a.Config().GetLimits()))
 			if err != nil {
 				return err
 			}
-			return a.callOnce(cmd.Context(), env, args[0], arguments)
+			return env.callOnce(cmd.Context(), a.Bridge(), args[0], arguments)
 		})
 	}
 	return cmd
@@ -73,9 +75,9 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 }
 
 // callOnce makes the call and prints what came of it.
-func (a *app) callOnce(ctx context.Context, env environment, name string, arguments json.RawMessage) error {
-	resp := a.bridge.Handle(ctx, &bridge.Request{
-		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: name,
+func (env environment) callOnce(ctx context.Context, b *bridge.Bridge, name string, arguments json.RawMessage) error {
+	resp := b.Handle(ctx, &bridge.Request{
+		Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), Tool: name,
 		Arguments: bridge.Payload{Bytes: arguments}, Caller: "cli", Transport: "cli", Route: "call",
 	})
 	if resp.Err == nil {

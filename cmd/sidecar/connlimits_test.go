@@ -11,12 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
 // meetConnections opens more silent connections than there may be, and then asks for
@@ -74,31 +68,6 @@ func meetCut(t *testing.T, s *limited) {
 	begun := time.Now()
 	if got, _ := io.ReadAll(conn); len(got) > 0 || time.Since(begun) > 20*time.Second {
 		t.Errorf("after %v: %q", time.Since(begun), got)
-	}
-}
-
-// TestGatesInForce: what is not configured follows from what is.
-func TestGatesInForce(t *testing.T) {
-	t.Parallel()
-	cfg := config.Defaults(config.Serve)
-	g := newConnGates(cfg, zap.NewNop()).callers
-	if g.PerPeer != g.Most/2 || !g.ExemptLoopback || g.Age != time.Hour || g.Grace != 0 {
-		t.Errorf("by default %+v", g)
-	}
-	cfg.Limits.MaxConnectionsPerPeer = new(int32(7))
-	cfg.Listeners.Tls = &configv1.ListenerTls{ClientCaFile: "ca.pem"}
-	if g = newConnGates(cfg, zap.NewNop()).callers; g.PerPeer != 7 || g.ExemptLoopback || g.Grace != certificateGrace {
-		t.Errorf("with certificates and a bound for peers %+v", g)
-	}
-	core, logs := observer.New(zap.InfoLevel)
-	cfg.Limits.MaxConnections = new(int32(1 << 20))
-	if newConnGates(cfg, zap.New(core)); logs.Len() > 1 {
-		t.Errorf("%v", logs.All())
-	}
-	for _, note := range logs.All() {
-		if !strings.Contains(note.Message, "--max-connections") || note.ContextMap()["open_files"] == nil {
-			t.Errorf("%s %v", note.Message, note.ContextMap())
-		}
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/lastresort"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 // environment is what a command has of its process, so that tests can run one
@@ -26,7 +27,7 @@ type environment struct {
 	stdout, stderr io.Writer
 	environ        []string
 	// resort ends the process where nothing else does.
-	resort *lastResort
+	resort *lastresort.Timer
 }
 
 // Exit codes, as `sidecar --help` lists them.
@@ -72,73 +73,23 @@ func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Con
 	return cfg, err
 }
 
-// reread is how a configuration is read again, from where it came: the same
-// flags and variables, and the file as it is now.
-type reread struct {
-	// file is the configuration file, empty where there is none.
-	file string
-	load func() (*config.Config, error)
-}
-
 // loadWatched is load for a process that lasts.
-func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*configv1.Config, reread, error) {
-	again := reread{load: func() (*config.Config, error) { return env.read(cmd, kind) }}
-	cfg, err := again.load()
+func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*configv1.Config, reconfigure.Reread, error) {
+	again := reconfigure.Reread{Load: func() (*config.Config, error) { return env.read(cmd, kind) }}
+	cfg, err := again.Load()
 	if err != nil {
 		return nil, again, err
 	}
 	for _, w := range cfg.Warnings {
 		fmt.Fprintln(env.stderr, "warning:", w)
 	}
-	again.file = cfg.File
+	again.File = cfg.File
 	return cfg.Config, again, nil
 }
 
 // read makes the configuration of a command.
 func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
-	checks := []config.Check{checkMetadata, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles}
-	if kind != config.Once {
-		checks = append(checks, checkDoor) // who calls once needs no door
-	}
-	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
-}
-
-// checkMetadata asks the bridge about the metadata allow-lists.
-func checkMetadata(cfg *configv1.Config, report func(path, message string)) {
-	metadata := cfg.GetBackend().GetMetadata()
-	for i, pattern := range metadata.GetInbound() {
-		if _, err := bridge.NewMetadataRules([]string{pattern}, nil); err != nil {
-			report(fmt.Sprintf("backend.metadata.inbound[%d]", i), err.Error())
-		}
-	}
-	for i, pattern := range metadata.GetOutbound() {
-		if _, err := bridge.NewMetadataRules(nil, []string{pattern}); err != nil {
-			report(fmt.Sprintf("backend.metadata.outbound[%d]", i), err.Error())
-		}
-	}
-}
-
-// checkCallers asks the policy about the callers that are trusted.
-func checkCallers(cfg *configv1.Config, report func(path, message string)) {
-	for i, caller := range cfg.GetTrustedCallers() {
-		if err := policy.NewGate(policy.Untrusted).TrustCallers([]string{caller}); err != nil {
-			report(fmt.Sprintf("trusted_callers[%d]", i), err.Error())
-		}
-	}
-}
-
-// checkSelection asks the catalog about the globs.
-func checkSelection(cfg *configv1.Config, report func(path, message string)) {
-	for i, glob := range cfg.GetCatalog().GetInclude() {
-		if _, err := catalog.NewSelection([]string{glob}, nil); err != nil {
-			report(fmt.Sprintf("catalog.include[%d]", i), err.Error())
-		}
-	}
-	for i, glob := range cfg.GetCatalog().GetExclude() {
-		if _, err := catalog.NewSelection(nil, []string{glob}); err != nil {
-			report(fmt.Sprintf("catalog.exclude[%d]", i), err.Error())
-		}
-	}
+	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: settings.Checks(kind)})
 }
 
 // clientTimeout bounds commands that ask a backend once and end: a person waits.
@@ -146,19 +97,19 @@ const clientTimeout = 30 * time.Second
 
 // withCatalog loads the catalog once and runs fn with it. A catalog that cannot
 // be had is what doctor is for, so the error points there.
-func (env environment) withCatalog(cmd *cobra.Command, fn func(*app, *catalog.Catalog) error) error {
+func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
 	cfg, err := env.load(cmd, config.Once)
 	if err != nil {
 		return err
 	}
-	a, err := newApp(cmd.Context(), cfg, zap.NewNop())
+	a, err := server.New(cmd.Context(), cfg, server.Options{Version: currentBuild().Version})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.close(cmd.Context()) }()
+	defer func() { _ = a.Close(cmd.Context()) }()
 	ctx, cancel := context.WithTimeout(cmd.Context(), clientTimeout)
 	defer cancel()
-	cat, err := a.load(ctx)
+	cat, err := a.Load(ctx)
 	if err != nil {
 		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
 	}

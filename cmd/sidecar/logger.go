@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 // clockTime is how the log shows the time to a person: the day is known, and
@@ -21,7 +21,7 @@ const clockTime = "15:04:05.000"
 // belongs to the protocol. "auto" is for people at a terminal and JSON
 // elsewhere. The level may be changed while the log is in use.
 func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLevel, error) {
-	level, err := zap.ParseAtomicLevel(orElse(cfg.GetLog().GetLevel(), "info"))
+	level, err := zap.ParseAtomicLevel(settings.OrElse(cfg.GetLog().GetLevel(), "info"))
 	if err != nil {
 		return nil, level, fmt.Errorf("--log-level: %w", err)
 	}
@@ -47,20 +47,4 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 // microsecond. The keys of durations end in _ms.
 func encodeMilliseconds(d time.Duration, enc zapcore.PrimitiveArrayEncoder) {
 	enc.AppendFloat64(float64(d.Microseconds()) / 1000)
-}
-
-// newCallLog says which calls leave a line.
-func newCallLog(c *configv1.Log) (*bridge.CallLog, error) {
-	mode, err := bridge.ParseCallLogMode(orElse(c.GetCalls(), "all"))
-	if err != nil {
-		return nil, fmt.Errorf("--log-calls: %w", err)
-	}
-	return bridge.NewCallLog(mode, int(c.GetMaxCallsPerSecond())), nil
-}
-
-// shortFingerprint is enough of a fingerprint to tell two catalogs apart at a
-// glance; /describe has all of it.
-func shortFingerprint(fingerprint string) string {
-	const digits = 12
-	return fingerprint[:min(digits, len(fingerprint))]
 }

@@ -3,10 +3,9 @@
 // Command sidecar makes every RPC of a Protobuf service callable as a tool.
 //
 // main and root.go are the process: signals, streams, exit codes and the list of
-// commands. Each command has a file of its own, and serve.go is the wiring,
-// which reads from top to bottom like a call's way. Wrong flags, arguments and
-// configurations are refused before a port opens. Nothing here is called
-// concurrently, except what the listeners call.
+// commands. Each command has a file of its own. What they run is assembled in
+// internal/server. Wrong flags, arguments and configurations are refused before a
+// port opens. Nothing here is called concurrently.
 package main
 
 import (
@@ -15,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/outrigger-mcp/outrigger/internal/lastresort"
 )
 
 func main() {
@@ -28,9 +29,9 @@ func main() {
 // run is the whole process, with everything that it has of the outside as an
 // argument. It returns the exit code; ctx ends it as a signal would.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, resort: newLastResort(stderr, os.Exit)}
-	defer env.resort.disarm()
-	defer context.AfterFunc(ctx, env.resort.begin)()
+	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, resort: lastresort.New(stderr, os.Exit)}
+	defer env.resort.Disarm()
+	defer context.AfterFunc(ctx, env.resort.Begin)()
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	err := unknownCommand(root, args)

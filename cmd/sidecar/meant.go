@@ -96,3 +96,14 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// refuseUnknownCommand names the command that was probably meant.
+func refuseUnknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		return usageError(fmt.Sprintf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or ")))
+	}
+	return usageError(fmt.Sprintf("unknown command %q; `%s --help` lists them", args[0], root.CommandPath()))
+}

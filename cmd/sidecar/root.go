@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -95,16 +94,6 @@ func asUsageError(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func refuseUnknownCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		return usageError(fmt.Sprintf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or ")))
-	}
-	return usageError(fmt.Sprintf("unknown command %q; `%s --help` lists them", args[0], root.CommandPath()))
 }
 
 // explainFlagError adds the flag that was probably meant.

@@ -9,13 +9,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/spec"
 )
 
 // specOptions are the facts that specification pages need from the configuration.
 func specOptions(cfg *configv1.Config) spec.Options {
 	limits := cfg.GetLimits()
-	scope, err := policy.ParseScope(orElse(cfg.GetGate(), policy.Marked.String()))
+	scope, err := policy.ParseScope(settings.OrElse(cfg.GetGate(), policy.Marked.String()))
 	if err != nil {
 		scope = policy.Writes // the configuration was checked, so there is none; the careful side
 	}

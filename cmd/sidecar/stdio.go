@@ -14,6 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 func newStdioCommand(env environment) *cobra.Command {
@@ -46,52 +50,40 @@ with 0. --grace counts from the start of the last request.`,
 	return cmd
 }
 
-// errInputEnded is why the process drains once its client has closed the pipe.
-var errInputEnded = errors.New("standard input ended")
-
 // serveStdio answers standard input until it ends or ctx does.
-func serveStdio(ctx context.Context, cfg *configv1.Config, again reread, env environment) error {
+func serveStdio(ctx context.Context, cfg *configv1.Config, again reconfigure.Reread, env environment) error {
 	start := time.Now()
 	// A client that no longer reads must fail the write, not kill the process:
 	// the backend's calls still have to be cancelled and connections closed.
 	signal.Ignore(syscall.SIGPIPE)
-	mode, err := stdio.ParseMode(orElse(cfg.GetDialect(), "auto"))
+	mode, err := stdio.ParseMode(settings.OrElse(cfg.GetDialect(), "auto"))
 	if err != nil {
 		return err
 	}
-	log, level, err := newLogger(cfg, env)
+	a, log, err := env.open(ctx, cfg, again, false)
 	if err != nil {
 		return err
 	}
-	env.resort.configure(cfg.GetLimits().GetDrainGrace().AsDuration(), log)
-	a, err := newApp(ctx, cfg, log)
-	if err != nil {
-		return err
-	}
-	defer func() { logError(log, "close", a.close(ctx)) }()
-	a.reloads(again, level, !isTerminal(env.stderr))
+	defer func() { logError(log, "close", a.Close(ctx)) }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
 	defer stop()
-	defer context.AfterFunc(ctx, env.resort.begin)()
-	defer pace()()
-	s := newServers(cfg, log)
-	defer s.sockets.Close()
-	if err := a.listen(ctx, s, stop); err != nil {
+	defer context.AfterFunc(ctx, env.resort.Begin)()
+	defer pressure.Pace()()
+	defer a.CloseListeners()
+	if err := a.Prepare(stop); err != nil {
+		return err
+	}
+	if err := a.Listen(ctx); err != nil {
 		return err
 	}
 	answered := make(chan error, 1)
 	go func() {
-		answered <- stdio.Serve(ctx, a.bridge, env.stdin, env.stdout, stdio.Options{
-			Mode: mode, Limits: a.limits, AnyID: cfg.GetCanonicalIds() == "any", UUIDs: cfg.GetDeterministic(),
-			Grace: cfg.GetLimits().GetDrainGrace().AsDuration(), MaxBatch: int(cfg.GetLimits().GetMaxBatchEntries()),
-			MaxConcurrent: int(cfg.GetLimits().GetMaxPipelinedRequests()),
-			MaxQueueBytes: int(cfg.GetLimits().GetMaxStdioQueueBytes()), QueueBytes: &a.stdioQueue,
-		})
-		cancel(errInputEnded)
+		answered <- a.Stdio(ctx, mode, env.stdin, env.stdout)
+		cancel(server.ErrInputEnded)
 	}()
-	err = a.run(ctx, stop, s, start)
+	err = a.Run(ctx, stop, start)
 	stop()
 	return errors.Join(err, <-answered)
 }

@@ -13,14 +13,17 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 )
 
 // terminal talks to a person who started the sidecar by hand: where to call it,
 // one next step, and one line at the end. It stands in for the log lines of
-// milestones, which are for machines. A nil terminal says nothing.
+// milestones, which are for machines.
 type terminal struct {
 	out    io.Writer
 	colour bool
+	isDemo bool
 }
 
 // newTerminal returns nil unless a person reads standard error and wants no more
@@ -29,7 +32,7 @@ func newTerminal(cfg *configv1.Config, level zapcore.Level, env environment) *te
 	if cfg.GetLog().GetFormat() == "json" || level != zapcore.InfoLevel || !isTerminal(env.stderr) {
 		return nil
 	}
-	return &terminal{out: env.stderr, colour: env.hasColour()}
+	return &terminal{out: env.stderr, colour: env.hasColour(), isDemo: cfg.GetDemo()}
 }
 
 // hasColour follows NO_COLOR (no-color.org) and TERM=dumb.
@@ -46,32 +49,29 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// ready prints the addresses to paste, how many tools there are, and what to do
+// Ready implements [server.Narrator]. It prints the addresses to paste, how many tools there are, and what to do
 // next.
-func (t *terminal) ready(cfg *configv1.Config, s *servers, tools int) {
-	if t == nil {
-		return
-	}
+func (t *terminal) Ready(sockets []*conn.Socket, tools int) {
 	of := "the example service"
-	if !cfg.GetDemo() {
+	if !t.isDemo {
 		of = "the tool service"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s: %s of %s\n\n", t.bold("Outrigger is ready"), count(tools, "tool"), of)
 	var mcp string
-	for _, one := range s.sockets.All() {
+	for _, one := range sockets {
 		scheme := "http"
 		if one.HasTLS() {
 			scheme = "https"
 		}
 		url := scheme + "://" + reachable(one.Addr())
 		switch one.Name() {
-		case mainListener:
+		case listen.Main:
 			mcp = url + "/mcp"
 			fmt.Fprintf(&b, "  MCP                  %s\n", t.bold(mcp))
 			fmt.Fprintf(&b, "  JSON-RPC             %s/rpc\n", url)
 			fmt.Fprintf(&b, "  Connect, gRPC        %s\n", url)
-		case "admin":
+		case listen.Admin:
 			fmt.Fprintf(&b, "  Admin                %s/readyz?verbose\n", url)
 		default:
 			fmt.Fprintf(&b, "  Health and metrics   %s/readyz\n", url)
@@ -83,20 +83,17 @@ func (t *terminal) ready(cfg *configv1.Config, s *servers, tools int) {
 	t.print(b.String())
 }
 
-// draining says what a person waits for who has pressed Ctrl-C; nothing where
+// Draining implements [server.Narrator]. It says what a person waits for who has pressed Ctrl-C; nothing where
 // nothing is in flight.
-func (t *terminal) draining(inFlight int, grace time.Duration) {
-	if t == nil || inFlight == 0 {
+func (t *terminal) Draining(inFlight int, grace time.Duration) {
+	if inFlight == 0 {
 		return
 	}
 	t.print(fmt.Sprintf("Draining: waiting up to %v for %s. Ctrl-C again stops at once.\n", grace, count(inFlight, "call")))
 }
 
-// stopped is the last line.
-func (t *terminal) stopped(outcome string) {
-	if t == nil {
-		return
-	}
+// Stopped implements [server.Narrator].
+func (t *terminal) Stopped(outcome string) {
 	t.print("Stopped: " + outcome + ".\n")
 }
 

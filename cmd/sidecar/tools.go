@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 func newToolsCommand(env environment) *cobra.Command {
@@ -41,10 +42,10 @@ examples, security, and a list of the facts that are missing.`,
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return env.withCatalog(cmd, func(a *app, cat *catalog.Catalog) error {
+		return env.withCatalog(cmd, func(a *server.App, cat *catalog.Catalog) error {
 			if len(args) == 0 {
 				if asSpec {
-					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.cfg), asJSON)
+					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
 				}
 				return printCatalog(env.stdout, cat, asJSON)
 			}
@@ -53,7 +54,7 @@ examples, security, and a list of the facts that are missing.`,
 				return unknownTool(cat, args[0])
 			}
 			if asSpec {
-				return printPage(env.stdout, tool, specOptions(a.cfg), asJSON)
+				return printPage(env.stdout, tool, specOptions(a.Config()), asJSON)
 			}
 			return printTool(env.stdout, tool, asJSON)
 		})

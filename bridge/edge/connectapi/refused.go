@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
@@ -25,6 +26,16 @@ func (s *Service) refusedAt(edge stats.Edge, err *errmap.Error, about errmap.Abo
 	counts.Operation(int(bridge.OpInvalid)).Count(edge, err.Code)
 	counts.Over(err.Limit)
 	return errmap.ToConnect(err, about)
+}
+
+// EdgeOf is the edge of a request that is refused before it is read: nothing is known
+// of it but its path and content type.
+func EdgeOf(r *http.Request) stats.Edge {
+	edge := edgeOf(r, false)
+	if edge == stats.EdgeConnect && !strings.HasPrefix(r.URL.Path, "/"+outriggerv1connect.ToolServiceName+"/") {
+		return stats.EdgeOther
+	}
+	return edge
 }
 
 // edgeOf is the edge that a request is for, by its content type.

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor finds out, step by step, why a backend has no tools, and what would
+// fix it. It goes the way that a sidecar goes at its start.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+)
+
+// Sidecar is what doctor examines.
+type Sidecar interface {
+	Config() *configv1.Config
+	Live() *catalog.Live
+	Load(ctx context.Context) (*catalog.Catalog, error)
+	Diagnoser() upstream.Diagnoser
+}
+
+// Examine looks at a sidecar that does not serve, and hands each finding to show as it
+// comes.
+func Examine(ctx context.Context, app Sidecar, show func(Finding)) Findings {
+	d := &doctor{app: app, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Findings{OK: true}}
+	d.examine(ctx)
+	return d.found
+}
+
+// doctor gathers findings.
+type doctor struct {
+	app    Sidecar
+	client *backend.Client
+	cfg    *configv1.Config
+	show   func(Finding)
+	found  Findings
+}
+
+func (d *doctor) examine(ctx context.Context) {
+	d.ok("configuration valid")
+	if d.client == nil {
+		d.fail("set --backend", "no backend configured, only descriptors")
+		return
+	}
+	if !d.connection(ctx) && len(d.cfg.GetCatalog().GetDescriptors()) == 0 {
+		d.warn("tools not checked: they come from reflection, and the backend does not answer")
+		return
+	}
+	start := time.Now()
+	cat, err := d.app.Load(ctx)
+	if err != nil {
+		d.catalogFailure(ctx, err)
+		return
+	}
+	for _, source := range d.app.Live().Status().Sources {
+		switch {
+		case source.Tools > 0:
+			d.ok("%s: %d tools", source.Name, source.Tools)
+		case source.Files == 0:
+			d.ok("%s: not offered", source.Name)
+		default:
+			d.ok("%s: %d services in %d files", source.Name, source.Services, source.Files)
+		}
+	}
+	for _, w := range cat.Warnings() {
+		d.warn("%s", w)
+	}
+	d.comments(cat.Tools())
+	scope, err := policy.ParseScope(settings.OrElse(d.cfg.GetGate(), policy.Marked.String()))
+	if err != nil {
+		d.fail("", "%v", err)
+	}
+	uncallable, held := 0, 0
+	for _, t := range cat.All() {
+		if !t.Hidden && !t.IsCallable() {
+			uncallable++
+		}
+	}
+	for _, t := range cat.Tools() {
+		if scope.Holds(t) {
+			held++
+		}
+	}
+	blocked := fmt.Sprintf("%d blocked by --gate %v for untrusted callers", held, scope)
+	if d.cfg.GetTrust() == policy.Trusted.String() {
+		blocked = fmt.Sprintf("none blocked because of --trust trusted (else %d by --gate %v)", held, scope)
+	}
+	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
+	if uncallable > 0 {
+		d.ok("%d client-streaming RPCs cannot be called yet; --list-uncallable lists them", uncallable)
+	}
+	d.ok("no tool names collide")
+}
+
+// catalogFailure tells the ways apart in which a catalog cannot be had.
+func (d *doctor) catalogFailure(ctx context.Context, err error) {
+	var build *catalog.BuildError
+	switch {
+	case errors.As(err, &build):
+		for _, p := range build.Problems {
+			d.fail("correct the option or the overlay entry", "%s", p)
+		}
+		for _, c := range build.Collisions {
+			d.fail(`set (outrigger.v1.tool).name on one of them, name it in the overlay, or leave it out with --exclude `+c.Methods[len(c.Methods)-1],
+				"the %s name %q belongs to %s", c.Form, c.Name, strings.Join(c.Methods, " and "))
+		}
+	default:
+		diagnosed := d.app.Diagnoser().Diagnose(ctx, err)
+		if diagnosed.Cause == upstream.CauseOther {
+			diagnosed.Fix = "" // it would lead here
+		}
+		d.broken(diagnosed, diagnosed.What, err)
+	}
+}
+
+// connection tells whether the backend answers, and accepts the sidecar.
+func (d *doctor) connection(ctx context.Context) bool {
+	target := d.client.Target()
+	err := d.client.Check(ctx)
+	fault := backend.FaultOf(err)
+	var own *backend.Error
+	answered := err == nil || errors.As(err, &own) && own.Kind == backend.KindStatus
+	if answered && fault != backend.FaultCredentials && fault != backend.FaultForbidden {
+		d.ok("backend %s answers over %s", target, d.client.Protocol())
+		return true
+	}
+	diagnosed := d.app.Diagnoser().Diagnose(ctx, err)
+	if answered {
+		// Its health check alone may be guarded; what matters is what comes next.
+		d.warn("backend %s answers over %s, but rejects the health check: %s (%s)", target, d.client.Protocol(), diagnosed.What, diagnosed.Fix)
+		return true
+	}
+	d.broken(diagnosed, fmt.Sprintf("backend %s: %s", target, diagnosed.What), err)
+	return false
+}
+
+// comments says that models see names alone, where the descriptors have no
+// comments.
+func (d *doctor) comments(tools []*catalog.Tool) {
+	described, bare := 0, 0
+	for _, t := range tools {
+		if t.Method.Descriptor == nil {
+			continue // the backend describes it itself
+		}
+		if t.Method.Descriptor.ParentFile().SourceLocations().Len() > 0 {
+			described++
+		} else {
+			bare++
+		}
+	}
+	if bare > 0 && described == 0 {
+		d.add(Finding{
+			Level: levelWarn, Fix: upstream.FixDescriptors,
+			Text: "the descriptors have no comments, so models see only names and types; most servers omit comments from reflection",
+		})
+	}
+}

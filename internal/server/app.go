@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/auth"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+)
+
+// Options are what a sidecar has besides its configuration. Zero fields take their
+// defaults.
+type Options struct {
+	Log *zap.Logger
+	// Version is what the sidecar calls itself where the configuration does not say.
+	Version string
+	// Narrator talks to a person who watches; nil where nobody does. Milestones are
+	// left out of the log then.
+	Narrator Narrator
+	// Sources are where tools come from besides the configuration.
+	Sources []catalog.Source
+	// Authenticator, where set, finds out who calls in place of the configuration.
+	Authenticator access.Authenticator
+}
+
+// Narrator tells a person who started the sidecar by hand what it is doing.
+type Narrator interface {
+	// Ready is called when the first catalog is there.
+	Ready(sockets []*conn.Socket, tools int)
+	// Draining is called when a drain begins.
+	Draining(inFlight int, grace time.Duration)
+	// Stopped is called when a drain is over.
+	Stopped(outcome string)
+}
+
+// App is a sidecar: the pipeline that every command runs on, and what a process that
+// lasts has in front of it. Make one with [New].
+type App struct {
+	cfg  *configv1.Config
+	opts Options
+	log  *zap.Logger
+	// noted is log for lines that many requests can cause: it drops what is over its
+	// bound.
+	noted *zap.Logger
+
+	pipeline
+	backend *toolService
+	live    *catalog.Live
+	// life knows what the process is doing.
+	life *lifecycle.Machine
+	// diagnose finds out why the backend cannot be used, reach says so in the log,
+	// refresher loads the catalog on demand.
+	diagnose  upstream.Diagnoser
+	reach     *upstream.Reach
+	refresher *upstream.Refresher
+	// watch is nil where the backend is not asked for tools of its own.
+	watch *follow.Watch
+	// watcher looks at every file that may change while the process runs;
+	// whoever reads one adds it. reloader is set by Reload.
+	watcher  *reload.Watcher
+	reloader *reconfigure.Reloader
+	memory   pressure.Memory
+	slow     pressure.Slow
+	// answering are the HTTP requests that are being answered.
+	answering *answering
+
+	// What follows is set by Prepare.
+	door      *auth.Door
+	table     *route.Table
+	api       *connectapi.Service
+	listeners *listen.Listeners
+	metrics   *metrics.Metrics
+	probes    *admin.Admin
+
+	// disagreements counts what --validate full found, cut the calls and tasks that a
+	// drain left unfinished, stdioQueue the bytes of requests from standard input that
+	// were read and not answered.
+	disagreements, cut atomic.Uint64
+	stdioQueue         atomic.Int64
+	// keyWarned tells that the random key was warned of.
+	keyWarned bool
+}
+
+// New builds the pipeline of a checked configuration, from the backend
+// towards the callers. Nothing is dialled and no port is opened yet, except the
+// demo service's own. [App.Close] ends it.
+func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	a := &App{
+		cfg: cfg, opts: o, log: o.Log, noted: loglimit.New(o.Log),
+		watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()), answering: newAnswering(),
+	}
+	a.life = newLife(a.log, a.milestones())
+	err := a.open(ctx)
+	if err != nil {
+		return nil, errors.Join(err, a.Close(ctx))
+	}
+	return a, nil
+}
+
+func (a *App) open(ctx context.Context) error {
+	var err error
+	if a.backend, err = openToolService(ctx, a.cfg, a.opts.Version, a.life, a.log, a.noted); err != nil {
+		return err
+	}
+	a.diagnose = upstream.Diagnoser{Client: a.backend.client, Config: a.cfg.GetBackend()}
+	a.reach = upstream.NewReach(a.diagnose, a.log)
+	if a.live, err = a.newLive(); err != nil {
+		return err
+	}
+	a.refresher = upstream.NewRefresher(a.live, a.log)
+	if err := a.openPipeline(); err != nil {
+		return err
+	}
+	if a.backend.native != nil {
+		a.watch = follow.New(follow.Options{Native: a.backend.native, Live: a.live, Feed: a.feed, Publish: a.publish, Log: a.log})
+	}
+	return nil
+}
+
+// newLive lines up where tools come from.
+func (a *App) newLive() (*catalog.Live, error) {
+	c := a.cfg.GetCatalog()
+	sources, build, err := a.plan(a.cfg)
+	if err != nil {
+		return nil, err
+	}
+	options := catalog.LiveOptions{
+		Build:        build,
+		BackoffMax:   c.GetMaxBackoff().AsDuration(),
+		RefreshEvery: c.GetRefreshInterval().AsDuration(),
+		OnLoad:       a.reach.Loaded,
+		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
+	}
+	if a.backend.client != nil && c.GetReflection() != "off" {
+		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
+		options.Types = bridge.NewReflectionSource(a.backend.client, catalog.ReflectionOptions{})
+	}
+	return catalog.NewLive(sources, options), nil
+}
+
+// plan says where tools come from and how they are made, by a configuration that may
+// be newer than that of the start.
+func (a *App) plan(cfg *configv1.Config) ([]catalog.Source, catalog.BuildOptions, error) {
+	sources, build, err := settings.Plan(cfg, settings.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
+	build.Disagreed = a.disagreed
+	return sources, build, err
+}
+
+// milestones is the log for what happens once in a life of the process. At a
+// terminal a person is told in other words.
+func (a *App) milestones() *zap.Logger {
+	if a.opts.Narrator == nil {
+		return a.log
+	}
+	return a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+}
+
+// Load loads the catalog once, for commands that need it and end.
+func (a *App) Load(ctx context.Context) (*catalog.Catalog, error) {
+	if err := a.live.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return a.live.Current(), nil
+}
+
+// Config is the configuration of the start.
+func (a *App) Config() *configv1.Config { return a.cfg }
+
+// Bridge is the pipeline.
+func (a *App) Bridge() *bridge.Bridge { return a.bridge }
+
+// Live is the catalog.
+func (a *App) Live() *catalog.Live { return a.live }
+
+// Diagnoser finds out why the backend cannot be used.
+func (a *App) Diagnoser() upstream.Diagnoser { return a.diagnose }
+
+// Close ends what [New] started. Listeners are closed before.
+func (a *App) Close(ctx context.Context) error {
+	if a.refresher != nil {
+		a.refresher.Close()
+	}
+	return errors.Join(a.record.Close(), a.backend.close(ctx))
+}
+
+// Reload has the files watched that may change while the process runs. hears
+// says whether SIGHUP is ours.
+func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool) {
+	a.reloader = reconfigure.New(reconfigure.Options{
+		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,
+		Live: a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls,
+		Refresh: func(why string) { a.refresher.Begin(why) },
+	})
+	a.watchKeys()
+	a.files().WatchCredentials()
+	a.reloader.WatchConfiguration()
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+)
+
+// maxGrantLines bounds the lines that one change of the catalog or of the file of
+// callers may write about globs: a catalog that has lost a service may leave
+// thousands of them without a tool.
+const maxGrantLines = 20
+
+// grants are the globs in the callers file that match no tool of the catalog.
+type grants struct {
+	mu      sync.Mutex
+	without []access.Unmatched
+}
+
+// CheckGrants warns of what the callers file allows that there is not, once for
+// each glob until there is a tool for it. It is no fault: the tool may come later.
+func (d *Door) CheckGrants(now *catalog.Catalog) {
+	if d == nil || d.book == nil {
+		return
+	}
+	var names []string
+	for _, tool := range now.Tools() {
+		names = append(names, tool.Name)
+		if tool.Alias != "" {
+			names = append(names, tool.Alias)
+		}
+	}
+	g := &d.grants
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.without
+	g.without = d.book.Unmatched(names)
+	lines := 0
+	for _, u := range g.without {
+		if slices.Contains(before, u) {
+			continue
+		}
+		if lines++; lines <= maxGrantLines {
+			d.opts.Log.Warn("glob in the callers file matches no tool; `sidecar tools` lists the names",
+				zap.String("caller", u.Caller), zap.String("tools", u.Pattern))
+		}
+	}
+	if lines > maxGrantLines {
+		d.opts.Log.Warn("more globs in the callers file match no tool", zap.Int("more", lines-maxGrantLines))
+	}
+}
+
+// Checks are the same for /readyz?verbose.
+func (d *Door) Checks() []admin.Check {
+	if d == nil || d.book == nil {
+		return nil
+	}
+	g := &d.grants
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	check := admin.Check{Name: "callers", OK: len(g.without) == 0, Info: true, Detail: fmt.Sprintf("%d callers", d.book.Len())}
+	for i, u := range g.without {
+		if i == maxGrantLines {
+			check.Detail += fmt.Sprintf("; and %d more", len(g.without)-i)
+			break
+		}
+		check.Detail += fmt.Sprintf("; %s: tools %q match none", u.Caller, strings.ToValidUTF8(u.Pattern, "?"))
+	}
+	return []admin.Check{check}
+}

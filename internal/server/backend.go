@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
+)
+
+// toolService is what a sidecar has of its backend.
+type toolService struct {
+	log, noted *zap.Logger
+	life       *lifecycle.Machine
+
+	demo *demo.Server
+	// client is nil where tools come from descriptors alone.
+	client *backend.Client
+	// native asks the backend for what it offers itself; nil where it is not
+	// asked.
+	native *native.Client
+	// guard stands around the backend's calls, clock knows when this process stood
+	// still; both are nil without a backend.
+	guard *resilience.Guard
+	clock *stall.Clock
+	// seek wakes who looks for a backend that is away.
+	seek chan struct{}
+}
+
+// openToolService starts the demo service where it is asked for, and makes the
+// client of whatever the backend is. close ends what it has started, also after an
+// error.
+func openToolService(ctx context.Context, cfg *configv1.Config, version string, life *lifecycle.Machine, log, noted *zap.Logger) (*toolService, error) {
+	t := &toolService{log: log, noted: noted, life: life, seek: make(chan struct{}, 1)}
+	url := cfg.GetBackend().GetUrl()
+	if cfg.GetDemo() {
+		service, err := demo.Start(ctx, demo.Options{Logger: log.Named("demo")})
+		if err != nil {
+			return t, fmt.Errorf("start the demo service: %w", err)
+		}
+		t.demo = service
+		// The demo speaks gRPC for certain, so nothing has to be probed.
+		url = "grpc" + service.URL()[len("http"):]
+	}
+	if url == "" {
+		return t, nil // tools can be shown from descriptors alone
+	}
+	target, err := backend.ParseTarget(url)
+	if err != nil {
+		return t, fmt.Errorf("--backend: %w", err)
+	}
+	options := settings.Backend(cfg.GetBackend(), version)
+	if t.client, err = backend.New(target, options); err != nil {
+		return t, fmt.Errorf("backend: %w", err)
+	}
+	t.clock = stall.New()
+	retries := settings.Retries(cfg.GetResilience())
+	retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = t.breakerChanged, t.toolBreakerChanged, t.look, t.clock
+	t.guard = resilience.New(retries)
+	if settings.AsksNative(cfg.GetCatalog(), true) {
+		t.native = native.New(t.client)
+	}
+	return t, nil
+}
+
+// callers are what makes the backend's calls, and what makes those of its own tools;
+// the second is nil where it is not asked for any.
+func (t *toolService) callers() (bridge.Caller, bridge.Native) {
+	if t.client == nil {
+		return bridge.NoBackend{}, nil
+	}
+	if t.native == nil {
+		return bridge.NewBackendCaller(t.client), nil
+	}
+	return bridge.NewBackendCaller(t.client), bridge.NewNativeCaller(t.native)
+}
+
+// look has somebody look for a backend that may be away.
+func (t *toolService) look() {
+	select {
+	case t.seek <- struct{}{}:
+	default:
+	}
+}
+
+// breakerChanged passes on what the breaker knows of the backend. It runs within
+// a call, and does not wait.
+func (t *toolService) breakerChanged(from, to resilience.State) {
+	t.log.Debug("circuit breaker", zap.Stringer("from", from), zap.Stringer("to", to))
+	switch to {
+	case resilience.Open:
+		t.life.Set(needBackend, false, "circuit breaker open: too many calls failed or timed out; probing")
+		t.look()
+	case resilience.Closed:
+		t.life.Set(needBackend, true, "circuit breaker closed")
+	case resilience.HalfOpen:
+	}
+}
+
+// toolBreakerChanged tells operators of a tool that keeps running out of time. It runs
+// within a call, and does not wait. The backend and readiness have no part in it.
+func (t *toolService) toolBreakerChanged(tool string, from, to resilience.State) {
+	fields := []zap.Field{zap.String("tool", tool), zap.Stringer("from", from), zap.Stringer("to", to)}
+	switch {
+	case from == resilience.Closed && to == resilience.Open:
+		t.noted.Warn("tool circuit breaker open: calls time out", fields...)
+	case to == resilience.Closed:
+		t.noted.Info("tool circuit breaker closed", fields...)
+	default:
+		t.noted.Debug("tool circuit breaker", fields...)
+	}
+}
+
+// keepTools forgets what is known of tools that a catalog no longer has.
+func (t *toolService) keepTools(now *catalog.Catalog) {
+	t.guard.KeepTools(func(key string) bool {
+		_, ok := now.Lookup(key)
+		return ok || strings.HasPrefix(key, "/") // a question to a native backend
+	})
+}
+
+// closeTimeout bounds how long the demo service may take to end: its calls have
+// ended by then.
+const closeTimeout = 5 * time.Second
+
+// close ends what was started. The client goes first, because an idle connection
+// would make the demo service wait for it.
+func (t *toolService) close(ctx context.Context) error {
+	var errs []error
+	t.clock.Stop()
+	if t.client != nil {
+		errs = append(errs, t.client.Close())
+	}
+	if t.demo != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		errs = append(errs, t.demo.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

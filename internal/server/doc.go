@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server assembles a sidecar: the backend, the catalog and the bridge in front
+// of it, the edges, and what a process that lasts needs besides. The command, the
+// package outrigger and tests all use this one assembly.
+//
+//	New       the pipeline: backend.go, pipeline.go. Commands that call once need no more.
+//	Prepare   what callers and operators meet: edges.go, metrics.go
+//	Listen    opens the ports (internal/server/listen)
+//	Run       keeps the catalog fresh until its context ends: run.go
+//	drain     answers what is in flight, and lets callers go: drain.go
+//
+// Each part that needs no other is a package below this one: conn (connections and
+// their end), listen (listeners), route (edges and their paths), auth (who may come
+// in), pressure (load shedding), upstream (the state of the backend), follow (changes
+// that a backend reports), reconfigure (reload), settings (configuration to options).
+package server

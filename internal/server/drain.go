@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/correlate"
+)
+
+// drainer is the process as the admin listener sees it.
+type drainer struct {
+	app *App
+	end func()
+}
+
+// Drain implements [admin.Drainer].
+func (d drainer) Drain() {
+	d.app.life.Drain("requested by an operator (/drain)")
+	d.end()
+}
+
+// Drained implements [admin.Drainer].
+func (d drainer) Drained(ctx context.Context) error { return d.app.life.Wait(ctx) }
+
+// InFlight implements [admin.Drainer].
+func (d drainer) InFlight() int { return d.app.bridge.Flights().InFlight() }
+
+// lingering is how long the process stays after somebody who waited for the drain
+// was told: `sidecar drain` in the same container would be killed together with
+// it, and a hook that is killed counts as failed.
+const lingering = 250 * time.Millisecond
+
+// lastWords is how long the streams of sessions outlast the last answer. A client
+// reads the two from different connections, and some give up on every call of a
+// session whose stream has ended, also on one whose answer has just arrived.
+const lastWords = 250 * time.Millisecond
+
+// afterGrace is how long a drain may take beyond its grace period to write the last
+// answers and to end connections.
+const afterGrace = 2 * time.Second
+
+// drain refuses new calls and answers what is in flight, within the grace
+// period; what is still running then is told so, and named in the log. Callers
+// leave meanwhile.
+func (a *App) drain(why string) {
+	a.life.Drain(why)
+	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
+	if a.opts.Narrator != nil {
+		a.opts.Narrator.Draining(a.bridge.Flights().InFlight(), grace)
+	}
+	a.milestones().Info("draining", zap.Int("in_flight", a.bridge.Flights().InFlight()), zap.Duration("grace_ms", grace), zap.String("reason", a.life.Status().Why))
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	end, stop := context.WithTimeout(context.Background(), grace+afterGrace)
+	defer stop()
+	a.listeners.Leave()
+	// Streams of changes first: they would last as long as their readers like. Those
+	// of sessions carry what belongs to calls, and end last.
+	a.bridge.EndListens()
+	err := a.bridge.Flights().Drain(ctx)
+	a.drainTasks(ctx)
+	// What has ended, or was cut off, is still being written.
+	a.answering.wait(end)
+	if a.sessions.Stats().Sessions > 0 {
+		time.Sleep(lastWords)
+	}
+	a.sessions.Close()
+	a.feed.Close()
+	// Last, so that subscribers hear of what the last calls led to.
+	a.endStreams()
+	a.listeners.Part(ctx, end)
+	outcome := "all calls answered"
+	var cut *correlate.DrainError
+	if errors.As(err, &cut) {
+		a.cut.Add(uint64(cut.Cut))
+		outcome = fmt.Sprintf("%d calls cut off at the end of the grace period", cut.Cut)
+		a.log.Warn("grace period over: calls in flight were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
+			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_listed", cut.Cut-len(cut.Unfinished)))
+	} else {
+		a.milestones().Info("drained")
+	}
+	if err := a.life.Stop(outcome); err != nil {
+		logError(a.log, "lifecycle", err)
+	}
+	if a.probes != nil && a.probes.Awaited() {
+		time.Sleep(lingering)
+	}
+	if a.opts.Narrator != nil {
+		a.opts.Narrator.Stopped(outcome)
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/auth"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+)
+
+// Prepare makes what callers and operators meet, without opening a port. drain begins
+// the end of the process, as an operator may ask for.
+func (a *App) Prepare(drain func()) error {
+	var err error
+	a.door, err = auth.Open(auth.Options{
+		Config: a.cfg, Refuse: a.refuse, Authenticator: a.opts.Authenticator, Catalog: a.live.Current, Watcher: a.watcher, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.files().WatchTLS()
+	a.listeners = listen.New(listen.Options{
+		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.door.TLS(), Stats: a.stats, Slow: &a.slow,
+	})
+	if a.metrics, err = a.newMetrics(); err != nil {
+		return err
+	}
+	a.memory.Open(a.cfg.GetLimits().GetMaxMemoryBytes(), a.log)
+	a.slow.Open(a.cfg.GetLimits(), &a.memory)
+	a.probes = admin.New(admin.Options{
+		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log},
+		Describe: a.describe,
+		Metrics:  a.metrics.Handler(),
+		Refresh:  a.operatorRefresh,
+		Handlers: a.operators(),
+	})
+	a.openEdges()
+	return nil
+}
+
+// Listen opens the listeners that are configured. [App.Prepare] comes before, and
+// [App.CloseListeners] after, also where Listen fails.
+func (a *App) Listen(ctx context.Context) error {
+	l := a.cfg.GetListeners()
+	operators := route.Is(stats.EdgeAdmin)
+	return errors.Join(
+		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), a.table.Name),
+		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.probes.Handler(), operators),
+		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.probes.HealthHandler(), operators),
+	)
+}
+
+// CloseListeners ends what listens, and waits for it.
+func (a *App) CloseListeners() {
+	if a.listeners != nil {
+		a.listeners.Close()
+	}
+}
+
+// Sockets are the listeners that are open.
+func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
+
+// Handler is the main listener's handler, with everything that stands before it, for
+// a server that is not ours. [App.Prepare] comes before.
+func (a *App) Handler(at listen.Place) (http.Handler, error) {
+	at.Edge = a.table.Name
+	return a.listeners.Front(a.callers(), at)
+}
+
+// callers is what callers meet behind the guard.
+func (a *App) callers() http.Handler {
+	return a.answering.wrap(a.memory.Sparing(a.door.Wrap(a.slow.Named(a.table))))
+}
+
+// openEdges registers every dialect and protocol. This is the one place that says
+// which edge is where, what its name is, and how it refuses a request.
+func (a *App) openEdges() {
+	limits, read := a.cfg.GetLimits(), settings.JSON(a.cfg.GetLimits())
+	mcp := mcphttp.New(a.bridge, mcphttp.Options{
+		Limits: read, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), Patience: limits.GetWriteTimeout().AsDuration(),
+		MaxBatch: int(limits.GetMaxBatchEntries()),
+	})
+	rpc := rpchttp.New(a.bridge, rpchttp.Options{
+		Limits: read, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
+		UUIDs: a.cfg.GetDeterministic(),
+	})
+	a.api = connectapi.New(a.bridge, connectapi.Options{
+		Limits: read, Events: a.bus, MaxStreams: int(limits.GetMaxStreams()),
+		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
+		Patience:      limits.GetWriteTimeout().AsDuration(),
+	})
+	paths := map[string]http.Handler{mcphttp.Path: mcp}
+	for _, path := range mcphttp.RetiredPaths() {
+		paths[path] = mcp.Retired()
+	}
+	typed := http.NewServeMux()
+	a.api.Mount(typed)
+	typed.Handle("/", a.api.PassThrough(a.api.NotFound()))
+	a.table = route.NewTable()
+	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
+	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: rpc}, Refuse: rpc.Refuse})
+	a.table.Register(&route.Edge{Name: connectapi.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
+}
+
+// refuse answers a request that may not come in.
+func (a *App) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	a.table.Refuse(w, r, err)
+}
+
+// Stdio answers standard input until it ends or ctx does.
+func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.Writer) error {
+	limits := a.cfg.GetLimits()
+	return stdio.Serve(ctx, a.bridge, in, out, stdio.Options{
+		Mode: mode, Limits: settings.JSON(limits), AnyID: a.cfg.GetCanonicalIds() == "any", UUIDs: a.cfg.GetDeterministic(),
+		Grace: limits.GetDrainGrace().AsDuration(), MaxBatch: int(limits.GetMaxBatchEntries()),
+		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
+		MaxQueueBytes: int(limits.GetMaxStdioQueueBytes()), QueueBytes: &a.stdioQueue,
+	})
+}
+
+// operators is what the admin listener serves besides its own pages: the
+// registration of tools.
+func (a *App) operators() map[string]http.Handler {
+	limits := a.cfg.GetLimits()
+	api := connectapi.New(a.bridge, connectapi.Options{Limits: settings.JSON(limits)})
+	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
+		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"),
+	})
+	return map[string]http.Handler{path: handler}
+}
+
+// describe is what /describe of the admin listener answers.
+func (a *App) describe(ctx context.Context) ([]byte, error) {
+	text, err := a.bridge.Description(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// operatorRefresh is POST /refresh.
+func (a *App) operatorRefresh(ctx context.Context) admin.Refreshed {
+	run, err := a.refresher.Now(ctx, "POST /refresh")
+	if err != nil {
+		d := a.diagnose.Diagnose(ctx, err)
+		return admin.Refreshed{Error: err.Error(), Cause: d.Cause, Fix: d.Fix}
+	}
+	now := a.live.Current()
+	return admin.Refreshed{
+		OK: true, Changed: run.Changed, Tools: len(now.Tools()), Fingerprint: now.Fingerprint(),
+		TookMS: float64(run.Took.Microseconds()) / 1e3,
+	}
+}
+
+// files are those of the backend's credentials and certificates.
+func (a *App) files() *upstream.Files {
+	return &upstream.Files{Client: a.backend.client, Watcher: a.watcher, Refresher: a.refresher, Log: a.log}
+}

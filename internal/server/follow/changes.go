@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package follow passes on what a native backend reports as changed: to the catalog,
+// and to everybody who listens for changes. It asks the backend for what somebody here
+// wants to hear of, and for nothing else.
+package follow
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/native"
+)
+
+// watchOverlap is for how long two subscriptions live side by side when what
+// callers ask for changes. A backend in the same pod has told what it had to tell
+// by then; longer would tell more changes twice.
+const watchOverlap = 100 * time.Millisecond
+
+// settleTimeout bounds how long a caller's subscription waits for the backend's.
+// It takes a round trip; a backend that is away is not waited for, because
+// everything counts as changed once it is back.
+const settleTimeout = 2 * time.Second
+
+// Options are what a [Watch] works with.
+type Options struct {
+	Native *native.Client
+	Live   *catalog.Live
+	Feed   *feed.Hub
+	// Publish puts a change on the feed.
+	Publish func(feed.Change)
+	Log     *zap.Logger
+}
+
+// Watch follows what a native backend says has changed. Make one with [New]. A nil
+// Watch follows nothing.
+type Watch struct {
+	with Options
+	// renewed wakes the loop: the backend's tools changed, or what callers ask
+	// for did.
+	tools, interest chan struct{}
+	// begun is closed when there is a watcher, or it is certain that there will be
+	// none.
+	begun   chan struct{}
+	watcher *native.Watcher
+}
+
+// New makes ready to follow a native backend. Callers may subscribe before it is
+// followed, and wait until it is.
+func New(o Options) *Watch {
+	w := &Watch{with: o, tools: make(chan struct{}, 1), interest: make(chan struct{}, 1), begun: make(chan struct{})}
+	o.Feed.OnSettle(w.settle)
+	return w
+}
+
+// settle waits until the backend reports what callers have subscribed to, so that
+// nothing is missed after they have been told so.
+func (w *Watch) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	select {
+	case <-w.begun:
+	case <-ctx.Done():
+		return
+	}
+	if w.watcher != nil {
+		_ = w.watcher.Settled(ctx, w.filter())
+	}
+}
+
+// Run passes on the changes that a native backend reports, until ctx
+// ends. It asks the backend for what somebody here wants to hear of, and for
+// changes of the tools, which the catalog wants.
+func (w *Watch) Run(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	cat, err := w.with.Live.Wait(ctx)
+	if err != nil || cat.Description() == nil {
+		close(w.begun)
+		return
+	}
+	w.watcher = w.with.Native.NewWatcher(w.filter(), native.WatcherOptions{
+		Changed: w.changed, Resynced: w.resynced, Failed: w.failed, Overlap: watchOverlap,
+	})
+	close(w.begun)
+	defer w.watcher.Close()
+	w.with.Feed.OnInterest(func() { wake(w.interest) })
+	defer w.with.Feed.OnInterest(func() {})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.interest:
+			w.watcher.SetFilter(w.filter())
+		case <-w.tools:
+			w.reload(ctx)
+		}
+	}
+}
+
+// wake sends to a channel that holds one token.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// filter is what the backend is asked to report.
+func (w *Watch) filter() *outriggerv1.ChangeFilter {
+	offered := w.with.Live.Current().Description().GetCapabilities()
+	wanted := w.with.Feed.Interest()
+	out := &outriggerv1.ChangeFilter{
+		ToolsListChanged:     offered.GetTools().GetListChanged(),
+		PromptsListChanged:   offered.GetPrompts().GetListChanged(),
+		ResourcesListChanged: offered.GetResources().GetListChanged(),
+	}
+	if offered.GetResources().GetSubscribe() {
+		out.ResourceUris = w.atMost(feed.MaxURIs, "resources", wanted.ResourceURIs)
+	}
+	for _, key := range wanted.TaskIDs {
+		if id, ok := bridge.NativeTaskID(key); ok && offered.GetTasks() {
+			out.TaskIds = append(out.TaskIds, id)
+		}
+	}
+	out.TaskIds = w.atMost(feed.MaxTaskIDs, "tasks", out.TaskIds)
+	return out
+}
+
+// atMost keeps to what one subscription of the contract admits. More would be
+// refused as a whole.
+func (w *Watch) atMost(most int, what string, names []string) []string {
+	if len(names) <= most {
+		return names
+	}
+	w.with.Log.Warn("too many subscriptions for the backend; some changes will not be reported",
+		zap.String("kind", what), zap.Int("followed", len(names)), zap.Int("asked", most))
+	return names[:most]
+}
+
+// changed passes on one change. Tools are announced once they have been loaded,
+// so that a list sees the change.
+func (w *Watch) changed(n *outriggerv1.Notification) {
+	switch n.GetMethod() {
+	case "notifications/tools/list_changed":
+		wake(w.tools)
+	case "notifications/prompts/list_changed":
+		w.with.Publish(feed.Change{Kind: feed.PromptsListChanged})
+	case "notifications/resources/list_changed":
+		w.with.Publish(feed.Change{Kind: feed.ResourcesListChanged})
+	case "notifications/resources/updated":
+		if uri := updatedURI(n); uri != "" {
+			w.with.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+		}
+	case "notifications/tasks":
+		if n.GetTask() != nil {
+			w.with.Publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
+		}
+	default:
+		w.with.Log.Warn("unknown kind of change from the backend", zap.String("method", n.GetMethod()))
+	}
+}
+
+// updatedURI is the resource that changed.
+func updatedURI(n *outriggerv1.Notification) string {
+	if s := n.GetParams(); s != nil {
+		return s.GetFields()["uri"].GetStringValue()
+	}
+	raw, _ := jsonrpc.Lookup(n.GetParamsJson(), "uri")
+	uri, _ := jsonrpc.Text(raw)
+	return uri
+}
+
+// resynced treats everything as changed, because changes may have been missed.
+func (w *Watch) resynced() {
+	wake(w.tools)
+	w.with.Publish(feed.Change{Kind: feed.PromptsListChanged})
+	w.with.Publish(feed.Change{Kind: feed.ResourcesListChanged})
+	for _, uri := range w.with.Feed.Interest().ResourceURIs {
+		w.with.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+	}
+}
+
+func (w *Watch) failed(err error, pause time.Duration) {
+	// Whether the backend can be used is said elsewhere, once.
+	w.with.Log.Debug("backend change stream ended; resubscribing", zap.Duration("retry_in_ms", pause), zap.Error(err))
+}
+
+// reload loads the tools again and announces that they changed, also where the
+// catalog shows no difference: the backend knows best.
+func (w *Watch) reload(ctx context.Context) {
+	if err := w.with.Live.Refresh(ctx); err != nil {
+		w.with.Log.Warn("catalog reload failed; keeping the last good catalog", zap.Error(err))
+		return
+	}
+	w.with.Publish(feed.Change{Kind: feed.ToolsListChanged})
+}

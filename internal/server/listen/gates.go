@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listen
+
+import (
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/connlimit"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+)
+
+const (
+	// callerIdle is how long a caller's connection has to be idle before a new one may
+	// take its place when there is no room. A client that goes on sends its next
+	// request sooner. On the other listeners the newest connection always finds room
+	// beside idle ones: probes and scrapes send their request at once.
+	callerIdle = time.Second
+	// certificateGrace is how long connections outlast their age where callers show
+	// certificates, so that a stream cannot keep a withdrawn one in use.
+	certificateGrace = 10 * time.Minute
+)
+
+// Gates bound the connections of each listener.
+type Gates struct {
+	// Callers are the bounds of the main listener, as they are in force.
+	Callers connlimit.Options
+	main    *connlimit.Gate
+	// operators are those of the other listeners, by name.
+	operators map[string]*connlimit.Gate
+}
+
+// newGates divides the file descriptors of the process, so that the listeners
+// for operators answer whatever callers do.
+func newGates(cfg *configv1.Config, log *zap.Logger) *Gates {
+	limits, files := cfg.GetLimits(), connlimit.Files()
+	room := connlimit.Fit(files, int(limits.GetMaxConnections()))
+	if room.Callers < int(limits.GetMaxConnections()) {
+		log.Warn("open files limit too low for --max-connections",
+			zap.Int("connections", room.Callers), zap.Int32("max_connections", limits.GetMaxConnections()), zap.Uint64("open_files", files))
+	}
+	notes := loglimit.New(log.Named("connections"))
+	g := &Gates{Callers: connlimit.Options{
+		Most: room.Callers, PerPeer: int(limits.GetMaxConnectionsPerPeer()), IdleAfter: callerIdle,
+		Requests: uint64(max(0, limits.GetMaxConnectionRequests())),
+		Age:      limits.GetMaxConnectionAge().AsDuration(), Grace: limits.GetMaxConnectionGrace().AsDuration(),
+		Refused: refusedConn(notes, Main),
+	}, operators: map[string]*connlimit.Gate{}}
+	if limits.MaxConnectionsPerPeer == nil {
+		g.Callers.PerPeer, g.Callers.ExemptLoopback = max(1, room.Callers/2), true
+	}
+	if limits.GetMaxConnectionGrace() == nil && cfg.GetListeners().GetTls().GetClientCaFile() != "" {
+		g.Callers.Grace = certificateGrace
+	}
+	g.main = connlimit.New(g.Callers)
+	for _, name := range []string{Admin, Health} {
+		g.operators[name] = connlimit.New(connlimit.Options{
+			Most: room.Operators, PerPeer: room.Operators / 2, ExemptLoopback: true,
+			Refused: refusedConn(notes, name),
+		})
+	}
+	return g
+}
+
+// refusedConn logs connections that were closed unheard.
+func refusedConn(log *zap.Logger, listener string) func(connlimit.Reason, net.Addr) {
+	flags := map[connlimit.Reason]string{connlimit.Full: "--max-connections", connlimit.PeerFull: "--max-peer-connections"}
+	return func(why connlimit.Reason, from net.Addr) {
+		log.Warn("connection rejected", zap.String("listener", listener), zap.String("limit", string(why)),
+			zap.String("flag", flags[why]), zap.Stringer("remote_addr", from))
+	}
+}
+
+// Main is the gate of the main listener.
+func (g *Gates) Main() *connlimit.Gate { return g.main }
+
+// of is the gate of a listener, by the name that logs show.
+func (g *Gates) of(name string) *connlimit.Gate {
+	if gate := g.operators[name]; gate != nil {
+		return gate
+	}
+	return g.main
+}
+
+// Count adds up what all gates have counted.
+func (g *Gates) Count(one func(connlimit.Stats) uint64) func() uint64 {
+	return func() uint64 {
+		sum := one(g.main.Stats())
+		for _, gate := range g.operators {
+			sum += one(gate.Stats())
+		}
+		return sum
+	}
+}

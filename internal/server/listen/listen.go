@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package listen opens the listeners of a sidecar, each with what stands before every
+// handler: bounds of connections, the guard against foreign pages, timeouts of bodies
+// and of writes.
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/httpguard"
+	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+)
+
+// maxStreams is how many requests one HTTP/2 connection may have in flight. A
+// gRPC client puts all its calls on one connection, so Go's default of 250
+// would hold back callers that the table of calls has room for.
+const maxStreams = 4096
+
+// Options are what [Listeners] have in common.
+type Options struct {
+	Config *configv1.Config
+	Log    *zap.Logger
+	// Milestones is Log, or less where a person is told in other words.
+	Milestones *zap.Logger
+	// TLS is what callers see on the main listener; nil where it is plain.
+	TLS *tlsfiles.Server
+	// Stats counts what is refused before an edge; nil counts nothing.
+	Stats *stats.Stats
+	// Slow bounds what waits for slow peers.
+	Slow *pressure.Slow
+}
+
+// Listeners are the listeners of one process. Make them with [New]; Open is not safe
+// for concurrent use.
+type Listeners struct {
+	conn.Sockets
+
+	opts    Options
+	gates   *Gates
+	failed  chan error
+	refused *conn.Refused
+}
+
+// New returns no listeners yet. It divides the file descriptors of the process.
+func New(o Options) *Listeners {
+	return &Listeners{
+		opts: o, failed: make(chan error, 4),
+		refused: conn.NewRefused(int(o.Config.GetLimits().GetMaxHeaderBytes())), gates: newGates(o.Config, o.Log),
+	}
+}
+
+// Failed brings the error of a server that has ended by itself.
+func (s *Listeners) Failed() <-chan error { return s.failed }
+
+// Refused counts what no handler hears of.
+func (s *Listeners) Refused() *conn.Refused { return s.refused }
+
+// Gates are the bounds of connections.
+func (s *Listeners) Gates() *Gates { return s.gates }
+
+// Names of listeners: the first is that of the flag and the configuration, the second
+// how logs call it.
+const (
+	flagMain = "listen"
+	Main     = "main"
+	Admin    = "admin"
+	Health   = "health"
+)
+
+// Open listens on an address and serves a handler there, behind [Listeners.Front]. "off"
+// and "" open nothing. edge names the edge of a request that is refused before the
+// handler.
+func (s *Listeners) Open(ctx context.Context, name, address string, handler http.Handler, edge func(*http.Request) stats.Edge) error {
+	if address == "" || address == "off" {
+		return nil
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		if name == Main {
+			name = flagMain
+		}
+		return fmt.Errorf("--%s: %w", name, err)
+	}
+	options := conn.Options{Name: name, Main: name == Main, Refused: s.refused}
+	if options.Main && s.opts.TLS != nil {
+		options.TLS = s.opts.TLS.Config()
+	}
+	front, err := s.Front(handler, Place{Name: name, Edge: edge, Loopback: isLoopback(listener.Addr()), TLS: options.TLS != nil})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s.opts.Milestones.Info("listening", zap.String("listener", name), zap.Stringer("addr", listener.Addr()), zap.Bool("tls", options.TLS != nil))
+	listener = slowpeer.Listener(listener, s.opts.Config.GetLimits().GetWriteTimeout().AsDuration(), s.opts.Slow.StuckCount())
+	s.Add(conn.NewSocket(s.gates.of(name).Listen(listener), options), s.server(front), func(err error) {
+		s.failed <- fmt.Errorf("serve %s: %w", name, err)
+	})
+	return nil
+}
+
+// Place is where a handler is served, as far as its guard has to know.
+type Place struct {
+	// Name is the listener's name in logs.
+	Name string
+	// Edge names the edge of a request that is refused before the handler.
+	Edge func(*http.Request) stats.Edge
+	// Loopback has the Host of requests checked, TLS says that the scheme is https.
+	Loopback, TLS bool
+}
+
+// Front puts before a handler what stands before each of them: the guard that keeps
+// foreign pages out, a timeout for bodies that are announced and do not come, and
+// bounds for slow peers.
+func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) {
+	guard, err := httpguard.New(httpguard.Options{
+		Refused:        func(r *http.Request, code errmap.Code) { s.opts.Stats.HTTPRefused(at.Edge(r), code) },
+		Log:            s.opts.Log.Named("guard").With(zap.String("listener", at.Name)),
+		TLS:            at.TLS,
+		Loopback:       at.Loopback,
+		AllowedHosts:   s.opts.Config.GetListeners().GetAllowedHosts(),
+		AllowedOrigins: s.opts.Config.GetListeners().GetAllowedOrigins(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	bounded := httpbody.Timeout(guard.Wrap(handler), s.opts.Config.GetLimits().GetReadBodyTimeout().AsDuration(),
+		route.IsStream, func() { s.opts.Stats.Over(errmap.LimitBodyTime) })
+	return s.opts.Slow.Handler(bounded), nil
+}
+
+// server returns a server with the bounds of the configuration.
+func (s *Listeners) server(handler http.Handler) *http.Server {
+	limits := s.opts.Config.GetLimits()
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: limits.GetReadHeaderTimeout().AsDuration(),
+		// For what net/http refuses without asking a handler, such as an Expect that
+		// it does not know. It ends with the body, so it cuts no answer.
+		ReadTimeout:    limits.GetReadBodyTimeout().AsDuration(),
+		IdleTimeout:    limits.GetIdleTimeout().AsDuration(),
+		MaxHeaderBytes: int(limits.GetMaxHeaderBytes()),
+		// Its answer to OPTIONS * would go out before the guard has looked.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     zap.NewStdLog(loglimit.New(s.opts.Log.Named("http"))),
+		Protocols:                    new(http.Protocols),
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

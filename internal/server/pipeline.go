@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+)
+
+// pipeline is the bridge and what it is made of.
+type pipeline struct {
+	bridge   *bridge.Bridge
+	gate     *policy.Gate
+	limiter  *policy.Limiter
+	slots    *policy.Slots
+	sealer   *seal.Sealer
+	feed     *feed.Hub
+	sessions *session.Manager
+	tasks    *task.Manager
+	bus      *event.Memory
+	// streams are those that last until somebody ends them, on every edge.
+	streams *share.Ledger
+	// calls says which calls leave a line in the log, stats counts how they end.
+	calls  *bridge.CallLog
+	stats  *stats.Stats
+	record *record.Run
+	// recordUnavailable tells that records were asked for and there are none.
+	recordUnavailable bool
+}
+
+// openPipeline joins the parts of the bridge.
+func (a *App) openPipeline() error {
+	gate, err := settings.Gate(a.cfg)
+	if err != nil {
+		return err
+	}
+	a.gate = gate
+	metadata := a.cfg.GetBackend().GetMetadata()
+	rules, err := bridge.NewMetadataRules(settings.InboundMetadata(a.cfg), metadata.GetOutbound())
+	if err != nil {
+		return err
+	}
+	if err := a.openSealer(); err != nil {
+		return err
+	}
+	limits := a.cfg.GetLimits()
+	// Every session follows the feed, besides the streams of the modern era.
+	a.feed = feed.New(feed.Options{MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions())})
+	a.sessions = session.New(session.Options{
+		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
+		Share: settings.CallerShare(limits),
+	})
+	a.tasks = a.newTasks()
+	a.bus = a.newBus()
+	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
+	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
+	caller, nativeCaller := a.backend.callers()
+	a.limiter = settings.Limiter(a.cfg.GetLimits())
+	a.stats = stats.New(0, bridge.Operations()...)
+	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
+		return err
+	}
+	a.slots = settings.Slots(a.cfg.GetLimits())
+	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
+		Server: bridge.ServerInfo{
+			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
+			Version: settings.OrElse(a.cfg.GetServer().GetVersion(), a.opts.Version), Instructions: a.cfg.GetServer().GetInstructions(),
+		},
+		Timeout:     a.cfg.GetTimeout().AsDuration(),
+		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
+		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
+		Gate:        gate,
+		Confirm:     a.cfg.GetDestructive() == "confirm",
+
+		RepairArguments: a.cfg.GetRepairArguments(),
+		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
+		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
+		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
+		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
+		Unread: a.slow.Unread, Streams: a.streams,
+		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
+		Notify: a.notify,
+		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Log: a.log, CallLog: a.calls, Stats: a.stats,
+	})
+	return nil
+}
+
+// newTasks makes what runs plain RPCs on as tasks. They are kept in memory, so
+// that they end with the process.
+func (a *App) newTasks() *task.Manager {
+	limits := a.cfg.GetLimits()
+	store := task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits)})
+	return task.New(store, task.Options{
+		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
+		OnChange: func(_ string, t *outriggerv1.Task) {
+			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
+		},
+		OnPanic: func(value any, stack []byte) {
+			a.log.Error("panic in a task", zap.Any("panic", value), zap.ByteString("stack", stack))
+		},
+		OnError: func(err error) { a.log.Error("task", zap.Error(err)) },
+	})
+}
+
+// drainTasks waits for running tasks; what is still running at the end of the
+// grace period is lost with the process, and said so.
+func (a *App) drainTasks(ctx context.Context) {
+	if cut := a.tasks.Drain(ctx); cut > 0 {
+		a.cut.Add(uint64(cut))
+		a.log.Warn("grace period over: running tasks are lost", zap.Int("tasks", cut))
+	}
+}
+
+// publish puts a change on the feed of those who listen.
+func (a *App) publish(c feed.Change) {
+	// A closed feed has no subscribers.
+	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
+		a.log.Warn("change notification failed", zap.Error(err))
+	}
+}
+
+// newBus makes the bus between those who publish notifications and those who
+// listen.
+func (a *App) newBus() *event.Memory {
+	limits := a.cfg.GetLimits()
+	return event.NewMemory(event.Options{
+		MaxSubscribers: int(limits.GetMaxStreams()),
+		MaxBacklog:     int(limits.GetMaxSubscriberBacklog()),
+		// What an edge admits is not lost on the bus.
+		MaxEventBytes: int(limits.GetMaxMessageBytes()),
+		OnDrop: func(slow *event.SlowError) {
+			a.noted.Warn("slow subscriber disconnected: limits.max_subscriber_backlog exceeded",
+				zap.Int("missed", slow.Missed))
+		},
+	})
+}
+
+// notify puts a notification of a JSON-RPC edge on the bus. Its sender has been
+// promised nothing and is told nothing.
+func (a *App) notify(method string, params []byte, origin correlate.Origin) {
+	_, err := a.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
+	if err != nil {
+		a.noted.Info("notification not delivered to the event bus", zap.Error(err))
+	}
+}
+
+// endStreams ends what would otherwise last for as long as its reader likes.
+func (a *App) endStreams() {
+	if a.api != nil {
+		a.api.Close()
+	}
+	a.bus.Close()
+}
+
+// openSealer makes the sealer for what callers bring back.
+func (a *App) openSealer() error {
+	path := a.cfg.GetState().GetKeyFile()
+	options := seal.Options{TTL: a.cfg.GetState().GetTtl().AsDuration()}
+	if path != "" {
+		keys, err := seal.LoadKeys(path)
+		if err != nil {
+			return fmt.Errorf("--state-key: %w", err)
+		}
+		options.Keys = keys
+	}
+	a.sealer = seal.New(options)
+	return nil
+}
+
+// watchKeys has the key file read again when it changes. Keys are rotated by
+// adding the new one behind the old on every replica first, so that seconds do
+// not matter. Keys that cannot be read leave the last good ones in use.
+func (a *App) watchKeys() {
+	path := a.cfg.GetState().GetKeyFile()
+	if path == "" {
+		return
+	}
+	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
+		keys, err := seal.LoadKeys(path)
+		if err != nil {
+			a.log.Error("sealing keys reload failed; keeping the last good ones", zap.Error(err))
+			return reload.Refused
+		}
+		a.sealer.Replace(keys)
+		a.log.Info("sealing keys reloaded", zap.Int("keys", keys.Len()))
+		return reload.Applied
+	}, path)
+}
+
+// warnOfRandomKey says that what callers bring back is understood by this
+// process alone, where there is something to bring back.
+func (a *App) warnOfRandomKey(now *catalog.Catalog) {
+	if a.cfg.GetState().GetKeyFile() != "" || a.keyWarned {
+		return
+	}
+	seals := now.Description() != nil || a.cfg.GetDestructive() == "confirm" ||
+		len(now.Tools()) > int(a.cfg.GetLimits().GetMaxPageEntries())
+	if !seals {
+		return
+	}
+	a.keyWarned = true
+	a.log.Warn("sealed state uses a random key, which other replicas and later processes cannot open; set --state-key to share one")
+}
+
+// openRecord begins the record of this run. A folder that cannot be written is
+// a warning: calls go on without records.
+func (a *App) openRecord() *record.Run {
+	c := a.cfg.GetRecord()
+	if dir := c.GetDir(); dir == "" || dir == "off" {
+		return nil
+	}
+	run, err := record.Open(record.Options{
+		Dir: c.GetDir(), Deterministic: a.cfg.GetDeterministic(), Payloads: c.GetPayloads(), Redact: redactNames(c),
+		MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()), Log: a.log.Named("record"),
+	})
+	if err != nil {
+		a.recordUnavailable = true
+		a.log.Warn("run records disabled: the directory cannot be used; set --record-dir to another directory, or to off", zap.Error(err))
+		return nil
+	}
+	a.record = run
+	return run
+}
+
+// redactNames adds the configured names to the usual ones.
+func redactNames(c *configv1.Record) []string {
+	return append(record.DefaultRedact(), c.GetRedact()...)
+}
+
+// disagreed counts and logs what the checks of one message do not agree on.
+// What callers sent is not in it.
+func (a *App) disagreed(e *transcode.DisagreementError) {
+	a.disagreements.Add(1)
+	a.log.Error("validators disagree about a message: this is a bug in the sidecar; --validate standard turns the comparison off",
+		zap.String("message", e.Message), zap.String("what", e.What))
+}

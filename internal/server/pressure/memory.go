@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pressure sheds load before the process runs out of memory: new work while
+// memory is short ([Memory]), and what waits for slow peers ([Slow]). It also gives
+// memory back while nothing happens ([KeepSmall]).
+package pressure
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/memory"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+)
+
+// shedHint is what a caller is told to wait while memory is short: about the time
+// in which calls end and a collection shows it.
+const shedHint = time.Second
+
+// Memory sheds load while memory is short. Until [Memory.Open] it never is. Its other
+// methods are safe for concurrent use.
+type Memory struct{ guard *memory.Guard }
+
+// Open tells the collector how much memory there is, and makes the guard that knows
+// when it is short. wanted is the configured limit, 0 for what the environment says.
+func (m *Memory) Open(wanted int64, log *zap.Logger) {
+	limit, source := memory.Limit(wanted, debug.SetMemoryLimit(-1), os.DirFS("/"))
+	if limit <= 0 {
+		return
+	}
+	debug.SetMemoryLimit(limit)
+	m.guard = memory.NewGuard(limit)
+	log.Info("memory limit", zap.Int64("bytes", limit), zap.String("from", source))
+}
+
+// Short reports whether memory is short.
+func (m *Memory) Short() bool { return m.guard.Short() }
+
+// Stats are what the guard has counted.
+func (m *Memory) Stats() memory.Stats { return m.guard.Stats() }
+
+// Run watches memory until ctx ends.
+func (m *Memory) Run(ctx context.Context) { m.guard.Run(ctx) }
+
+// isTight reports that memory gets short.
+func (m *Memory) isTight() bool {
+	s := m.Stats()
+	return s.Limit > 0 && float64(s.Used) >= tightAt*float64(s.Limit)
+}
+
+// Pace bounds the garbage of a large heap, unless the operator has said what there
+// may be (GOGC). It returns what ends that.
+func Pace() (stop func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	return memory.Pace()
+}
+
+// Shed refuses new work while memory is short.
+func (m *Memory) Shed() *errmap.Error {
+	if !m.guard.Short() {
+		return nil
+	}
+	m.guard.Refused()
+	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shedHint),
+		errmap.Message("Tool service unavailable: shedding load: memory limit reached (--memory-limit)"))
+}
+
+// Sparing reads no more of callers' messages while memory is short: a message that
+// is half there takes memory, and would be refused when it is whole. Streams carry
+// the calls of many, which are refused one by one.
+func (m *Memory) Sparing(next http.Handler) http.Handler {
+	if m.guard == nil {
+		return next
+	}
+	return &thrifty{memory: m, next: next}
+}
+
+// thrifty is a handler whose requests are read only while there is memory. Its
+// frame is small, because a stream waits on top of it for hours.
+type thrifty struct {
+	memory *Memory
+	next   http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *thrifty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody && !route.IsStream(r) {
+		r.Body = &sparingBody{ReadCloser: r.Body, memory: h.memory}
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// sparingBody is a body that ends with an error while memory is short.
+type sparingBody struct {
+	io.ReadCloser
+
+	memory *Memory
+}
+
+// Read implements io.Reader. Each edge finds the error in its own vocabulary.
+func (b *sparingBody) Read(p []byte) (int, error) {
+	if err := b.memory.Shed(); err != nil {
+		return 0, errors.Join(err, errmap.ToConnect(err, errmap.About{}))
+	}
+	return b.ReadCloser.Read(p)
+}

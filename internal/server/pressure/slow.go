@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pressure
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
+)
+
+const (
+	// bufferedPart is the part of the memory limit that may wait for slow peers by
+	// default.
+	bufferedPart = 4
+	// tightAt is the part of the memory limit from which on unread answers are shed.
+	// It is below the one from which on new calls are refused.
+	tightAt = 0.8
+	// shareHint is what a caller over its share is told to wait: about the time in
+	// which calls end and answers are read.
+	shareHint = time.Second
+)
+
+// Slow bounds what waits for peers that are slow. Until [Slow.Open] it bounds nothing.
+// Its other methods are safe for concurrent use.
+type Slow struct {
+	budget *slowpeer.Budget
+	most   int64
+	// stuck counts connections that were closed because nothing moved.
+	stuck atomic.Uint64
+}
+
+// Open makes the bounds. m is open by then.
+func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
+	s.most = limits.GetMaxBufferedBytes()
+	if s.most == 0 {
+		if s.most = m.Stats().Limit / bufferedPart; s.most == 0 {
+			s.most = slowpeer.DefaultMaxBytes
+		}
+	}
+	s.budget = slowpeer.NewBudget(slowpeer.Options{
+		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: settings.CallerShare(limits), IsTight: m.isTight,
+	})
+}
+
+// Handler bounds what waits for the answers of a handler. It stands before everything
+// else, so that answers of the guard are bounded too.
+func (s *Slow) Handler(next http.Handler) http.Handler {
+	return s.budget.Handler(next, bridge.CallerAddress)
+}
+
+// StuckCount is where a listener counts connections that it closes because nothing
+// moves.
+func (s *Slow) StuckCount() *atomic.Uint64 { return &s.stuck }
+
+// Unread refuses a request of a caller that leaves too many answers unread.
+func (s *Slow) Unread(caller string) *errmap.Error {
+	if s.budget == nil || s.budget.Verdict(caller) == share.Granted {
+		return nil
+	}
+	return errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
+		"Rate limit exceeded: unread responses of this caller exceed its share; read them first (--max-buffered, --caller-share)"))
+}
+
+// Named has the budget know whose answers and bodies there are. It stands behind
+// the door, where that is known.
+func (s *Slow) Named(next http.Handler) http.Handler { return &namedHandler{slow: s, next: next} }
+
+// namedHandler has a small frame, because a stream waits on top of it for hours.
+type namedHandler struct {
+	slow *Slow
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *namedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := h.slow.countBody(w, r)
+	h.next.ServeHTTP(w, r)
+	if body != nil {
+		body.Release()
+	}
+}
+
+// countBody tells whose answer it is, and counts the body of the request; nil
+// where there is none to count.
+func (s *Slow) countBody(w http.ResponseWriter, r *http.Request) *slowpeer.Body {
+	if who := access.FromContext(r.Context()); who != nil {
+		slowpeer.Of(w).SetCaller(who.Principal())
+	}
+	if s.budget == nil || r.Body == nil || r.Body == http.NoBody || route.IsStream(r) {
+		return nil
+	}
+	body := s.budget.Body(r.Body, bridge.CallerOf(r.Context(), r.RemoteAddr), refuseBody)
+	r.Body = body
+	return body
+}
+
+// refuseBody is why a body is not read on. Each edge finds the error in its own
+// vocabulary.
+func refuseBody(v share.Verdict) error {
+	err := errmap.New(errmap.Unavailable, errmap.RetryAfter(shareHint),
+		errmap.Message("Tool service unavailable: shedding load: buffer limit reached (--max-buffered)"))
+	if v == share.Over {
+		err = errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
+			"Rate limit exceeded: unfinished requests and unread responses of this caller exceed its share (--max-buffered, --caller-share)"))
+	}
+	return errors.Join(err, errmap.ToConnect(err, errmap.About{}))
+}
+
+// Most is how much may wait.
+func (s *Slow) Most() float64 { return float64(s.most) }
+
+// Stats are the counts of the budget; none where nothing listens.
+func (s *Slow) Stats() slowpeer.Stats {
+	if s.budget == nil {
+		return slowpeer.Stats{}
+	}
+	return s.budget.Stats()
+}
+
+// Stuck is how many connections and streams were ended because nothing moved.
+func (s *Slow) Stuck() uint64 { return s.stuck.Load() + s.Stats().Stuck }

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconfigure puts a configuration into use that has changed while the process
+// runs, as far as that can be, and loads the catalog again when a descriptor file
+// changes.
+package reconfigure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+)
+
+// Reread is how a configuration is read again, from where it came: the same
+// flags and variables, and the file as it is now.
+type Reread struct {
+	// File is the configuration file, empty where there is none.
+	File string
+	Load func() (*config.Config, error)
+}
+
+// Options are what a [Reloader] changes, and how it hears of changes.
+type Options struct {
+	// Config is the configuration in use.
+	Config *configv1.Config
+	// Again reads flags, environment and file as they were read at the start.
+	Again Reread
+	// Hears tells that SIGHUP asks to read everything again.
+	Hears bool
+	// Level is that of the log.
+	Level   zap.AtomicLevel
+	Log     *zap.Logger
+	Watcher *reload.Watcher
+	Live    *catalog.Live
+	// Plan says where tools come from and how they are made.
+	Plan    func(*configv1.Config) ([]catalog.Source, catalog.BuildOptions, error)
+	Gate    *policy.Gate
+	Limiter *policy.Limiter
+	Calls   *bridge.CallLog
+	// Refresh loads the catalog again, without waiting for it.
+	Refresh func(why string)
+}
+
+// Reloader puts a configuration into use that has changed while the process
+// runs, as far as that can be. It is called by the watcher alone, and asked how
+// it is doing by anyone. Make one with [New].
+type Reloader struct {
+	opts Options
+	// file is nil where there is no configuration file.
+	file, descriptors *reload.Group
+
+	mu sync.Mutex
+	// running is what is in use. It differs from the file in the fields that wait
+	// for a restart, and in all while the file is faulty.
+	running *configv1.Config
+	waiting []string
+	// said is what was logged last of a reload that is tried again and again.
+	said string
+}
+
+// New has the configuration and the descriptor files watched. The parts of o are in
+// use by then.
+func New(o Options) *Reloader {
+	r := &Reloader{opts: o, running: o.Config}
+	r.descriptors = o.Watcher.Add("descriptors", r.reloadDescriptors, o.Config.GetCatalog().GetDescriptors()...)
+	return r
+}
+
+// WatchConfiguration has the configuration file watched, where there is one. It comes
+// after every other file has been added to the watcher.
+func (r *Reloader) WatchConfiguration() {
+	if r.opts.Again.File == "" {
+		return
+	}
+	r.file = r.opts.Watcher.Add("configuration", r.configuration, r.opts.Again.File)
+	// The file was read before it was watched.
+	if now, err := r.opts.Again.Load(); err != nil || len(reload.Diff(r.opts.Config, now.Config)) > 0 {
+		r.opts.Watcher.Now()
+	}
+}
+
+// Run looks at the files until ctx ends.
+func (r *Reloader) Run(ctx context.Context) {
+	if r.opts.Hears {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		var heard sync.WaitGroup
+		defer heard.Wait()
+		heard.Go(func() {
+			for {
+				select {
+				case <-hangup:
+					r.opts.Log.Info("SIGHUP: reloading all files and the catalog")
+					r.opts.Watcher.Now()
+					r.opts.Refresh("SIGHUP")
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	r.opts.Watcher.Run(ctx)
+}
+
+// configuration reads the configuration again and puts into use what can be.
+func (r *Reloader) configuration(ctx context.Context) reload.Outcome {
+	cfg, err := r.opts.Again.Load()
+	if err != nil {
+		r.refuseFaults(err)
+		return reload.Refused
+	}
+	running := r.current()
+	now, later := split(running, cfg.Config)
+	next := reload.Merge(running, cfg.Config, now)
+	if err := r.apply(ctx, running, next, now); err != nil {
+		if !catalog.IsPermanent(err) && ctx.Err() == nil {
+			r.sayOnce("configuration not usable yet; keeping the last good one and retrying", err)
+			return reload.Deferred
+		}
+		r.sayOnce("configuration rejected; keeping the last good one", err)
+		return reload.Refused
+	}
+	for _, w := range cfg.Warnings {
+		r.opts.Log.Warn("configuration warning", zap.Stringer("warning", w))
+	}
+	return r.settle(next, now, later)
+}
+
+// split parts the fields that differ into those that change now and those that
+// wait for a restart.
+func split(running, to *configv1.Config) (now, later []string) {
+	for _, path := range reload.Diff(running, to) {
+		if reload.MayChange(path) && !changesSources(path, running, to) {
+			now = append(now, path)
+			continue
+		}
+		later = append(later, path)
+	}
+	return now, later
+}
+
+// changesSources holds for the first descriptor file and for the last one that
+// goes: with them, the backend is asked for its tools no more, or again, and what
+// asks is made at the start.
+func changesSources(path string, running, to *configv1.Config) bool {
+	return path == "catalog.descriptors" && (len(running.GetCatalog().GetDescriptors()) == 0) != (len(to.GetCatalog().GetDescriptors()) == 0)
+}
+
+// apply puts the fields that change now into use. What can fail comes first, so
+// that an error has changed nothing.
+func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, now []string) error {
+	o := r.opts
+	scope, scopeErr := policy.ParseScope(settings.OrElse(next.GetGate(), policy.Marked.String()))
+	trust, trustErr := policy.ParseTrust(next.GetTrust())
+	level, levelErr := zapcore.ParseLevel(settings.OrElse(next.GetLog().GetLevel(), "info"))
+	calls, callsErr := bridge.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
+	_, callersErr := settings.Gate(next)
+	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(now, func(path string) bool { return path == "tools" || strings.HasPrefix(path, "catalog.") }) {
+		if err := r.applyCatalog(ctx, running, next); err != nil {
+			return err
+		}
+	}
+	if err := o.Gate.Rule(scope, next.GetTrustedCallers()); err != nil {
+		return err // not reached: they were parsed above
+	}
+	if slices.Contains(now, "trust") {
+		// Not otherwise: what an operator has set meanwhile stays.
+		from := o.Gate.Set(trust)
+		o.Log.Info("trust changed", zap.String("who", "configuration"), zap.Stringer("from", from), zap.Stringer("to", trust), zap.Uint64("changes", o.Gate.Changes()))
+	}
+	o.Limiter.SetRates(settings.Rate(next.GetLimits().GetCallerRate()), settings.Rate(next.GetLimits().GetToolRate()))
+	o.Level.SetLevel(level)
+	o.Calls.Set(calls, int(next.GetLog().GetMaxCallsPerSecond()))
+	o.Watcher.Every(next.GetReloadInterval().AsDuration())
+	return nil
+}
+
+// applyCatalog makes a catalog of the new settings, and uses it where it can be
+// made.
+func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Config) error {
+	sources, build, err := r.opts.Plan(next)
+	if err != nil {
+		return err
+	}
+	r.descriptors.Watch(next.GetCatalog().GetDescriptors()...)
+	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
+		r.descriptors.Watch(running.GetCatalog().GetDescriptors()...)
+		return err
+	}
+	return nil
+}
+
+// settle remembers what is in use now, and says what has changed and what waits.
+func (r *Reloader) settle(next *configv1.Config, now, later []string) reload.Outcome {
+	r.mu.Lock()
+	before := r.waiting
+	r.running, r.waiting, r.said = next, later, ""
+	r.mu.Unlock()
+	if len(now) > 0 {
+		r.opts.Log.Info("configuration changed", zap.Strings("fields", now))
+	}
+	for _, path := range later {
+		if !slices.Contains(before, path) {
+			r.opts.Log.Warn(path+": change needs a restart; keeping the current value", zap.String("field", path))
+		}
+	}
+	for _, path := range before {
+		if !slices.Contains(later, path) && !slices.Contains(now, path) {
+			r.opts.Log.Info(path+": matches the value in use again; no restart needed", zap.String("field", path))
+		}
+	}
+	switch {
+	case len(later) == 0 && len(now) == 0:
+		return reload.Unchanged
+	case len(later) == 0:
+		return reload.Applied
+	case len(now) > 0:
+		return reload.Partial
+	}
+	return reload.Refused
+}
+
+// reloadDescriptors loads the catalog again after a descriptor file changed.
+func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
+	if len(r.current().GetCatalog().GetDescriptors()) == 0 {
+		return reload.Unchanged // reflection has an interval of its own
+	}
+	live := r.opts.Live
+	before := live.Current()
+	err := live.Refresh(ctx)
+	switch {
+	case err == nil:
+		r.clear()
+	case !catalog.IsPermanent(err):
+		r.sayOnce("descriptors not usable yet; keeping the last good catalog and retrying", err)
+		return reload.Deferred
+	default:
+		r.sayOnce("descriptors rejected; keeping the last good catalog", err)
+		return reload.Refused
+	}
+	if now := live.Current(); before != nil && before.Fingerprint() == now.Fingerprint() {
+		return reload.Unchanged
+	}
+	if r.file != nil && r.file.Status().Failing() {
+		r.file.Again() // what it lacked may be there now
+	}
+	return reload.Applied
+}
+
+// refuseFaults logs every fault of a file, each in a line of its own, as it would
+// be said at the start.
+func (r *Reloader) refuseFaults(err error) {
+	var faults *config.Error
+	if !errors.As(err, &faults) {
+		r.sayOnce("configuration rejected; keeping the last good one", err)
+		return
+	}
+	r.opts.Log.Error("configuration rejected; keeping the last good one", zap.Int("faults", len(faults.Faults)+faults.Omitted))
+	for _, f := range faults.Faults {
+		r.opts.Log.Error("configuration error", zap.Stringer("fault", f))
+	}
+}
+
+// sayOnce logs an error unless it is the one that was logged last.
+func (r *Reloader) sayOnce(message string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text := message + err.Error(); text != r.said {
+		r.said = text
+		r.opts.Log.Error(message, zap.Error(err))
+	}
+}
+
+func (r *Reloader) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = ""
+}
+
+func (r *Reloader) current() *configv1.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running
+}
+
+// FieldsWaiting are the fields of the file that take effect with the next start.
+func (r *Reloader) FieldsWaiting() []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.waiting)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package route knows which edge a request is for. Each edge registers its name, its
+// paths and how it refuses a request; the listener's guard, the authenticator and the
+// metrics all ask the same [Table].
+package route
+
+import (
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+)
+
+// Edge is one way in.
+type Edge struct {
+	// Name is how the edge of a request is counted.
+	Name func(*http.Request) stats.Edge
+	// Paths are the paths of the edge, with their handlers. An edge without paths gets
+	// every request that no other has a path for.
+	Paths map[string]http.Handler
+	// Rest handles the requests of an edge without paths.
+	Rest http.Handler
+	// Refuse answers a request that is not let in, in the words of the edge.
+	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
+}
+
+// Is names an edge that is the same for all its requests.
+func Is(name stats.Edge) func(*http.Request) stats.Edge {
+	return func(*http.Request) stats.Edge { return name }
+}
+
+// Table is a handler that sends each request to its edge. Register all edges before
+// the first request; from then on it is safe for concurrent use.
+type Table struct {
+	mux    *http.ServeMux
+	byPath map[string]*Edge
+	rest   *Edge
+}
+
+// NewTable returns a table without edges.
+func NewTable() *Table { return &Table{mux: http.NewServeMux(), byPath: map[string]*Edge{}} }
+
+// Register adds an edge. One of the edges has to be without paths.
+func (t *Table) Register(e *Edge) {
+	for path, handler := range e.Paths {
+		t.mux.Handle(path, handler)
+		t.byPath[path] = e
+	}
+	if len(e.Paths) == 0 {
+		t.rest = e
+		t.mux.Handle("/", e.Rest)
+	}
+}
+
+// of is the edge of a request.
+func (t *Table) of(r *http.Request) *Edge {
+	if e := t.byPath[r.URL.Path]; e != nil {
+		return e
+	}
+	return t.rest
+}
+
+// Name is how the edge of a request is counted.
+func (t *Table) Name(r *http.Request) stats.Edge { return t.of(r).Name(r) }
+
+// Refuse answers a request that is not let in.
+func (t *Table) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	t.of(r).Refuse(w, r, err)
+}
+
+// ServeHTTP implements [http.Handler].
+func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
+
+// IsStream reports whether a request's body lasts as long as its stream.
+func IsStream(r *http.Request) bool {
+	switch r.URL.Path {
+	case outriggerv1connect.ToolServiceExchangeProcedure,
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo":
+		return true
+	}
+	return false
+}
+
+// IsLasting reports whether a request lasts until somebody ends it.
+func IsLasting(r *http.Request) bool {
+	switch r.URL.Path {
+	case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure:
+		return true
+	}
+	return r.Method == http.MethodGet || IsStream(r)
+}

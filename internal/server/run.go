@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/memory"
+	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+)
+
+// ErrInputEnded is the cause of the context's end where a client has closed the pipe
+// on standard input.
+var ErrInputEnded = errors.New("standard input ended")
+
+// Run keeps the catalog fresh until ctx ends or something fails, and then
+// drains. It calls ending when the drain begins.
+func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
+	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
+	loaded := make(chan error, 1)
+	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
+	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
+		// Before it is said, which also takes time.
+		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
+		a.announce(old, now, start)
+		if old == nil {
+			a.narrateReady(len(now.Tools()))
+		}
+		a.warnOfRandomKey(now)
+		a.door.CheckGrants(now)
+		a.backend.keepTools(now)
+		a.publishLists(old)
+		versions.offer(now)
+	})
+	defer forget()
+	a.refresher.Start()
+	go func() { loaded <- a.live.Run(loading) }()
+	link := &upstream.Link{
+		Client: a.backend.client, Live: a.live, Refresher: a.refresher, Reach: a.reach,
+		ProbeTimeout: a.cfg.GetBackend().GetProbeTimeout().AsDuration(), Log: a.log,
+	}
+	var housekeeping sync.WaitGroup
+	housekeeping.Go(func() { pressure.KeepSmall(loading, a.activity, a.log) })
+	housekeeping.Go(func() { versions.run(loading) })
+	housekeeping.Go(func() { a.watchFiles(loading) })
+	housekeeping.Go(func() { a.watch.Run(loading) })
+	housekeeping.Go(func() { link.Seek(loading, a.backend.guard, a.backend.seek) })
+	housekeeping.Go(func() { a.reach.Run(loading) })
+	housekeeping.Go(func() { link.Run(loading) })
+	housekeeping.Go(func() { a.memory.Run(loading) })
+	defer housekeeping.Wait()
+	defer stop()
+	var err error
+	finished, why := false, "nothing left to do"
+	select {
+	case <-ctx.Done():
+		why = context.Cause(ctx).Error()
+		if !errors.Is(context.Cause(ctx), ErrInputEnded) {
+			why = "shutdown requested: " + why
+		}
+	case err = <-a.listeners.Failed():
+		why = err.Error()
+	case err = <-loaded:
+		finished = true
+		if err != nil {
+			err = fmt.Errorf("load the tools: %w", err)
+		}
+	}
+	ending()
+	a.drain(why)
+	stop()
+	if !finished {
+		err = errors.Join(err, <-loaded)
+	}
+	return err
+}
+
+// narrateReady tells a person that the first catalog is there.
+func (a *App) narrateReady(tools int) {
+	if a.opts.Narrator != nil {
+		a.opts.Narrator.Ready(a.Sockets(), tools)
+	}
+}
+
+// activity is what the sidecar is doing.
+func (a *App) activity() (begun uint64, inFlight int, built time.Time) {
+	return a.bridge.Begun(), a.bridge.Flights().InFlight(), a.live.Status().Built
+}
+
+// watchFiles looks at the files that may change until ctx ends.
+func (a *App) watchFiles(ctx context.Context) {
+	if a.reloader != nil {
+		a.reloader.Run(ctx)
+		return
+	}
+	a.watcher.Run(ctx)
+}
+
+// publishLists announces what a new catalog may have changed. The first one
+// changes nothing that anybody has seen.
+func (a *App) publishLists(old *catalog.Catalog) {
+	if old == nil {
+		return
+	}
+	a.publish(feed.Change{Kind: feed.ToolsListChanged})
+	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+}
+
+// announce says what the catalog is, and what is odd about it.
+func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
+	message := "ready"
+	if old != nil {
+		message = "catalog changed"
+	}
+	for _, w := range now.Warnings() {
+		if old != nil && slices.Contains(old.Warnings(), w) {
+			continue // it was said when it was new
+		}
+		a.log.Warn("catalog warning", zap.String("subject", w.Subject), zap.String("warning", w.Text))
+	}
+	log := a.log
+	if old == nil {
+		log = a.milestones()
+	}
+	log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())),
+		zap.Duration("uptime_ms", time.Since(start)))
+	if old == nil {
+		if _, err := memory.Release(); err != nil {
+			a.log.Debug("releasing memory failed", zap.Error(err))
+		}
+	}
+}
+
+func logError(log *zap.Logger, what string, err error) {
+	if err != nil {
+		log.Error(what, zap.Error(err))
+	}
+}
+
+// shortFingerprint is enough of a fingerprint to tell two catalogs apart at a
+// glance; /describe has all of it.
+func shortFingerprint(fingerprint string) string {
+	const digits = 12
+	return fingerprint[:min(digits, len(fingerprint))]
+}

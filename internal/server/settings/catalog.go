@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/native"
+)
+
+// AsksNative reports whether the backend is asked for tools of its own. It is
+// where reflection is, because then the backend has to be there anyway, or where
+// that is asked for by name.
+func AsksNative(c *configv1.Catalog, hasBackend bool) bool {
+	auto := len(c.GetDescriptors()) == 0
+	return hasBackend && (c.GetNative() == "on" || auto && c.GetNative() != "off")
+}
+
+// Origins are what tools can come from besides files.
+type Origins struct {
+	// Client is nil where there is no backend, Native where it is not asked for tools
+	// of its own.
+	Client *backend.Client
+	Native *native.Client
+	// More are sources that no configuration names.
+	More []catalog.Source
+}
+
+// Plan says where tools come from and how they are made, by a
+// configuration that may be newer than that of the start.
+func Plan(cfg *configv1.Config, from Origins) ([]catalog.Source, catalog.BuildOptions, error) {
+	c := cfg.GetCatalog()
+	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
+	if err != nil {
+		return nil, catalog.BuildOptions{}, err
+	}
+	sources := slices.Clone(from.More)
+	for _, path := range c.GetDescriptors() {
+		sources = append(sources, catalog.NewDescriptorFile(path, catalog.Limits{}))
+	}
+	// Descriptor files say which services there are; reflection is asked where
+	// nothing else does, or where it is asked for by name.
+	auto := from.Client != nil && len(sources) == 0
+	isNative := c.GetNative() == "on"
+	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
+	if from.Client != nil && reflects {
+		sources = append(sources, bridge.NewReflectionSource(from.Client, catalog.ReflectionOptions{Selection: selection}))
+	}
+	if from.Native != nil {
+		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))
+	}
+	if len(sources) == 0 {
+		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
+	}
+	build, err := buildOptions(cfg, selection)
+	return sources, build, err
+}
+
+// buildOptions say how tools are made of methods, and how their messages are
+// checked.
+func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.BuildOptions, error) {
+	overrides, err := overlay(cfg)
+	if err != nil {
+		return catalog.BuildOptions{}, err
+	}
+	profile, err := schema.ParseProfile(OrElse(cfg.GetSchemaProfile(), schema.ProfileMCP.String()))
+	if err != nil {
+		return catalog.BuildOptions{}, err
+	}
+	return catalog.BuildOptions{
+		Selection: selection, Overlay: overrides, Profile: profile,
+		ListUncallable: cfg.GetCatalog().GetListUncallable(),
+		Thorough:       cfg.GetValidate() == "full",
+		// Where the limit is lower, envelopes are refused before arguments are looked at.
+		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), schema.DefaultMaxDepth),
+	}, nil
+}

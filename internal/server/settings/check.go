@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+)
+
+// Checks are what a configuration of a kind has to pass besides the rules of its
+// message: the parts of the sidecar judge what is theirs.
+func Checks(kind config.Kind) []config.Check {
+	checks := []config.Check{checkMetadata, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles}
+	if kind != config.Once {
+		checks = append(checks, checkDoor) // a command that calls once accepts no callers
+	}
+	return checks
+}
+
+// checkMetadata asks the bridge about the metadata allow-lists.
+func checkMetadata(cfg *configv1.Config, report func(path, message string)) {
+	metadata := cfg.GetBackend().GetMetadata()
+	for i, pattern := range metadata.GetInbound() {
+		if _, err := bridge.NewMetadataRules([]string{pattern}, nil); err != nil {
+			report(fmt.Sprintf("backend.metadata.inbound[%d]", i), err.Error())
+		}
+	}
+	for i, pattern := range metadata.GetOutbound() {
+		if _, err := bridge.NewMetadataRules(nil, []string{pattern}); err != nil {
+			report(fmt.Sprintf("backend.metadata.outbound[%d]", i), err.Error())
+		}
+	}
+}
+
+// checkCallers asks the policy about the callers that are trusted.
+func checkCallers(cfg *configv1.Config, report func(path, message string)) {
+	for i, caller := range cfg.GetTrustedCallers() {
+		if err := policy.NewGate(policy.Untrusted).TrustCallers([]string{caller}); err != nil {
+			report(fmt.Sprintf("trusted_callers[%d]", i), err.Error())
+		}
+	}
+}
+
+// checkSelection asks the catalog about the globs.
+func checkSelection(cfg *configv1.Config, report func(path, message string)) {
+	for i, glob := range cfg.GetCatalog().GetInclude() {
+		if _, err := catalog.NewSelection([]string{glob}, nil); err != nil {
+			report(fmt.Sprintf("catalog.include[%d]", i), err.Error())
+		}
+	}
+	for i, glob := range cfg.GetCatalog().GetExclude() {
+		if _, err := catalog.NewSelection(nil, []string{glob}); err != nil {
+			report(fmt.Sprintf("catalog.exclude[%d]", i), err.Error())
+		}
+	}
+}

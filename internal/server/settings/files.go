@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+)
+
+// checkFiles looks at the files that the configuration names before a port
+// opens. What is in a descriptor set is for the catalog to say: it may be
+// written again at any time.
+func checkFiles(cfg *configv1.Config, report func(path, message string)) {
+	for i, path := range cfg.GetCatalog().GetDescriptors() {
+		if err := checkReadable(path); err != nil {
+			report(fmt.Sprintf("catalog.descriptors[%d]", i), err.Error()+
+				"; `buf build -o FILE` or `protoc --include_imports --descriptor_set_out=FILE` writes one")
+		}
+	}
+	if path := cfg.GetState().GetKeyFile(); path != "" {
+		if _, err := seal.LoadKeys(path); err != nil {
+			report("state.key_file", err.Error())
+		}
+	}
+}
+
+// checkReadable says why a file cannot be read, in words that need only the
+// flag's name before them.
+func checkReadable(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no file %s", path)
+	}
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder, not a file", path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil // a pipe may be read once, and not by a check
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/policy"
+)
+
+// trustSwitch is the gate as the admin listener sees it.
+type trustSwitch struct {
+	gate *policy.Gate
+	log  *zap.Logger
+}
+
+// Trust implements [admin.Trust].
+func (s trustSwitch) Trust() (state string, changes uint64) {
+	return s.gate.Trust().String(), s.gate.Changes()
+}
+
+// SetTrust implements [admin.Trust]. The line in the log is the audit: who asked,
+// and what for, also where nothing changed.
+func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
+	to, err := policy.ParseTrust(state)
+	if err != nil {
+		return "", err
+	}
+	from := s.gate.Set(to)
+	s.log.Info("trust changed", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
+		zap.Uint64("changes", s.gate.Changes()))
+	return from.String(), nil
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/resilience"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+const (
+	// linkKeepWarm is how often an idle backend is asked whether it is
+	// there. It is below the idle timeout of connections, so that one is always
+	// open: its loss is how a restart shows.
+	linkKeepWarm = time.Minute
+	// linkSettle is the longest pause between a lost connection and the first
+	// attempt: many sidecars of one backend do not come back in the same moment.
+	linkSettle = 100 * time.Millisecond
+	// The pauses between attempts while the backend is away. The longest leaves time
+	// for a load within two seconds of its return.
+	linkFirstPause   = 250 * time.Millisecond
+	linkLongestPause = time.Second
+	// linkMinGap is the shortest time between two loads after reconnects, and
+	// linkLoadShare how many times as long as a load took it is at least: a
+	// connection that flaps makes the backend reflect for 5 % of the time at most.
+	linkMinGap    = time.Second
+	linkLoadShare = 20
+)
+
+// Link looks after the connection to the backend. A Link without a client does nothing.
+type Link struct {
+	Client    *backend.Client
+	Live      *catalog.Live
+	Refresher *Refresher
+	Reach     *Reach
+	// ProbeTimeout bounds one question to the backend.
+	ProbeTimeout time.Duration
+	Log          *zap.Logger
+}
+
+// Run looks after the connection to the backend until ctx ends. When the
+// connection was lost and is there again, the backend may be another version of
+// itself: the catalog is loaded again.
+func (l *Link) Run(ctx context.Context) {
+	if l.Client == nil {
+		return
+	}
+	if _, err := l.Live.Wait(ctx); err != nil {
+		return // Live.Run tries until then
+	}
+	lost := l.Client.Lost()
+	away := !l.ask(ctx)
+	var nextLoad time.Time
+	for {
+		if !away {
+			timer := time.NewTimer(linkKeepWarm)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-lost:
+				timer.Stop()
+				if !pauseFor(ctx, rand.N(linkSettle)) { //nolint:gosec // nobody gains by guessing it
+					return
+				}
+			case <-timer.C:
+				away = !l.ask(ctx)
+				continue
+			}
+		}
+		if !l.await(ctx) || !pauseFor(ctx, time.Until(nextLoad)) {
+			return
+		}
+		away = false
+		begun := time.Now()
+		run, err := l.Refresher.Now(ctx, "reconnected")
+		if err != nil {
+			l.Log.Debug("catalog load after a reconnect failed", zap.Error(err))
+		}
+		took := time.Since(begun)
+		if run != nil {
+			took = run.Took
+		}
+		nextLoad = time.Now().Add(max(linkMinGap, linkLoadShare*took))
+	}
+}
+
+// await asks until the backend answers; false where ctx ended first.
+func (l *Link) await(ctx context.Context) bool {
+	for pause := linkFirstPause; !l.ask(ctx); pause = min(2*pause, linkLongestPause) {
+		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // nobody gains by guessing it
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// ask asks once and reports whether the backend answers.
+func (l *Link) ask(ctx context.Context) bool {
+	asking, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
+	defer cancel()
+	err := l.Client.Ping(asking)
+	if ctx.Err() == nil {
+		l.Reach.note(fromConnection, err)
+	}
+	return err == nil
+}
+
+// pauseFor waits and reports whether ctx still lasts.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Seek asks a backend that is away whether it is back, so that callers need not try,
+// and readiness does not wait for calls, which do not come where there is no readiness.
+// wake makes it ask at once. It returns when ctx ends.
+func (l *Link) Seek(ctx context.Context, guard *resilience.Guard, wake <-chan struct{}) {
+	guard.Seek(ctx, wake, func(ctx context.Context) *errmap.Error {
+		ctx, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
+		defer cancel()
+		if err := l.Client.Ping(ctx); err != nil {
+			l.Log.Debug("backend still unreachable", zap.Error(err))
+			return errmap.Wrap(errmap.Unavailable, err)
+		}
+		return nil
+	})
+}
