@@ -59,8 +59,8 @@ func (l listener) dial(t *testing.T, protocol string) net.Conn {
 }
 
 var (
-	mainPaths   = []string{"/mcp", "/rpc", "/outrigger.v1.ToolService/CallTool", "/outrigger.v1.ToolService/Exchange", "/outrigger.demo.v1.Lab/Echo", "/nothing"}
-	adminPaths  = []string{"/livez", "/readyz", "/metrics", "/trust", "/debug/pprof/", "/outrigger.v1.AdminService/RegisterTool", "/nothing"}
+	mainPaths   = []string{"/mcp", "/rpc", "/outrigger.v1.ToolService/CallTool", "/outrigger.v1.ToolService/Exchange", "/outrigger.v1.ToolService/RegisterTool", "/outrigger.demo.v1.Lab/Echo", "/nothing"}
+	adminPaths  = []string{"/livez", "/readyz", "/metrics", "/trust", "/debug/pprof/", "/refresh", "/nothing"}
 	healthPaths = []string{"/livez", "/metrics", "/nothing"}
 )
 
