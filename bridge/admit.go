@@ -25,7 +25,7 @@ func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	var err *errmap.Error
-	if c.req.paced {
+	if c.req.Paced {
 		err = b.opts.Slots.Wait(ctx, c.req.Caller) // and its own time begins then
 	} else {
 		c.queued, err = b.opts.Slots.Take(ctx, c.req.Caller)
@@ -39,7 +39,7 @@ func (b *Bridge) room(ctx context.Context, c *toolCall) *errmap.Error {
 	switch {
 	case b.opts.Shed == nil:
 		return nil
-	case c.req.paced:
+	case c.req.Paced:
 		return b.awaitMemory(ctx, c)
 	}
 	return b.opts.Shed()
@@ -113,8 +113,8 @@ func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 // the allow-list says: only the backend can tell a repetition from a new call.
 const IdempotencyHeader = "Idempotency-Key"
 
-// idempotencyMember is the same in the _meta of a message.
-const idempotencyMember = "dev.outrigger/idempotency-key"
+// IdempotencyMember is the same in the _meta of a message.
+const IdempotencyMember = "dev.outrigger/idempotency-key"
 
 // maxIdempotencyKey bounds a key; a UUID has 36 bytes.
 const maxIdempotencyKey = 255
@@ -135,7 +135,7 @@ func checkIdempotencyKey(h http.Header) *errmap.Error {
 		return nil
 	}
 	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-		Keyword: "idempotency-key", Message: IdempotencyHeader + " (in _meta: " + idempotencyMember +
+		Keyword: "idempotency-key", Message: IdempotencyHeader + " (in _meta: " + IdempotencyMember +
 			") must be there once, with 1 to 255 visible ASCII characters",
 	}))
 }
@@ -201,12 +201,4 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 		return out, err
 	})
 	return out, answer, err
-}
-
-// name is what a request is called where people read of it.
-func (r *Request) name() string {
-	if r.Tool != "" {
-		return r.Tool
-	}
-	return r.Procedure
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -39,10 +40,10 @@ func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var keys []string
-				b := bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, _ []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+				b := dialect.New(bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, _ []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 					keys = append(keys, strings.Join(h.Values(bridge.IdempotencyHeader), ","))
 					return nil, errmap.New(errmap.TransportError)
-				}), correlate.New(correlate.Options{}), bridge.Options{Guard: resilience.New(resilience.Options{})})
+				}), correlate.New(correlate.Options{}), bridge.Options{Guard: resilience.New(resilience.Options{})}), dialect.Options{})
 				req := toolCall(b, tc.tool, tc.arguments)
 				if tc.key != "" {
 					req.Header = http.Header{bridge.IdempotencyHeader: {tc.key}}
@@ -72,11 +73,11 @@ func TestKeysInMessages(t *testing.T) {
 		`"k-1"`: "k-1", `""`: "", `7`: "", `"a b"`: "", `"a\nb"`: "", `"` + strings.Repeat("x", 256) + `"`: "", `"é"`: "",
 	} {
 		var got []string
-		b := bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+		b := dialect.New(bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 			got = append(got, h.Get(bridge.IdempotencyHeader))
 			return &bridge.Answer{Body: bytes.Clone(in)}, nil
-		}), correlate.New(correlate.Options{}), bridge.Options{})
-		reply := answer(t, b, bridge.DialectCanonical,
+		}), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		reply := answer(t, b, dialect.Canonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{},"_meta":{"dev.outrigger/idempotency-key":`+value+`}}}`)
 		switch {
 		case want != "" && (reply.code() != "" || len(got) != 1 || got[0] != want):
@@ -93,7 +94,7 @@ func TestWaitingForAPlaceCounts(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Minute})
-		b := bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots})
+		b := dialect.New(bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots}), dialect.Options{})
 		start := time.Now()
 		done := make(chan *bridge.Response, 2)
 		for range 2 {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -142,15 +143,15 @@ func FuzzBackendAnswers(f *testing.F) {
 			says.event, says.answer = event, mcptest.Success("", mcptest.TextBlock("x"))
 		}
 		c := modernClient{t: t, caller: "ann", capabilities: able}
-		c.bridge = bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: says})
+		c.bridge = dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: says}), dialect.Options{})
 		params := kind.params
 		if kind.method == "tasks/get" {
 			begun := &saying{answer: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: proto.CloneOf(desk.Tasks["drying"][0])}}}
 			sealer := fixedSealer(t)
 			first := c
-			first.bridge = bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: begun, Sealer: sealer})
+			first.bridge = dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: begun, Sealer: sealer}), dialect.Options{})
 			params = `"taskId":` + string(first.send("tools/call", `"name":"do","arguments":{"job":"drying"}`).Result["taskId"])
-			c.bridge = bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: says, Sealer: sealer})
+			c.bridge = dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: says, Sealer: sealer}), dialect.Options{})
 		}
 		var back [][]byte
 		c.heard = func(m string) { back = append(back, []byte(m)) }

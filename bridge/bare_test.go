@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -58,8 +59,8 @@ func double(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*br
 // that the same dialect lists says. A typed caller gets it bare.
 func TestAResultThatIsNoObject(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(bare(t), mcptest.Caller(double), correlate.New(correlate.Options{}), bridge.Options{})
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+	b := dialect.New(bridge.New(bare(t), mcptest.Caller(double), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		got := answer(t, b, d,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"word_double","arguments":{"value":"ab"},`+modernMeta+`}}`)
 		if got.Result == nil || string(got.Result.StructuredContent) != `{"value":"abab"}` || got.Result.Content[0].Text != `{"value":"abab"}` {
@@ -85,7 +86,7 @@ func TestAResultThatIsNoObject(t *testing.T) {
 			t.Errorf("%v: the listed schema is of another result: %+v", d, schema)
 		}
 	}
-	form := answer(t, b, bridge.DialectCanonical,
+	form := answer(t, b, dialect.Canonical,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"word.double","arguments":{"value":"ab"}}}`)
 	if form.Result == nil || form.Result.Status != "success" {
 		t.Errorf("message form: %+v", form)

@@ -24,8 +24,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
-	"github.com/outrigger-mcp/outrigger/internal/record"
-	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -101,8 +99,6 @@ type Options struct {
 	Sealer *seal.Sealer
 	// Feed is where changes come from. Nil makes one.
 	Feed *feed.Hub
-	// Sessions holds the sessions of the legacy eras. Nil makes one.
-	Sessions *session.Manager
 	// Tasks runs plain RPCs on as tasks; nil never does.
 	Tasks *task.Manager
 	// TaskAfter is when a call runs on as a task where its tool says nothing about
@@ -138,15 +134,6 @@ type Options struct {
 	// MaxResult bounds the bytes of one result; zero leaves it to what the
 	// caller of the backend admits.
 	MaxResult int
-	// Notify takes every valid notification of the canonical dialect that is no
-	// cancellation: its method, its params (a JSON object, or nil) and where it
-	// came from. It is called in reading order, must return at once, and must
-	// copy what it keeps. Nil drops them.
-	Notify func(method string, params []byte, origin correlate.Origin)
-	// Record takes note of every envelope of the JSON-RPC edges; nil does not.
-	Record *record.Run
-	// RecordPayloads says that Record keeps arguments and results.
-	RecordPayloads bool
 	// Log receives one line a call; nil discards. CallLog decides for which calls.
 	Log     *zap.Logger
 	CallLog *CallLog
@@ -162,7 +149,7 @@ type Bridge struct {
 	flights  *correlate.Table
 	feed     *feed.Hub
 	spent    *seal.Spent
-	lists    listCache
+	rendered any // what an edge keeps of the catalog, see Rendered
 	offers   featureCache
 	views    views
 	counted  countCache
@@ -175,11 +162,6 @@ type Bridge struct {
 	buffers  bytepool.Pool // of large results and replies
 	alone    chan struct{} // holds a value while a call runs alone
 	repaired atomic.Uint64
-
-	canonical, modern, legacy *era
-	// serverInfo is how every MCP era names this server; modernTail closes
-	// every result of the modern one. Both are rendered once.
-	serverInfo, modernTail []byte
 }
 
 // New returns a Bridge over its three partners: where tools come from, who
@@ -209,23 +191,17 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 	if opts.Feed == nil {
 		opts.Feed = feed.New(feed.Options{})
 	}
-	if opts.Sessions == nil {
-		opts.Sessions = session.New(session.Options{Feed: opts.Feed})
-	}
 	if opts.Server.Name == "" {
 		opts.Server.Name = "outrigger"
 	}
 	if opts.Server.Version == "" {
 		opts.Server.Version = "0.0.0"
 	}
-	b := &Bridge{
+	return &Bridge{
 		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		parting: parting{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
 		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
-		canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
 	}
-	b.prepare()
-	return b
 }
 
 // Flights returns the table of requests in flight, which edges need for
@@ -243,6 +219,13 @@ func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 
 // Catalogs returns where tools come from.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
+
+// BoundedLog is the log for lines that many requests can cause; it drops what is
+// over its bound.
+func (b *Bridge) BoundedLog() *zap.Logger { return b.noted }
+
+// Buffers lends the memory of large results and replies.
+func (b *Bridge) Buffers() *bytepool.Pool { return &b.buffers }
 
 // Handle runs one request to its end and returns its outcome; it never panics
 // and never returns nil. It is [Bridge.Begin] and [Flight.Run] in one.
@@ -268,7 +251,7 @@ type Flight struct {
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
-	req.meter = &f.meter
+	req.meter = &f.meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
@@ -280,6 +263,10 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	return f
 }
 
+// IsRefused reports whether the request has no place in the table: then Run only
+// says why, at once.
+func (f *Flight) IsRefused() bool { return f.call == nil }
+
 // Run runs the request to its end. When the response is Silent, the caller has
 // cancelled and nothing may be written.
 func (f *Flight) Run() *Response {
@@ -288,7 +275,7 @@ func (f *Flight) Run() *Response {
 		f.ended(resp)
 		return resp
 	}
-	if f.req.paced {
+	if f.req.Paced {
 		f.meter.elsewhere += time.Since(f.start) // in its edge's queue
 	}
 	resp := f.notRun()
@@ -341,7 +328,7 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	defer func() {
 		if p := recover(); p != nil {
-			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), requestID(req.ID))}
+			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), RequestID(req.ID))}
 		}
 	}()
 	if err := b.limitOther(req); err != nil {
@@ -351,14 +338,14 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	case OpCall:
 		return b.dialogue(ctx, req, (*Bridge).call)
 	case OpOpen:
-		cat, _ := b.catalog(ctx)
+		cat, _ := b.Catalog(ctx)
 		return &Response{Catalog: cat}
 	case OpList:
 		return b.list(ctx, req)
 	case OpGet:
 		return b.get(ctx, req)
 	case OpServer:
-		cat, err := b.catalog(ctx)
+		cat, err := b.Catalog(ctx)
 		return &Response{Catalog: cat, Err: err, who: access.FromContext(ctx)}
 	case OpPing:
 		return &Response{}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
@@ -38,7 +39,7 @@ import (
 // gated is every edge of a sidecar in front of the demo service, with a count of
 // how often the one destructive RPC reached it.
 type gated struct {
-	bridge    *bridge.Bridge
+	bridge    *dialect.Handler
 	gate      *policy.Gate
 	url       string
 	one, two  *http.Client
@@ -77,7 +78,7 @@ func newGated(t *testing.T) *gated {
 }
 
 // allEdges is what the main listener serves.
-func allEdges(b *bridge.Bridge) http.Handler {
+func allEdges(b *dialect.Handler) http.Handler {
 	api := connectapi.New(b, connectapi.Options{})
 	mux := http.NewServeMux()
 	mux.Handle(mcphttp.Path, mcphttp.New(b, mcphttp.Options{}))
@@ -137,7 +138,7 @@ func codeOfReply(t *testing.T, raw []byte) errmap.Code {
 	if _, event, ok := bytes.Cut(raw, []byte("data: ")); ok {
 		raw = event
 	}
-	m := decode(t, bridge.NewReply(bytes.TrimSpace(raw)))
+	m := decode(t, dialect.NewReply(bytes.TrimSpace(raw)))
 	if m.Error == nil && m.Result == nil {
 		t.Errorf("this is no reply: %s", raw)
 	}

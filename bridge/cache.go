@@ -19,8 +19,14 @@ func isToldApart(ctx context.Context) bool { return access.FromContext(ctx) != n
 
 // keepPrivate marks what the backend said about resources and prompts as private where it may depend on who asks. The
 // backend does not know whom the sidecar shows what, so its word does not count then.
-func (b *Bridge) keepPrivate(ctx context.Context, resp *Response) {
-	if !isToldApart(ctx) && !b.opts.ForwardsHeaders {
+//
+// What was made of a caller's answers is nobody else's, and not for long.
+func (b *Bridge) keepPrivate(ctx context.Context, req *Request, resp *Response) {
+	private := private
+	switch {
+	case req.Repeated:
+		private = func(*outriggerv1.CachePolicy) *outriggerv1.CachePolicy { return momentary() }
+	case !isToldApart(ctx) && !b.opts.ForwardsHeaders:
 		return
 	}
 	switch m := resp.Message.(type) {
@@ -49,12 +55,4 @@ func (r *Response) CacheScope() outriggerv1.CacheScope {
 		return outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
 	}
 	return outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC
-}
-
-// appendCacheScope appends MCP's member. Only what is said to be the same for everybody is public.
-func appendCacheScope(dst []byte, scope outriggerv1.CacheScope) []byte {
-	if scope == outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC {
-		return append(dst, `,"cacheScope":"public"`...)
-	}
-	return append(dst, `,"cacheScope":"private"`...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -50,7 +51,7 @@ func TestWhatDependsOnWhoAsksIsPrivate(t *testing.T) {
 				if strings.Contains(method, "params") {
 					raw = `{"jsonrpc":"2.0","id":1,"method":"` + method + modernMeta + `}}`
 				}
-				if reply := say(ctx, t, rig.Bridge, bridge.DialectModern, raw); !strings.Contains(string(reply.Bytes()), `"cacheScope":"`+want+`"`) {
+				if reply := say(ctx, t, rig.Bridge, dialect.Modern, raw); !strings.Contains(string(reply.Bytes()), `"cacheScope":"`+want+`"`) {
 					t.Errorf("%s, want %s: %s", method, want, reply.Bytes())
 				}
 			}

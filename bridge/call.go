@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // toolCall is one tools/call on its way: each step adds a fact.
@@ -62,7 +64,49 @@ func (c *toolCall) arguments() []byte {
 
 // digest ties a state to this call.
 func (c *toolCall) digest() [32]byte {
-	return requestDigest(methodToolsCall, c.tool.Name, c.arguments())
+	return requestDigest(operationCall, c.tool.Name, c.arguments())
+}
+
+// maxRounds bounds how often one request may ask its client something:
+// more than any dialogue has, and an end to one that goes in circles.
+const maxRounds = 32
+
+// dialogue runs a request whose caller can be asked in between: each question
+// goes to the client, and the request is made again with the answers, until
+// there is none left.
+func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge, context.Context, *Request) *Response) *Response {
+	for range maxRounds {
+		resp := round(b, ctx, req)
+		in := resp.inputRequired()
+		if resp.Err != nil || in == nil || req.AskClient == nil {
+			return resp
+		}
+		whole, err := req.complete()
+		if err != nil {
+			return &Response{Err: err, Tool: resp.Tool}
+		}
+		asked := time.Now()
+		answers, err := req.AskClient(ctx, in)
+		req.waited(asked)
+		if err != nil {
+			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool}
+		}
+		req = whole.again(answers, in.GetRequestState())
+	}
+	return &Response{Err: errmap.Because(errmap.InvalidToolOutput, fmt.Sprintf("backend exceeded %d input rounds", maxRounds))}
+}
+
+// inputRequired is the question that a response is, nil where it is none.
+func (r *Response) inputRequired() *outriggerv1.InputRequired {
+	if in := r.Outcome.GetInputRequired(); in != nil {
+		return in
+	}
+	if asks, ok := r.Message.(interface {
+		GetInputRequired() *outriggerv1.InputRequired
+	}); ok {
+		return asks.GetInputRequired()
+	}
+	return nil
 }
 
 // call runs the steps of one tool call in their order. The first error ends it.
@@ -74,7 +118,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		b.gate,
 		b.limit,
 		b.admit,
-		b.mirror,
+		b.envelope,
 		b.repairing,
 		b.reopen,
 		b.confirm,
@@ -110,7 +154,7 @@ func (c *toolCall) shownName() string {
 
 // resolve finds the tool and refuses what cannot be called.
 func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
-	cat, err := b.catalog(ctx)
+	cat, err := b.Catalog(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,10 +165,10 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	c.catalog = cat
 	b.found(c)
 	if !c.tool.IsCallable() {
-		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream of requests, which cannot be called yet; that is why lists leave it out")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream of requests, which cannot be called yet; that is why lists leave it out")
 	}
 	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
-		return because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
 	}
 	return nil
 }
@@ -166,6 +210,14 @@ func (b *Bridge) unread(req *Request) *errmap.Error {
 		return nil
 	}
 	return b.opts.Unread(req.Caller)
+}
+
+// envelope has the message around the call checked against its arguments.
+func (b *Bridge) envelope(_ context.Context, c *toolCall) *errmap.Error {
+	if c.req.Envelope == nil {
+		return nil
+	}
+	return c.req.Envelope.Check(c.tool, c.arguments())
 }
 
 // validate turns the arguments into wire bytes, or names everything that is
@@ -219,14 +271,14 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 // reopen reads what the caller brought back from an earlier round. Most calls
 // bring nothing, and most tools ask nothing.
 func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
-	if !c.tool.Native && !c.req.repeated && len(c.req.RequestState) == 0 {
+	if !c.tool.Native && !c.req.Repeated && len(c.req.RequestState) == 0 {
 		return nil
 	}
-	err := c.req.complete()
-	if err != nil {
+	var err *errmap.Error
+	if c.req, err = c.req.complete(); err != nil {
 		return err
 	}
-	c.state, err = b.openState(c.req.Caller, c.digest(), c.req.RequestState, c.req.stateMember())
+	c.state, err = b.openState(c.req.Caller, c.digest(), c.req.RequestState, c.req.pointer("request_state"))
 	return err
 }
 
@@ -260,15 +312,11 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	return err
 }
 
-// forgetArguments lets go of the arguments: the wire bytes say all that the
-// backend is to know, and it may take its time, while many wait. What they were
-// read from is forgotten too, because they are a part of it.
+// forgetArguments frees the arguments: the wire bytes say all that the backend is
+// to know.
 func (c *toolCall) forgetArguments() {
-	c.req.Arguments.Bytes, c.repaired = nil, nil
-	c.req.InputResponses, c.req.RequestState, c.req.Meta = nil, nil, nil
-	if c.req.message != nil {
-		c.req.message.forget()
-	}
+	c.repaired = nil
+	c.req.forget()
 }
 
 // keepMetadata keeps what of the backend's metadata the caller may see.
@@ -384,6 +432,9 @@ func violations(found []schema.Violation) []errmap.Violation {
 	}
 	return out
 }
+
+// operationCall names a call in what is sealed for it.
+const operationCall = "tools/call"
 
 // emptyObject stands for arguments that were not sent.
 var emptyObject = []byte("{}")

@@ -71,7 +71,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		}
 	case *outriggerv1.ToolOutcome_Task:
 		if !c.req.Context.GetCapabilities().GetTasks() {
-			return because(errmap.InvalidToolOutput, "the tool answered with a task, which the caller's client does not support")
+			return errmap.Because(errmap.InvalidToolOutput, "the tool answered with a task, which the caller's client does not support")
 		}
 		if err := b.sealTask(c.req.Caller, c.tool, o.Task); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		redactTask(o.Task)
 		checkTaskOf(c.tool, o.Task)
 	default:
-		return because(errmap.SerializationError, fmt.Sprintf("the tool answered with no outcome that is known here (%T)", o))
+		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool answered with no outcome that is known here (%T)", o))
 	}
 	c.resp.Outcome = outcome
 	return nil
@@ -111,7 +111,7 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 // to take.
 func (b *Bridge) tooLargeResult(size int) *errmap.Error {
 	b.opts.Stats.Over(errmap.LimitResultBytes)
-	return because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
 
 // events is what takes the events of a call on behalf of its caller; nil where

@@ -25,13 +25,13 @@ const (
 func (b *Bridge) rawBody(c *toolCall) *errmap.Error {
 	mediaType, data, ok := readHTTPBody(c.answer.Body)
 	if !ok {
-		return because(errmap.SerializationError, "the answer is no google.api.HttpBody")
+		return errmap.Because(errmap.SerializationError, "the answer is no google.api.HttpBody")
 	}
 	if b.opts.MaxResult > 0 && len(data) > b.opts.MaxResult {
 		return b.tooLargeResult(len(data))
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
-		Status:  statusSuccess,
+		Status:  StatusSuccess,
 		Content: []*outriggerv1.ContentBlock{bodyBlock(c.tool.Name, mediaType, data)},
 	}}}
 	return nil
@@ -109,5 +109,5 @@ func isText(kind, charset string) bool {
 	return false
 }
 
-// statusSuccess is the status of a result that ended well.
-const statusSuccess = "success"
+// StatusSuccess is the status of a result that ended well.
+const StatusSuccess = "success"

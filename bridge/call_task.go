@@ -21,8 +21,9 @@ const taskPoll = time.Second
 // it is a task, neither the caller's deadline nor the end of its connection
 // concerns it; the tool's own deadline does.
 func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duration) *errmap.Error {
-	if err := c.req.complete(); err != nil {
-		return err
+	var failed *errmap.Error
+	if c.req, failed = c.req.complete(); failed != nil {
+		return failed
 	}
 	if !c.req.Context.GetCapabilities().GetTasks() {
 		if err := requireTaskSupport(c); err != nil {
@@ -81,7 +82,7 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 		full.Limit = errmap.LimitTasks
 		return full
 	case errors.Is(err, task.ErrShare):
-		return overShare("this caller has its share of the tasks (--max-tasks, --caller-share)")
+		return errmap.OverShare("this caller has its share of the tasks (--max-tasks, --caller-share)")
 	case errors.Is(err, task.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case ctx.Err() != nil:
@@ -96,14 +97,14 @@ func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 	if r.Outcome != nil {
 		return r.Outcome
 	}
-	status := statusSuccess
+	status := StatusSuccess
 	if r.Truncated {
-		status = statusPartial
+		status = StatusPartial
 	}
 	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
 		Status: status, Explanation: r.Explanation, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
 	}}}
 }
 
-// statusPartial is the status of a result that holds a part of what there was.
-const statusPartial = "partial_success"
+// StatusPartial is the status of a result that holds a part of what there was.
+const StatusPartial = "partial_success"

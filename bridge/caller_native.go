@@ -82,7 +82,7 @@ func askError(in proto.Message, err *errmap.Error) *errmap.Error {
 		case *outriggerv1.ReadResourceRequest:
 			return errmap.UnknownResource(m.GetUri())
 		case *outriggerv1.GetPromptRequest:
-			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown prompt "+quoteBounded(m.GetName())),
+			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown prompt "+errmap.Quote(m.GetName())),
 				errmap.WithViolations(errmap.Violation{Keyword: keywordPrompt, Message: "there is no prompt with this name"}))
 		case *outriggerv1.CompleteRequest:
 			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown reference"),

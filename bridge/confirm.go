@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -49,7 +50,9 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
 	}
 	c.state.confirmed = true
-	delete(c.req.InputResponses, confirmKey)
+	others := maps.Clone(c.req.InputResponses)
+	delete(others, confirmKey)
+	c.req = c.req.again(others, c.req.RequestState)
 	return nil
 }
 
@@ -90,7 +93,11 @@ func confirmMessage(c *toolCall) string {
 // mayAsk reports whether a call that the gate holds back can be put to the user:
 // the policy says so, and the caller's client has a form for it.
 func (b *Bridge) mayAsk(c *toolCall) bool {
-	if !b.opts.Confirm || c.req.Arguments.Encoding != EncodingJSON || c.req.complete() != nil {
+	if !b.opts.Confirm || c.req.Arguments.Encoding != EncodingJSON {
+		return false
+	}
+	var err *errmap.Error
+	if c.req, err = c.req.complete(); err != nil {
 		return false
 	}
 	return c.req.Context.GetCapabilities().GetElicitation().GetForm()

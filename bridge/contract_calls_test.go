@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -26,9 +27,9 @@ import (
 )
 
 // said is the result of a request in the canonical dialect, member by member.
-func said(t *testing.T, b *bridge.Bridge, method, params string) map[string]json.RawMessage {
+func said(t *testing.T, b *dialect.Handler, method, params string) map[string]json.RawMessage {
 	t.Helper()
-	reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), bridge.DialectCanonical,
+	reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), dialect.Canonical,
 		`{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":`+params+`}`))
 	var m struct{ Result map[string]json.RawMessage }
 	if err := json.Unmarshal(reply.Bytes(), &m); err != nil || m.Result == nil {
@@ -90,7 +91,7 @@ func TestContractOfCalls(t *testing.T) {
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: painter{}})
+		b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: painter{}}), dialect.Options{})
 		got := said(t, b, "tools/call", `{"name":"paint.draw","arguments":{}}`)
 		const want = `[{"type":"text","text":"a picture"},{"type":"image","data":"eA==","mimeType":"image/png"},` +
 			`{"type":"resource","resource":{"uri":"paint://1","mimeType":"text/plain","text":"red"}}]`
@@ -135,7 +136,7 @@ func TestContractOfCalls(t *testing.T) {
 
 	t.Run("an unsatisfiable version is TOOL_NOT_FOUND with the versions that exist", func(t *testing.T) {
 		t.Parallel()
-		got := answer(t, demo, bridge.DialectCanonical,
+		got := answer(t, demo, dialect.Canonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.find_orders","version":"^9","arguments":{}}}`)
 		if v := got.data().Violations; got.code() != errmap.ToolNotFound || len(v) != 1 || !strings.Contains(v[0].Message, "1.1.0") {
 			t.Errorf("got %s %+v", got.code(), v)
@@ -153,7 +154,7 @@ func TestContractOfCalls(t *testing.T) {
 
 // narrowed is a sidecar with two registered tools whose output schemas ask for a
 // member that no answer has.
-func narrowed(t *testing.T) *bridge.Bridge {
+func narrowed(t *testing.T) *dialect.Handler {
 	t.Helper()
 	rig := mcptest.Start(t, mcptest.Options{})
 	for name, method := range map[string]string{"strict.echo": "Echo", "strict.fail": "Fail"} {
@@ -175,7 +176,7 @@ func TestContractOfSerialisation(t *testing.T) {
 
 	t.Run("every reply is compact UTF-8 JSON", func(t *testing.T) {
 		t.Parallel()
-		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+		for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 			for _, params := range []string{
 				`"method":"tools/list","params":{` + modernMeta + `}`,
 				`"method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"Māori \u2028 \u00e9"},` + modernMeta + `}`,
@@ -233,7 +234,7 @@ func TestContractOfTheDescription(t *testing.T) {
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}})
+	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}}), dialect.Options{})
 	got := said(t, b, "server/describe", `{}`)
 
 	t.Run("server/describe has name, version and the contract version 1.0.0", func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestContractOfArguments(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
 			for name, want := range map[string]errmap.Code{"name": tt.first, "tool_name": tt.second} {
-				got := answer(t, b, bridge.DialectCanonical,
+				got := answer(t, b, dialect.Canonical,
 					`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"`+name+`":"lab.echo"`+tt.member+`}}`)
 				if got.code() != want {
 					t.Errorf("%s: got %q, want %q", name, got.code(), want)
@@ -338,7 +339,7 @@ func TestContractOfTheGate(t *testing.T) {
 			if err := live.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Gate: tt.gate})
+			b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Gate: tt.gate}), dialect.Options{})
 			if got := codeOf(b.Handle(t.Context(), toolCall(b, tt.tool, tt.arguments))); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -29,9 +30,9 @@ type rigs struct {
 }
 
 // behind starts a rig of a kind.
-func behind(t *testing.T, kind string, o bridge.Options) *mcptest.Rig {
+func behind(t *testing.T, kind string, o bridge.Options, d dialect.Options) *mcptest.Rig {
 	t.Helper()
-	start := mcptest.Options{Bridge: o}
+	start := mcptest.Options{Bridge: o, Dialect: d}
 	switch kind {
 	case "demo":
 	case "desk":
@@ -47,13 +48,13 @@ func behind(t *testing.T, kind string, o bridge.Options) *mcptest.Rig {
 }
 
 // shared is behind with backends that others use too.
-func (r *rigs) shared(kind string, o bridge.Options) *mcptest.Rig {
+func (r *rigs) shared(kind string, o bridge.Options, d dialect.Options) *mcptest.Rig {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by[kind] == nil {
-		r.by[kind] = behind(r.t, kind, bridge.Options{})
+		r.by[kind] = behind(r.t, kind, bridge.Options{}, dialect.Options{})
 	}
-	return r.by[kind].With(o)
+	return r.by[kind].With(o, d)
 }
 
 // open makes ready what a conversation asks for, line by line:
@@ -69,6 +70,7 @@ func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 	c.t.Helper()
 	kind := "demo"
 	o := bridge.Options{Server: conversationServer(), Sealer: fixedSealer(c.t)}
+	var d dialect.Options
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch {
@@ -79,7 +81,7 @@ func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 		case name == "over" && value == "stdio":
 			c.isStdio = true
 		case name == "sessions" && value == "kept":
-			o.Feed, o.Sessions = fixedSessions(c.t)
+			o.Feed, d.Sessions = fixedSessions(c.t)
 			c.keeps = true
 		default:
 			size, err := strconv.Atoi(value)
@@ -90,9 +92,9 @@ func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 		}
 	}
 	if isShared {
-		c.rig = rigs.shared(kind, o)
+		c.rig = rigs.shared(kind, o, d)
 	} else {
-		c.rig = behind(c.t, kind, o)
+		c.rig = behind(c.t, kind, o, d)
 	}
 }
 
@@ -127,7 +129,7 @@ func fixedSealer(t testing.TB) *seal.Sealer {
 //	cancel                         the caller cancels the request
 //	answer RESULT                  the caller answers the request that was heard last
 //	refuse WHY                     the caller answers it with an error
-func (c *conversation) meanwhile(in *bridge.Inbound, script []byte, told <-chan []byte) [][]byte {
+func (c *conversation) meanwhile(in *dialect.Inbound, script []byte, told <-chan []byte) [][]byte {
 	c.t.Helper()
 	var heard [][]byte
 	waits := true
@@ -144,7 +146,7 @@ func (c *conversation) meanwhile(in *bridge.Inbound, script []byte, told <-chan 
 	return heard
 }
 
-func (c *conversation) act(in *bridge.Inbound, action string) {
+func (c *conversation) act(in *dialect.Inbound, action string) {
 	c.t.Helper()
 	verb, object, _ := strings.Cut(action, " ")
 	change := &outriggerv1.Notification{}
@@ -174,11 +176,11 @@ func (c *conversation) act(in *bridge.Inbound, action string) {
 }
 
 // cancel sends the cancellation of a request the way its transport wants it.
-func (c *conversation) cancel(in *bridge.Inbound) {
+func (c *conversation) cancel(in *dialect.Inbound) {
 	c.t.Helper()
 	body := bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), in.Message.ID.Raw(), []byte(`}}`)}, nil)
 	msg := jsonrpc.Parse(body, c.profile, jsonrpc.Limits{})
-	reply := c.rig.Bridge.HandleMessage(c.t.Context(), &bridge.Inbound{Dialect: c.dialect, Origin: in.Origin, Message: &msg})
+	reply := c.rig.Bridge.HandleMessage(c.t.Context(), &dialect.Inbound{Dialect: c.dialect, Origin: in.Origin, Message: &msg})
 	if reply.Bytes() != nil {
 		c.t.Errorf("a notification was answered: %s", reply.Bytes())
 	}

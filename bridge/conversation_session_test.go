@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
@@ -27,7 +27,7 @@ func fixedSessions(t *testing.T) (*feed.Hub, *session.Manager) {
 }
 
 // join has a message belong to the session, once there is one, as edges do.
-func (c *conversation) join(in *bridge.Inbound) {
+func (c *conversation) join(in *dialect.Inbound) {
 	switch {
 	case !c.keeps:
 	case c.session != nil:

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -65,7 +66,7 @@ func conversationServer() bridge.ServerInfo {
 type conversation struct {
 	t       *testing.T
 	rig     *mcptest.Rig
-	dialect bridge.Dialect
+	dialect dialect.Dialect
 	profile jsonrpc.Profile
 	// isStdio leaves out headers.
 	isStdio bool
@@ -123,15 +124,15 @@ func replay(t *testing.T, shared *rigs, file string) {
 	}
 }
 
-func dialectOf(t *testing.T, name string) (bridge.Dialect, jsonrpc.Profile) {
+func dialectOf(t *testing.T, name string) (dialect.Dialect, jsonrpc.Profile) {
 	t.Helper()
 	switch {
 	case strings.HasPrefix(name, "canonical"):
-		return bridge.DialectCanonical, jsonrpc.ProfileCanonical
+		return dialect.Canonical, jsonrpc.ProfileCanonical
 	case strings.HasPrefix(name, "modern"):
-		return bridge.DialectModern, jsonrpc.ProfileMCP
+		return dialect.Modern, jsonrpc.ProfileMCP
 	case strings.HasPrefix(name, "legacy"):
-		return bridge.DialectLegacy, jsonrpc.ProfileMCP
+		return dialect.Legacy, jsonrpc.ProfileMCP
 	}
 	t.Fatalf("%s: want a name that begins with canonical, modern or legacy", name)
 	return 0, 0
@@ -146,7 +147,7 @@ func (c *conversation) exchange(name string, send, script []byte) []byte {
 	header, body := c.read(send)
 	msg := jsonrpc.Parse(body, c.profile, jsonrpc.Limits{})
 	told := make(chan []byte, maxTold)
-	in := &bridge.Inbound{
+	in := &dialect.Inbound{
 		Dialect: c.dialect, Origin: c.rig.Bridge.Flights().NewOrigin(), Message: &msg, Header: header, Transport: "test", Route: "test",
 	}
 	if accept := header.Get("Accept"); accept == "" || strings.Contains(accept, "text/event-stream") {
@@ -156,7 +157,7 @@ func (c *conversation) exchange(name string, send, script []byte) []byte {
 		}
 	}
 	c.join(in)
-	ended := make(chan bridge.Reply, 1)
+	ended := make(chan dialect.Reply, 1)
 	go func() { ended <- c.rig.Bridge.HandleMessage(context.Background(), in) }()
 	heard := c.meanwhile(in, script, told)
 	reply := <-ended

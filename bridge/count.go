@@ -45,8 +45,8 @@ type counts struct{ resources, prompts int }
 // It has a time of its own, because its result is everybody's: one caller who
 // leaves must not spoil it for others.
 func (b *Bridge) count(cat *catalog.Catalog) counts {
-	f := b.features(cat)
-	if !f.resources && !f.prompts {
+	f := b.Features(cat)
+	if !f.Resources && !f.Prompts {
 		return counts{}
 	}
 	fixed := len(cat.Resources().Fixed())
@@ -63,8 +63,8 @@ func (b *Bridge) count(cat *catalog.Catalog) counts {
 	defer cancel()
 	said := cat.Description()
 	c.catalog, c.counts = cat, counts{
-		resources: b.countList(ctx, cat, f.resources, fixed+int(said.GetResourcesCount()), b.resourcesPage),
-		prompts:   b.countList(ctx, cat, f.prompts, int(said.GetPromptsCount()), b.promptsPage),
+		resources: b.countList(ctx, cat, f.Resources, fixed+int(said.GetResourcesCount()), b.resourcesPage),
+		prompts:   b.countList(ctx, cat, f.Prompts, int(said.GetPromptsCount()), b.promptsPage),
 	}
 	c.until = time.Now().Add(countTTL)
 	return c.counts

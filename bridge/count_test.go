@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -65,7 +66,7 @@ func (l *lister) Ask(ctx context.Context, in proto.Message, header http.Header) 
 
 // listing is a bridge in front of a lister, which says that it has 77 resources
 // and 88 prompts.
-func listing(t *testing.T, l *lister) (*bridge.Bridge, *catalog.Live) {
+func listing(t *testing.T, l *lister) (*dialect.Handler, *catalog.Live) {
 	t.Helper()
 	tools := []*outriggerv1.Tool{mcptest.JSONTool("knock", "Knock.", mcptest.NoArguments, "")}
 	live := catalog.NewLive([]catalog.Source{catalog.NewNative("lister", func(context.Context) (*catalog.Native, error) {
@@ -79,7 +80,7 @@ func listing(t *testing.T, l *lister) (*bridge.Bridge, *catalog.Live) {
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: l}), live
+	return dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: l}), dialect.Options{}), live
 }
 
 func TestCountsAreBounded(t *testing.T) {

@@ -63,12 +63,12 @@ func declaredOutput(c *toolCall) *errmap.Error {
 // declaredData asks a native tool's output schema about its result. A tool that
 // promises data has to bring it, unless it failed, which nothing hides.
 func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
-	if !t.HasOutput() || result.GetStatus() == statusFailure {
+	if !t.HasOutput() || result.GetStatus() == StatusFailure {
 		return nil
 	}
 	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
 	if err != nil {
-		return unwritable(err)
+		return errmap.Unwritable(err)
 	}
 	if len(data) == 0 || string(data) == "null" {
 		return errmap.New(errmap.InvalidToolOutput, errmap.Tool(t.Name), errmap.WithViolations(errmap.Violation{
@@ -85,8 +85,8 @@ func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error
 	return nil
 }
 
-// statusFailure is the status of a tool that failed.
-const statusFailure = "failure"
+// StatusFailure is the status of a tool that failed.
+const StatusFailure = "failure"
 
 // isStructural reports whether a schema was broken in its structure, and not
 // only by a value out of its range.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
@@ -22,7 +23,7 @@ import (
 
 // declaring returns a bridge over the demo's tools and desk.repeat, which is
 // lab.echo with schemas of its own.
-func declaring(t testing.TB, call mcptest.Caller, o bridge.Options) *bridge.Bridge {
+func declaring(t testing.TB, call mcptest.Caller, o bridge.Options) *dialect.Handler {
 	t.Helper()
 	live := mcptest.Memory(t)
 	_, _, err := live.Register(context.Background(), catalog.Registration{
@@ -33,7 +34,7 @@ func declaring(t testing.TB, call mcptest.Caller, o bridge.Options) *bridge.Brid
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bridge.New(live, call, correlate.New(correlate.Options{}), o)
+	return dialect.New(bridge.New(live, call, correlate.New(correlate.Options{}), o), dialect.Options{})
 }
 
 func TestDeclaredSchemasHold(t *testing.T) {
@@ -125,15 +126,15 @@ func BenchmarkListOf1000AfterAChange(b *testing.B) {
 	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
 	for _, state := range []string{"cold", "warm"} {
 		b.Run(state, func(b *testing.B) {
-			sidecar := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+			sidecar := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			origin := sidecar.Flights().NewOrigin()
 			b.ReportAllocs()
 			for b.Loop() {
 				if state == "cold" {
-					sidecar = bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+					sidecar = dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 					origin = sidecar.Flights().NewOrigin()
 				}
-				reply := sidecar.HandleMessage(context.Background(), inbound(b, origin, bridge.DialectCanonical, list))
+				reply := sidecar.HandleMessage(context.Background(), inbound(b, origin, dialect.Canonical, list))
 				if reply.Status != http.StatusOK || len(reply.Bytes()) < 100_000 {
 					b.Fatal(reply.Status)
 				}

@@ -5,7 +5,7 @@ package bridge_test
 import (
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 func TestClaimsModern(t *testing.T) {
@@ -29,7 +29,7 @@ func TestClaimsModern(t *testing.T) {
 		{"an old legacy version", `{"_meta":{` + key + `:"2024-11-05"}}`, false},
 		{"the version elsewhere", `{` + key + `:"2026-07-28"}`, false},
 	} {
-		if got := bridge.ClaimsModern([]byte(tc.params)); got != tc.want {
+		if got := dialect.ClaimsModern([]byte(tc.params)); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -38,8 +38,8 @@ func TestClaimsModern(t *testing.T) {
 // What is offered must be what is served, or a client picks what it is refused.
 func TestVersionsThatAreOfferedAreServed(t *testing.T) {
 	t.Parallel()
-	for i, v := range bridge.Versions() {
-		if bridge.IsLegacyVersion(v) == (v == bridge.VersionModern) || (i == 0) != (v == bridge.VersionModern) {
+	for i, v := range dialect.Versions() {
+		if dialect.IsLegacyVersion(v) == (v == dialect.VersionModern) || (i == 0) != (v == dialect.VersionModern) {
 			t.Errorf("%s at %d", v, i)
 		}
 	}

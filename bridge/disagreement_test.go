@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -40,7 +41,7 @@ func (forgetful) FindExtensionByNumber(protoreflect.FullName, protoreflect.Field
 // disagreeing is a bridge whose lab.echo takes and answers messages with
 // extensions, over a forgetful registry. It tells what was found, and how often
 // the backend was called.
-func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *bridge.Bridge, found func() []string, calls func() int) {
+func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *dialect.Handler, found func() []string, calls func() int) {
 	t.Helper()
 	var mu sync.Mutex
 	var told []string
@@ -66,12 +67,12 @@ func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *bridge.Bridge
 		t.Fatal("there is no lab.echo")
 	}
 	tool.In, tool.Out = message, message
-	b = bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+	b = dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		mu.Lock()
 		defer mu.Unlock()
 		called++
 		return &bridge.Answer{Body: answer}, nil
-	}), correlate.New(correlate.Options{}), bridge.Options{})
+	}), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	return b, func() []string {
 			mu.Lock()
 			defer mu.Unlock()

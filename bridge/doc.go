@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bridge answers every request that an edge reads, whatever dialect it
-// came in.
+// Package bridge runs every request that an edge reads, whatever protocol it came
+// in.
 //
-// It has two layers. [Bridge.Handle] is neutral: it takes a [Request] that
-// names an operation and, for a call, a tool and its arguments as bytes, runs
-// it through one pipeline (register, resolve, gate, validate, call) and returns
-// a [Response]. Around it, [Bridge.HandleMessage] reads one JSON-RPC envelope
-// in its [Dialect] and writes the reply; what differs between dialects stands
-// in one era_*.go file each.
+// [Bridge.Handle] takes a [Request] that names an operation and, for a call, a tool
+// and its arguments as bytes. It runs the request through one pipeline (register,
+// resolve, gate, validate, call) and returns a [Response]. Edges that read many
+// requests from one stream use [Bridge.Begin] and [Flight.Run] instead.
 //
-// Edges import this package and nothing deeper; the Protobuf edge calls Handle,
-// the JSON-RPC edges call HandleMessage. Errors stay canonical
-// ([errmap.Error]) until a reply is written, which is the one place that asks
-// errmap for a dialect's words.
+// The package knows no wire format. The Protobuf edge calls Handle; what reads and
+// writes JSON-RPC is the package bridge/dialect in front of this one, which this
+// one does not import. Where an edge leaves parts of a message unread, the pipeline
+// asks its [Envelope] for them. Errors stay canonical ([errmap.Error]): the edges
+// put them into the words of their callers.
 //
 // The package refuses to know HTTP beyond header names and statuses, opens no
 // socket and starts no goroutine. A *Bridge is safe for concurrent use; a

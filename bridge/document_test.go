@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -53,7 +54,7 @@ func fetching(t *testing.T, live *catalog.Live, wire []byte, o bridge.Options) m
 	caller := mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		return &bridge.Answer{Body: wire}, nil
 	})
-	return modernClient{t: t, bridge: bridge.New(live, caller, correlate.New(correlate.Options{}), o)}
+	return modernClient{t: t, bridge: dialect.New(bridge.New(live, caller, correlate.New(correlate.Options{}), o), dialect.Options{})}
 }
 
 // A document is no Protobuf message to a model: it is what its media type says.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -28,8 +29,8 @@ func containsAll(s string, parts ...string) bool {
 
 // inBubble makes the bridge inside the bubble of a test, so that its channels
 // belong to it, over a catalog that was loaded outside.
-func inBubble(live *catalog.Live, call mcptest.Caller) *bridge.Bridge {
-	return bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{})
+func inBubble(live *catalog.Live, call mcptest.Caller) *dialect.Handler {
+	return dialect.New(bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }
 
 func TestADrainAnswersWhatIsInFlightAndRefusesTheRest(t *testing.T) {
@@ -39,8 +40,8 @@ func TestADrainAnswersWhatIsInFlightAndRefusesTheRest(t *testing.T) {
 		backend := newHeld()
 		b := inBubble(live, backend.call)
 		ctx := context.Background()
-		inFlight := b.BeginMessage(ctx, inbound(t, 1, bridge.DialectModern, echoCall))
-		replies := make(chan bridge.Reply, 1)
+		inFlight := b.BeginMessage(ctx, inbound(t, 1, dialect.Modern, echoCall))
+		replies := make(chan dialect.Reply, 1)
 		go func() { replies <- *inFlight() }()
 		<-backend.entered
 
@@ -49,7 +50,7 @@ func TestADrainAnswersWhatIsInFlightAndRefusesTheRest(t *testing.T) {
 		defer cancel()
 		go func() { drained <- b.Flights().Drain(grace) }()
 		synctest.Wait()
-		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+		for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 			got := answer(t, b, d, echoCall)
 			if got.code() != errmap.Unavailable || !got.data().Retryable || got.data().RetryAfterMS <= 0 {
 				t.Errorf("%v: got %+v, want UNAVAILABLE with a hint", d, got)
@@ -94,13 +95,13 @@ func TestACutCallMayBeRetriedWhereThatDoesNoHarm(t *testing.T) {
 func TestAfterTheGraceTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		t.Run(d.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := inBubble(live, untilDone)
 				run := b.BeginMessage(context.Background(), inbound(t, 1, d, echoCall))
-				replies := make(chan bridge.Reply, 1)
+				replies := make(chan dialect.Reply, 1)
 				go func() { replies <- *run() }()
 				synctest.Wait()
 				grace, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,6 +65,47 @@ func (f *Flight) ended(resp *Response) {
 	entry.Write(fields...)
 }
 
+// Refusal is a message that an edge refused before it became a request.
+type Refusal struct {
+	// Transport, Route and Caller are those of [Request], ID and Header as far as
+	// they are known.
+	Transport, Route, Caller string
+	ID                       jsonrpc.ID
+	Header                   http.Header
+	Err                      *errmap.Error
+}
+
+// Refused counts a refusal and writes the line that it leaves.
+func (b *Bridge) Refused(r *Refusal) {
+	edge := stats.EdgeOf(r.Transport, r.Route, false)
+	b.opts.Stats.Operation(int(OpInvalid)).Count(edge, r.Err.Code)
+	b.opts.Stats.Over(r.Err.Limit)
+	if r.Transport == transportHTTP && isHTTPRefusal(r.Err.Code) {
+		b.opts.Stats.HTTPRefused(edge, r.Err.Code)
+	}
+	// A request without valid credentials has left its line where it was refused.
+	if r.Err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
+		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", r.Route),
+			RequestID(r.ID), zap.String("trace_id", record.TraceID(r.Header.Get(traceparent))),
+			zap.String("caller", r.Caller), zap.String("code", string(r.Err.Code)), zap.String("cause", errmap.Redact(r.Err.Error())))
+	}
+}
+
+// transportHTTP is the transport of the JSON-RPC edges over HTTP.
+const transportHTTP = "http"
+
+// isHTTPRefusal holds for what is wrong with a request as one of HTTP.
+func isHTTPRefusal(code errmap.Code) bool {
+	switch code {
+	case errmap.Unauthenticated, errmap.MethodNotAllowed, errmap.NotAcceptable, errmap.UnsupportedMediaType, errmap.PayloadTooLarge:
+		return true
+	}
+	return false
+}
+
+// traceparent is the header of the W3C trace context that names the trace.
+const traceparent = "traceparent"
+
 // outcomeCode is the canonical code that a request is counted under, empty for
 // success. A native tool that answers with a failure has failed, although its
 // answer is a result.
@@ -71,7 +113,7 @@ func outcomeCode(resp *Response) errmap.Code {
 	if resp.Err != nil {
 		return resp.Err.Code
 	}
-	if result := resp.Outcome.GetResult(); result.GetStatus() == statusFailure {
+	if result := resp.Outcome.GetResult(); result.GetStatus() == StatusFailure {
 		return errmap.ToolExecutionFailed
 	}
 	return ""
@@ -110,7 +152,7 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
 		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()),
-		requestID(req.ID), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
+		RequestID(req.ID), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
 		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration_ms", took),
 	)
 	if f.meter.elsewhere > 0 {
@@ -119,9 +161,9 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	return fields
 }
 
-// requestID is the id as the caller wrote it, without the quotes of a JSON string:
-// the encoder of the log adds its own.
-func requestID(id jsonrpc.ID) zap.Field {
+// RequestID is the log field for the id of a request, as the caller wrote it and
+// without the quotes of a JSON string: the encoder of the log adds its own.
+func RequestID(id jsonrpc.ID) zap.Field {
 	if text, ok := id.Text(); ok {
 		return zap.String("request_id", text)
 	}

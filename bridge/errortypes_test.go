@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -96,7 +97,7 @@ func sidecarOf(t *testing.T, handler http.Handler) (url string, backendServer *h
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	b := bridge.New(mcptest.Memory(t), bridge.NewBackendCaller(client), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NewBackendCaller(client), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	return mcptest.Serve(t, allEdges(b)), server
 }
 

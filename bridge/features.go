@@ -10,12 +10,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// features is what is offered with one catalog: exactly what answers. What is
+// Features is what is offered with one catalog: exactly what answers. What is
 // not offered is answered METHOD_NOT_FOUND, as if it did not exist.
-type features struct {
-	resources, resourcesSubscribe bool
-	prompts, promptsChanged       bool
-	completions, logging, tasks   bool
+type Features struct {
+	Resources, ResourcesSubscribe bool
+	Prompts, PromptsChanged       bool
+	Completions, Logging, Tasks   bool
 }
 
 // featureCache keeps what was worked out for the newest catalog.
@@ -25,26 +25,26 @@ type featureCache struct {
 
 type offered struct {
 	catalog  *catalog.Catalog
-	features features
+	features Features
 }
 
-// features works out what is offered; nil offers tools alone.
-func (b *Bridge) features(cat *catalog.Catalog) features {
+// Features works out what is offered; nil offers tools alone.
+func (b *Bridge) Features(cat *catalog.Catalog) Features {
 	if cat == nil {
-		return features{}
+		return Features{}
 	}
 	if o := b.offers.newest.Load(); o != nil && o.catalog == cat {
 		return o.features
 	}
 	native := cat.Description().GetCapabilities()
-	f := features{
-		resources:          native.GetResources() != nil || !cat.Resources().IsEmpty(),
-		resourcesSubscribe: native.GetResources().GetSubscribe(),
-		prompts:            native.GetPrompts() != nil,
-		promptsChanged:     native.GetPrompts().GetListChanged(),
-		completions:        native.GetCompletions(),
-		logging:            native.GetLogging(),
-		tasks:              native.GetTasks() || b.mayBecomeTasks(cat),
+	f := Features{
+		Resources:          native.GetResources() != nil || !cat.Resources().IsEmpty(),
+		ResourcesSubscribe: native.GetResources().GetSubscribe(),
+		Prompts:            native.GetPrompts() != nil,
+		PromptsChanged:     native.GetPrompts().GetListChanged(),
+		Completions:        native.GetCompletions(),
+		Logging:            native.GetLogging(),
+		Tasks:              native.GetTasks() || b.mayBecomeTasks(cat),
 	}
 	b.offers.newest.Store(&offered{catalog: cat, features: f})
 	return f
@@ -81,40 +81,7 @@ const (
 	taskRequired = "required"
 )
 
-// notOffered is the error for an operation that nothing here answers.
-func notOffered(what string) *errmap.Error {
-	return because(errmap.MethodNotFound, what+" are not offered here; server/discover says what is")
+// NotOffered is the error for an operation that nothing here answers.
+func NotOffered(what string) *errmap.Error {
+	return errmap.Because(errmap.MethodNotFound, what+" are not offered here; server/discover says what is")
 }
-
-// appendMCPCapabilities appends what MCP calls the server's capabilities. The
-// tasks extension exists in the modern era alone.
-func (f features) appendMCPCapabilities(dst []byte, isModern bool) []byte {
-	dst = append(dst, `{"tools":{"listChanged":true}`...)
-	if f.resources {
-		dst = append(dst, `,"resources":{"listChanged":true`...)
-		if f.resourcesSubscribe {
-			dst = append(dst, `,"subscribe":true`...)
-		}
-		dst = append(dst, '}')
-	}
-	if f.prompts {
-		dst = append(dst, `,"prompts":{`...)
-		if f.promptsChanged {
-			dst = append(dst, `"listChanged":true`...)
-		}
-		dst = append(dst, '}')
-	}
-	if f.completions {
-		dst = append(dst, `,"completions":{}`...)
-	}
-	if f.logging {
-		dst = append(dst, `,"logging":{}`...)
-	}
-	if f.tasks && isModern {
-		dst = append(dst, `,"extensions":{"`+tasksExtension+`":{}}`...)
-	}
-	return append(dst, '}')
-}
-
-// tasksExtension is MCP's identifier of the tasks extension.
-const tasksExtension = "io.modelcontextprotocol/tasks"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -46,12 +47,12 @@ const echoCall = `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"
 func TestOfTwoEqualIDsTheSecondIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, d := range []struct {
-		dialect bridge.Dialect
+		dialect dialect.Dialect
 		status  int
 	}{
-		{bridge.DialectCanonical, http.StatusConflict},
-		{bridge.DialectModern, http.StatusBadRequest},
-		{bridge.DialectLegacy, http.StatusBadRequest},
+		{dialect.Canonical, http.StatusConflict},
+		{dialect.Modern, http.StatusBadRequest},
+		{dialect.Legacy, http.StatusBadRequest},
 	} {
 		t.Run(d.dialect.String(), func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +69,7 @@ func TestOfTwoEqualIDsTheSecondIsRefused(t *testing.T) {
 				t.Errorf("the second: %+v, want %d DUPLICATE_REQUEST_ID", got, d.status)
 			}
 			close(backend.release)
-			for name, run := range map[string]func() *bridge.Reply{"the first": first, "another origin": elsewhere} {
+			for name, run := range map[string]func() *dialect.Reply{"the first": first, "another origin": elsewhere} {
 				if got := decode(t, *run()); got.Result == nil || got.Result.IsError {
 					t.Errorf("%s is disturbed: %+v", name, got)
 				}
@@ -87,8 +88,8 @@ func TestACancelledRequestIsNotAnswered(t *testing.T) {
 	origin := b.Flights().NewOrigin()
 	ctx := context.Background()
 
-	run := b.BeginMessage(ctx, inbound(t, origin, bridge.DialectModern, echoCall))
-	replies := make(chan bridge.Reply, 1)
+	run := b.BeginMessage(ctx, inbound(t, origin, dialect.Modern, echoCall))
+	replies := make(chan dialect.Reply, 1)
 	go func() { replies <- *run() }()
 	<-backend.entered
 	for _, ignored := range []string{
@@ -99,18 +100,18 @@ func TestACancelledRequestIsNotAnswered(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
 		`{"jsonrpc":"2.0","method":"notifications/other","params":{"requestId":"same"}}`,
 	} {
-		reply := b.HandleMessage(ctx, inbound(t, origin, bridge.DialectLegacy, ignored))
+		reply := b.HandleMessage(ctx, inbound(t, origin, dialect.Legacy, ignored))
 		if reply.Bytes() != nil || reply.Status != http.StatusAccepted {
 			t.Errorf("%s is answered: %d %s", ignored, reply.Status, reply.Bytes())
 		}
 	}
 	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"same","reason":"changed my mind"}}`
-	b.HandleMessage(ctx, inbound(t, b.Flights().NewOrigin(), bridge.DialectModern, cancel))
+	b.HandleMessage(ctx, inbound(t, b.Flights().NewOrigin(), dialect.Modern, cancel))
 	if n := b.Flights().InFlight(); n != 1 {
 		t.Fatalf("another origin's cancellation counts: %d in flight", n)
 	}
 	// Whatever dialect the cancellation comes in, it finds the call.
-	b.HandleMessage(ctx, inbound(t, origin, bridge.DialectCanonical, cancel))
+	b.HandleMessage(ctx, inbound(t, origin, dialect.Canonical, cancel))
 	if reply := <-replies; reply.Bytes() != nil {
 		t.Errorf("a cancelled request is answered: %s", reply.Bytes())
 	}
@@ -172,17 +173,17 @@ func TestTheEndOfTheConnectionEndsTheCall(t *testing.T) {
 func TestAFullTableIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, d := range []struct {
-		dialect bridge.Dialect
+		dialect dialect.Dialect
 		isError bool
 		status  int
 	}{
-		{bridge.DialectCanonical, false, http.StatusServiceUnavailable},
-		{bridge.DialectModern, true, http.StatusOK},
-		{bridge.DialectLegacy, true, http.StatusOK},
+		{dialect.Canonical, false, http.StatusServiceUnavailable},
+		{dialect.Modern, true, http.StatusOK},
+		{dialect.Legacy, true, http.StatusOK},
 	} {
 		t.Run(d.dialect.String(), func(t *testing.T) {
 			t.Parallel()
-			b := bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{MaxInFlight: 1}), bridge.Options{})
+			b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{MaxInFlight: 1}), bridge.Options{}), dialect.Options{})
 			ctx := context.Background()
 			first := b.Begin(ctx, toolCall(b, "lab.echo", `{}`))
 			got := answer(t, b, d.dialect, echoCall)
@@ -209,14 +210,14 @@ func TestARefusedCallIsAToolError(t *testing.T) {
 	busy := func() *errmap.Error { return errmap.New(errmap.Unavailable) }
 	for _, tc := range []struct {
 		name, raw string
-		dialect   bridge.Dialect
+		dialect   dialect.Dialect
 		isError   bool
 		status    int
 	}{
-		{"modern call", echoCall, bridge.DialectModern, true, 200},
-		{"legacy call", echoCall, bridge.DialectLegacy, true, 200},
-		{"canonical call", echoCall, bridge.DialectCanonical, false, 503},
-		{"modern list", `{"jsonrpc":"2.0","id":"same","method":"tools/list"}`, bridge.DialectModern, false, 503},
+		{"modern call", echoCall, dialect.Modern, true, 200},
+		{"legacy call", echoCall, dialect.Legacy, true, 200},
+		{"canonical call", echoCall, dialect.Canonical, false, 503},
+		{"modern list", `{"jsonrpc":"2.0","id":"same","method":"tools/list"}`, dialect.Modern, false, 503},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -236,7 +237,7 @@ func TestAResponseIsRefusedWithoutItsID(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"7","error":{"code":1,"message":"m"}}`,
 		`{"jsonrpc":"1.0","id":"7","result":{}}`,
 	} {
-		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+		for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 			got := answer(t, b, d, raw)
 			if got.code() != errmap.InvalidEnvelope || got.Status != http.StatusBadRequest {
 				t.Errorf("%v %s: got %+v, want 400 INVALID_ENVELOPE", d, raw, got)

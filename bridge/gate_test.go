@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -69,7 +70,7 @@ func TestAToolThatOnlyMayBeDestructiveRuns(t *testing.T) {
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	if resp := b.Handle(t.Context(), toolCall(b, "lab.echo", `{}`)); resp.Err != nil {
 		t.Errorf("got %v", resp.Err)
 	}
@@ -84,7 +85,7 @@ func TestAToolThatOnlyMayBeDestructiveRuns(t *testing.T) {
 func TestTheGateSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
-	got := answer(t, b, bridge.DialectModern,
+	got := answer(t, b, dialect.Modern,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet_cancel_order","arguments":{"orderId":"1"},`+modernMeta+`}}`)
 	if got.code() != errmap.DestructiveBlocked || got.Result == nil || !containsAll(got.Result.Content[0].Text, "trusted") {
 		t.Errorf("got %+v, want a tool error that names the way out", got)

@@ -46,8 +46,8 @@ type views struct {
 }
 
 type view struct {
-	catalog *catalog.Catalog
-	lists   listCache
+	catalog  *catalog.Catalog
+	rendered any
 }
 
 // view is a catalog as the caller behind ctx sees it. Views are kept by what may
@@ -81,14 +81,20 @@ func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalo
 	return made.catalog
 }
 
-// listsOf is where the rendered lists of a catalog are kept.
-func (b *Bridge) listsOf(cat *catalog.Catalog) *listCache {
+// Rendered is what an edge keeps of its words for a catalog; fresh makes what is
+// not there yet. There is one for each view of what callers see, which lives as
+// long as the view, and one for all catalogs that are no views.
+func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 	b.views.mu.Lock()
 	defer b.views.mu.Unlock()
+	kept := &b.rendered
 	if made := b.views.byView[cat]; made != nil {
-		return &made.lists
+		kept = &made.rendered
 	}
-	return &b.lists
+	if *kept == nil {
+		*kept = fresh()
+	}
+	return *kept
 }
 
 // find finds the tool that a request names, among those that its caller may

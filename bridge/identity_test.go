@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -30,7 +31,7 @@ func as(t testing.TB, g access.Grant) context.Context {
 
 // say sends one message as a caller, with that caller's principal, and returns the
 // reply's body.
-func say(ctx context.Context, t testing.TB, b *bridge.Bridge, d bridge.Dialect, raw string) bridge.Reply {
+func say(ctx context.Context, t testing.TB, b *dialect.Handler, d dialect.Dialect, raw string) dialect.Reply {
 	t.Helper()
 	in := inbound(t, b.Flights().NewOrigin(), d, raw)
 	in.Caller = bridge.CallerOf(ctx, "10.0.0.1:99")
@@ -74,17 +75,17 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 		"none":  as(t, access.Grant{Name: "none", Tools: []string{"shop.*"}}),
 		"other": as(t, access.Grant{Name: "other", Tools: []string{"fleet.*"}}),
 	}
-	forms := map[bridge.Dialect]string{
-		bridge.DialectCanonical: `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`,
-		bridge.DialectModern:    `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`,
-		bridge.DialectLegacy:    `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+	forms := map[dialect.Dialect]string{
+		dialect.Canonical: `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`,
+		dialect.Modern:    `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`,
+		dialect.Legacy:    `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 	}
 	var group sync.WaitGroup
-	for dialect, raw := range forms {
+	for spoken, raw := range forms {
 		for name, ctx := range callers {
 			group.Go(func() { // many at once, for the race detector
 				for range 5 {
-					reply := say(ctx, t, b, dialect, raw)
+					reply := say(ctx, t, b, spoken, raw)
 					var got struct {
 						Result struct {
 							Tools []struct {
@@ -113,7 +114,7 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 					if shown != want {
 						t.Errorf("%s is shown %d tools, want %d", name, shown, want)
 					}
-					if dialect == bridge.DialectModern && got.Result.Scope != "private" {
+					if spoken == dialect.Modern && got.Result.Scope != "private" {
 						t.Errorf("the list of %s may be kept for others: %q", name, got.Result.Scope)
 					}
 				}
@@ -122,13 +123,13 @@ func TestListsShowWhatACallerMayCall(t *testing.T) {
 	}
 	group.Wait()
 	// Without authentication, nothing has changed.
-	if reply := say(t.Context(), t, b, bridge.DialectModern, forms[bridge.DialectModern]); !strings.Contains(string(reply.Bytes()), `"cacheScope":"public"`) {
+	if reply := say(t.Context(), t, b, dialect.Modern, forms[dialect.Modern]); !strings.Contains(string(reply.Bytes()), `"cacheScope":"public"`) {
 		t.Error("a list for everybody is private")
 	}
 	if n := b.Offer(b.CatalogFor(callers["some"])).Tools; n == 0 || n >= len(b.Catalogs().Current().Tools()) {
 		t.Errorf("a description counts %d tools", n)
 	}
-	if reply := say(callers["some"], t, b, bridge.DialectModern,
+	if reply := say(callers["some"], t, b, dialect.Modern,
 		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`); !strings.Contains(string(reply.Bytes()), `"cacheScope":"private"`) {
 		t.Errorf("server/discover: %s", reply.Bytes())
 	}

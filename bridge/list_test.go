@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -36,13 +37,13 @@ func TestTheListingFollowsTheCatalog(t *testing.T) {
 	t.Parallel()
 	source := &growing{}
 	live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
-	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	check := func(want int) {
 		t.Helper()
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+		for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 			for range 2 { // the second comes from the cache
 				got := answer(t, b, d, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`+modernMeta+`}}`)
 				if n := len(got.Result.Tools); n != want {
@@ -66,8 +67,8 @@ func TestEveryReplyIsOneLine(t *testing.T) {
 		Name: "a\nname", Title: "a\r\ntitle", Version: "1\u2028", Instructions: "line one\nline two",
 	}}})
 	b := rig.Bridge
-	lines := map[bridge.Dialect][]string{
-		bridge.DialectCanonical: {
+	lines := map[dialect.Dialect][]string{
+		dialect.Canonical: {
 			`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`,
 			`{"jsonrpc":"2.0","id":"1","method":"server/describe","params":{}}`,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"a\nb\r"}}}`,
@@ -77,18 +78,18 @@ func TestEveryReplyIsOneLine(t *testing.T) {
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.fail","arguments":{"code":"FAIL_CODE_INTERNAL","message":"a\nb\r\n","details":["FAIL_DETAIL_HELP","FAIL_DETAIL_BAD_REQUEST"]}}}`,
 			"\r\n", "[", `"a\nb"`,
 		},
-		bridge.DialectModern: {
+		dialect.Modern: {
 			`{"jsonrpc":"2.0","id":"1","method":"server/discover","params":{` + modernMeta + `}}`,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{` + modernMeta + `}}`,
 			`{"jsonrpc":"2.0","id":"1","method":"a\nb","params":{` + modernMeta + `}}`,
 		},
-		bridge.DialectLegacy: {
+		dialect.Legacy: {
 			`{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/list"}`,
 		},
 	}
 	for _, tool := range rig.Live.Current().All() {
-		lines[bridge.DialectCanonical] = append(lines[bridge.DialectCanonical],
+		lines[dialect.Canonical] = append(lines[dialect.Canonical],
 			`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"`+tool.Name+`"}}`)
 	}
 	for d, raws := range lines {

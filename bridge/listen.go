@@ -73,12 +73,12 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 	if !ok || req.Changes == nil {
 		return nil, errmap.Wrap(errmap.InternalError, errors.New("a listen request without filter or sink"))
 	}
-	cat, failed := b.catalog(ctx)
+	cat, failed := b.Catalog(ctx)
 	if failed != nil {
 		return nil, failed
 	}
 	l := &listening{bridge: b, req: req}
-	filter, honoured, failed := l.choose(ctx, wanted, b.features(cat))
+	filter, honoured, failed := l.choose(ctx, wanted, b.Features(cat))
 	if failed != nil {
 		return nil, failed
 	}
@@ -90,7 +90,7 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 	if len(filter.ResourceURIs)+len(filter.TaskIDs) > 0 {
 		b.feed.Settle(ctx)
 	}
-	err = req.Changes(&outriggerv1.Notification{
+	err = l.tell(ctx, &outriggerv1.Notification{
 		Method:     methodAcknowledged,
 		ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: honoured},
 	})
@@ -98,14 +98,14 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 		l.sub.Close()
 		return nil, listenFailure(ctx, err)
 	}
-	req.Message = nil
+	req.forget()
 	return l, nil
 }
 
 // forward passes changes on; it returns why it stopped.
 func (l *listening) forward(ctx context.Context) error {
 	for {
-		isMore, err := l.pass()
+		isMore, err := l.pass(ctx)
 		if err != nil {
 			return err
 		}
@@ -123,12 +123,20 @@ func (l *listening) forward(ctx context.Context) error {
 }
 
 // pass passes one change on, where there is one.
-func (l *listening) pass() (bool, error) {
+func (l *listening) pass(ctx context.Context) (bool, error) {
 	change, ok, err := l.sub.Poll()
 	if !ok || err != nil {
 		return false, err
 	}
-	return true, l.req.Changes(l.notification(change))
+	return true, l.tell(ctx, l.notification(change))
+}
+
+// tell gives the caller a notification. After a cancellation nothing may be sent.
+func (l *listening) tell(ctx context.Context, n *outriggerv1.Notification) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.req.Changes(n)
 }
 
 // listenFailure is what ended a stream before its time.
@@ -157,17 +165,17 @@ type shownTask struct {
 // choose works out what of the wanted changes will be reported, as the feed and
 // as the caller know it. Which callers may hear of a task is settled here: its id is
 // the caller's, or it is unknown.
-func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, f features) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
+func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, f Features) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
 	honoured := &outriggerv1.ChangeFilter{
 		ToolsListChanged:     wanted.GetToolsListChanged(),
-		PromptsListChanged:   wanted.GetPromptsListChanged() && f.promptsChanged,
-		ResourcesListChanged: wanted.GetResourcesListChanged() && f.resources,
+		PromptsListChanged:   wanted.GetPromptsListChanged() && f.PromptsChanged,
+		ResourcesListChanged: wanted.GetResourcesListChanged() && f.Resources,
 	}
-	if f.resourcesSubscribe {
+	if f.ResourcesSubscribe {
 		honoured.ResourceUris = only(wanted.GetResourceUris(), access.FromContext(ctx).MayRead)
 	}
-	if len(wanted.GetTaskIds()) > 0 && f.tasks {
-		if err := requireTasks(l.req, f, ""); err != nil {
+	if len(wanted.GetTaskIds()) > 0 && f.Tasks {
+		if err := requireTasks(l.req, f); err != nil {
 			return feed.Filter{}, nil, err
 		}
 		honoured.TaskIds = l.chooseTasks(ctx, wanted.GetTaskIds())
@@ -199,6 +207,24 @@ func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []s
 
 // notification is a change in the words of the contract.
 func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
+	if n := Notification(c); n != nil {
+		return n
+	}
+	shown, _ := proto.Clone(c.Task).(*outriggerv1.Task)
+	known := l.shownTasks[c.Task.GetTaskId()]
+	shown.TaskId = known.id
+	if cat := l.bridge.Catalogs().Current(); cat != nil {
+		checkTask(cat, known.mark, shown)
+	}
+	return &outriggerv1.Notification{
+		Method:     methodTaskChanged,
+		ParamsForm: &outriggerv1.Notification_Task{Task: shown},
+	}
+}
+
+// Notification is a change in the words of the contract; nil for one of a task,
+// which each caller knows by an id of its own.
+func Notification(c feed.Change) *outriggerv1.Notification {
 	switch c.Kind {
 	case feed.ToolsListChanged:
 		return &outriggerv1.Notification{Method: methodToolsChanged}
@@ -212,16 +238,7 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 			ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: updatedParams(c.URI)},
 		}
 	}
-	shown, _ := proto.Clone(c.Task).(*outriggerv1.Task)
-	known := l.shownTasks[c.Task.GetTaskId()]
-	shown.TaskId = known.id
-	if cat := l.bridge.Catalogs().Current(); cat != nil {
-		checkTask(cat, known.mark, shown)
-	}
-	return &outriggerv1.Notification{
-		Method:     methodTaskChanged,
-		ParamsForm: &outriggerv1.Notification_Task{Task: shown},
-	}
+	return nil
 }
 
 // updatedParams is {"uri": ...}.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -25,7 +26,7 @@ func TestASubscriptionThatFallsBehindIsDroppedWithAnError(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		hub := feed.New(feed.Options{MaxPending: 2, MaxSubscribers: 1})
-		b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Feed: hub})
+		b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Feed: hub}), dialect.Options{})
 		reads := make(chan struct{})
 		var heard []string
 		slow := modernClient{t: t, bridge: b, heard: func(message string) {
@@ -148,16 +149,16 @@ func TestASubscriptionHoldsItsID(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+		b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		origin := b.Flights().NewOrigin()
-		begin := func(body string) func() *bridge.Reply {
+		begin := func(body string) func() *dialect.Reply {
 			msg := jsonrpc.Parse([]byte(body), jsonrpc.ProfileMCP, jsonrpc.Limits{})
-			return b.BeginMessage(t.Context(), &bridge.Inbound{
-				Dialect: bridge.DialectModern, Origin: origin, Message: &msg, Send: func([]byte) error { return nil },
+			return b.BeginMessage(t.Context(), &dialect.Inbound{
+				Dialect: dialect.Modern, Origin: origin, Message: &msg, Send: func([]byte) error { return nil },
 			})
 		}
 		listen := `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{},` + modernMeta + `}}`
-		ended := make(chan bridge.Reply, 1)
+		ended := make(chan dialect.Reply, 1)
 		go func() { ended <- *begin(listen)() }()
 		synctest.Wait()
 		for _, again := range []string{listen, strings.Replace(listen, "subscriptions/listen", "tools/list", 1)} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -18,10 +19,10 @@ import (
 // BenchmarkListAfterOneMore lists 1,000 tools right after the last of them was
 // registered, when nothing of the new list is rendered yet.
 func BenchmarkListAfterOneMore(b *testing.B) {
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		b.Run(d.String(), func(b *testing.B) {
 			var live *catalog.Live
-			var sidecar *bridge.Bridge
+			var sidecar *dialect.Handler
 			n := 0
 			more := func() {
 				n++
@@ -47,7 +48,7 @@ func BenchmarkListAfterOneMore(b *testing.B) {
 				if err := live.Refresh(context.Background()); err != nil {
 					b.Fatal(err)
 				}
-				sidecar = bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{PageSize: 2000})
+				sidecar = dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{PageSize: 2000}), dialect.Options{})
 				for n = 0; len(live.Current().Tools()) < 1000; {
 					more()
 				}

@@ -15,9 +15,9 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// catalog returns the current snapshot as the caller behind ctx sees it, waiting
+// Catalog returns the current snapshot as the caller behind ctx sees it, waiting
 // a bounded time for the first.
-func (b *Bridge) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+func (b *Bridge) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
 	if cat := b.CatalogFor(ctx); cat != nil {
 		return cat, nil
 	}
@@ -52,7 +52,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
-			Path: req.member("version"), Keyword: "version", Message: "the version that exists is " + tool.Version,
+			Path: req.pointer("version"), Keyword: "version", Message: "the version that exists is " + tool.Version,
 		}))
 	}
 	return tool, nil
@@ -74,13 +74,13 @@ func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
 	if len(near) > 0 {
 		message = "the nearest names are " + strings.Join(near, ", ")
 	}
-	err.Violations = []errmap.Violation{{Path: req.member(req.nameMember()), Keyword: "tool", Message: message}}
+	err.Violations = []errmap.Violation{{Path: req.pointer("tool_name"), Keyword: "tool", Message: message}}
 	return err
 }
 
 // get returns one tool and its snapshot.
 func (b *Bridge) get(ctx context.Context, req *Request) *Response {
-	cat, err := b.catalog(ctx)
+	cat, err := b.Catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}

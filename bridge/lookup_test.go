@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -44,7 +45,7 @@ func TestVersionsThatACallerTakes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			for _, method := range []string{"tools/call", "tools/get"} {
-				got := answer(t, b, bridge.DialectCanonical,
+				got := answer(t, b, dialect.Canonical,
 					`{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":{"name":"fleet.find_orders","version":`+tc.version+`}}`)
 				if got.code() != tc.want {
 					t.Errorf("%s: got %+v, want %q", method, got, tc.want)
@@ -74,7 +75,7 @@ func TestViolationsPointIntoWhatTheCallerWrote(t *testing.T) {
 		"/params/name":      `{"name":"lab.ecko"}`,
 		"/params/tool_name": `{"tool_name":"lab.ecko","arguments":{}}`,
 	} {
-		got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`)
+		got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`)
 		if v := got.data().Violations; len(v) != 1 || v[0].Path != want || !strings.Contains(v[0].Message, "lab.echo") {
 			t.Errorf("got %+v, want the nearest name at %s", v, want)
 		}
@@ -95,14 +96,14 @@ func hiding(t *testing.T) *catalog.Live {
 
 func TestAHiddenToolIsAnUnknownOne(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(hiding(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(hiding(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	for _, raw := range []string{
 		`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"NAME"}}`,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"NAME","arguments":{}}}`,
 	} {
-		hidden := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical, strings.Replace(raw, "NAME", "lab.echo", 1)))
-		unknown := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical, strings.Replace(raw, "NAME", "lab.ecko", 1)))
+		hidden := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Canonical, strings.Replace(raw, "NAME", "lab.echo", 1)))
+		unknown := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Canonical, strings.Replace(raw, "NAME", "lab.ecko", 1)))
 		if got := decode(t, hidden); got.code() != errmap.ToolNotFound {
 			t.Errorf("got %s", hidden.Bytes())
 		}
@@ -114,7 +115,7 @@ func TestAHiddenToolIsAnUnknownOne(t *testing.T) {
 	if codeOf(resp) != errmap.ToolNotFound {
 		t.Errorf("by procedure: %v", resp.Err)
 	}
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		list := answer(t, b, d, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`+modernMeta+`}}`)
 		for _, tool := range list.Result.Tools {
 			if strings.HasSuffix(tool.Name, "echo") {
@@ -128,7 +129,7 @@ func TestTheMessageFormTakesCanonicalNamesOnly(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
 	for name, want := range map[string]errmap.Code{"lab.echo": "", "lab_echo": errmap.InvalidParams, "lab.ecko": errmap.ToolNotFound} {
-		got := answer(t, b, bridge.DialectCanonical,
+		got := answer(t, b, dialect.Canonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"`+name+`","arguments":{}}}`)
 		if got.code() != want {
 			t.Errorf("%s: got %+v, want %q", name, got, want)
@@ -143,7 +144,7 @@ func TestToolsThatTakeAStreamAreListedAndNotCalled(t *testing.T) {
 		if _, ok := b.Catalogs().Current().Lookup(tool); !ok {
 			t.Errorf("%s is not listed", tool)
 		}
-		got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tool+`"}}`)
+		got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tool+`"}}`)
 		if got.code() != errmap.MethodNotFound || got.Status != 404 {
 			t.Errorf("%s: got %+v, want METHOD_NOT_FOUND", tool, got)
 		}
@@ -165,9 +166,9 @@ func TestToolJSONIsWhatToolsGetShows(t *testing.T) {
 	var got struct {
 		Result json.RawMessage `json:"result"`
 	}
-	reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical,
+	reply := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Canonical,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"lab_echo"}}`))
-	if err := json.Unmarshal(reply.Bytes(), &got); err != nil || string(got.Result) != string(bridge.ToolJSON(tool)) {
-		t.Errorf("%v: they differ:\n%s\n%s", err, got.Result, bridge.ToolJSON(tool))
+	if err := json.Unmarshal(reply.Bytes(), &got); err != nil || string(got.Result) != string(dialect.ToolJSON(tool)) {
+		t.Errorf("%v: they differ:\n%s\n%s", err, got.Result, dialect.ToolJSON(tool))
 	}
 }

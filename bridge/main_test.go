@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -22,13 +23,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // fake returns a bridge over the demo's tools whose backend is a function.
-func fake(t *testing.T, call mcptest.Caller, o bridge.Options) *bridge.Bridge {
+func fake(t *testing.T, call mcptest.Caller, o bridge.Options) *dialect.Handler {
 	t.Helper()
-	return bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), o)
+	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), o), dialect.Options{})
 }
 
 // toolCall is a neutral call with JSON arguments, from an origin of its own.
-func toolCall(b *bridge.Bridge, tool, arguments string) *bridge.Request {
+func toolCall(b *dialect.Handler, tool, arguments string) *bridge.Request {
 	return &bridge.Request{
 		Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), ID: jsonrpc.StringID("1"),
 		Tool: tool, Arguments: bridge.Payload{Bytes: []byte(arguments)},
@@ -36,18 +37,18 @@ func toolCall(b *bridge.Bridge, tool, arguments string) *bridge.Request {
 }
 
 // inbound reads one message as an edge without headers would.
-func inbound(t testing.TB, origin correlate.Origin, d bridge.Dialect, raw string) *bridge.Inbound {
+func inbound(t testing.TB, origin correlate.Origin, d dialect.Dialect, raw string) *dialect.Inbound {
 	t.Helper()
 	profile := jsonrpc.ProfileMCP
-	if d == bridge.DialectCanonical {
+	if d == dialect.Canonical {
 		profile = jsonrpc.ProfileCanonical
 	}
 	msg := jsonrpc.Parse([]byte(raw), profile, jsonrpc.Limits{})
-	return &bridge.Inbound{Dialect: d, Origin: origin, Message: &msg, Transport: "test", Route: "test"}
+	return &dialect.Inbound{Dialect: d, Origin: origin, Message: &msg, Transport: "test", Route: "test"}
 }
 
 // answer sends one message from an origin of its own and decodes the reply.
-func answer(t testing.TB, b *bridge.Bridge, d bridge.Dialect, raw string) replyMessage {
+func answer(t testing.TB, b *dialect.Handler, d dialect.Dialect, raw string) replyMessage {
 	t.Helper()
 	reply := b.HandleMessage(context.Background(), inbound(t, b.Flights().NewOrigin(), d, raw))
 	return decode(t, reply)
@@ -91,7 +92,7 @@ type data struct {
 	Violations   []errmap.Violation `json:"violations"`
 }
 
-func decode(t testing.TB, reply bridge.Reply) replyMessage {
+func decode(t testing.TB, reply dialect.Reply) replyMessage {
 	t.Helper()
 	m := replyMessage{Status: reply.Status}
 	if reply.Bytes() == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -29,12 +30,12 @@ const badNameCode = errmap.InvalidParams
 
 // messageForm is the schemas of the message form and the bridge under test.
 type messageForm struct {
-	bridge *bridge.Bridge
+	bridge *dialect.Handler
 	form   *registry.MessageForm
 	tools  *registry.SchemaRegistry
 }
 
-func newMessageForm(t testing.TB, b *bridge.Bridge) *messageForm {
+func newMessageForm(t testing.TB, b *dialect.Handler) *messageForm {
 	t.Helper()
 	tools := registry.New(registry.Current(b.Catalogs().Current), registry.Options{})
 	form, err := tools.LoadMessage()
@@ -46,11 +47,11 @@ func newMessageForm(t testing.TB, b *bridge.Bridge) *messageForm {
 
 // send makes a call in message form. It reports false where params select
 // another form or break the envelope, so that nothing here is about them.
-func (f *messageForm) send(t testing.TB, params string) (bridge.Reply, bool) {
+func (f *messageForm) send(t testing.TB, params string) (dialect.Reply, bool) {
 	t.Helper()
-	in := inbound(t, f.bridge.Flights().NewOrigin(), bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+params+`}`)
+	in := inbound(t, f.bridge.Flights().NewOrigin(), dialect.Canonical, `{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+params+`}`)
 	if _, ok := jsonrpc.Lookup(in.Message.Params, "tool_name"); in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest || !ok {
-		return bridge.Reply{}, false
+		return dialect.Reply{}, false
 	}
 	return f.bridge.HandleMessage(context.Background(), in), true
 }
@@ -121,7 +122,7 @@ func shallow(t testing.TB, params string) string {
 
 // checkReply holds a reply to the schema of a result: in kind, under the id of
 // the request, with all four members, and with the status of the table.
-func (f *messageForm) checkReply(t testing.TB, params string, reply bridge.Reply) errmap.Code {
+func (f *messageForm) checkReply(t testing.TB, params string, reply dialect.Reply) errmap.Code {
 	t.Helper()
 	m, err := registry.ValidateMessageEnvelope(reply.Bytes())
 	if err != nil || m.Kind != jsonrpc.KindSuccess || m.ID != jsonrpc.StringID("7") {
@@ -155,7 +156,7 @@ func (f *messageForm) checkReply(t testing.TB, params string, reply bridge.Reply
 
 // checkRecord holds a call that succeeded, as a recorded document, to the
 // schemas of its tool.
-func (f *messageForm) checkRecord(t testing.TB, params string, reply bridge.Reply) {
+func (f *messageForm) checkRecord(t testing.TB, params string, reply dialect.Reply) {
 	t.Helper()
 	name, _ := jsonrpc.Lookup([]byte(params), "tool_name")
 	input, _ := jsonrpc.Lookup([]byte(params), "arguments")
@@ -249,7 +250,7 @@ func FuzzMessageForm(f *testing.F) {
 	for params := range messageCalls() {
 		f.Add([]byte(params))
 	}
-	form := newMessageForm(f, bridge.New(mcptest.Memory(f), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}))
+	form := newMessageForm(f, dialect.New(bridge.New(mcptest.Memory(f), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}))
 	f.Fuzz(func(t *testing.T, params []byte) {
 		form.check(t, string(params))
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
@@ -53,7 +54,7 @@ func readForm(t *testing.T, raw []byte) formReply {
 
 // formEdge sends calls in the message form, one for each id, and passes on the
 // replies as they come.
-type formEdge func(t *testing.T, b *bridge.Bridge, ids []string, each func(formReply))
+type formEdge func(t *testing.T, b *dialect.Handler, ids []string, each func(formReply))
 
 func formCall(id string) string {
 	return `{"jsonrpc":"2.0","id":"` + id + `","method":"tools/call","params":{"tool_name":"lab.echo","arguments":{"nonce":"n"}}}`
@@ -62,20 +63,20 @@ func formCall(id string) string {
 // formEdges are the edges that speak the canonical dialect. places bounds the
 // requests of a stream that are in flight; 0 is the default.
 func formEdges(places int) map[string]formEdge {
-	post := func(t *testing.T, b *bridge.Bridge, body string) []byte {
+	post := func(t *testing.T, b *dialect.Handler, body string) []byte {
 		t.Helper()
 		url := mcptest.Serve(t, rpchttp.New(b, rpchttp.Options{}))
 		_, raw := send(t, mcptest.Client(t, 1), http.MethodPost, url+"/rpc", body)
 		return raw
 	}
 	return map[string]formEdge{
-		"/rpc": func(t *testing.T, b *bridge.Bridge, ids []string, each func(formReply)) {
+		"/rpc": func(t *testing.T, b *dialect.Handler, ids []string, each func(formReply)) {
 			t.Helper()
 			for _, id := range ids {
 				each(readForm(t, post(t, b, formCall(id))))
 			}
 		},
-		"batch": func(t *testing.T, b *bridge.Bridge, ids []string, each func(formReply)) {
+		"batch": func(t *testing.T, b *dialect.Handler, ids []string, each func(formReply)) {
 			t.Helper()
 			calls := make([]string, len(ids))
 			for i, id := range ids {
@@ -89,7 +90,7 @@ func formEdges(places int) map[string]formEdge {
 				each(readForm(t, raw))
 			}
 		},
-		"stdio": func(t *testing.T, b *bridge.Bridge, ids []string, each func(formReply)) {
+		"stdio": func(t *testing.T, b *dialect.Handler, ids []string, each func(formReply)) {
 			t.Helper()
 			in, client := io.Pipe()
 			answers, out := io.Pipe()
@@ -115,7 +116,7 @@ func formEdges(places int) map[string]formEdge {
 				t.Error(err)
 			}
 		},
-		"Exchange": func(t *testing.T, b *bridge.Bridge, ids []string, each func(formReply)) {
+		"Exchange": func(t *testing.T, b *dialect.Handler, ids []string, each func(formReply)) {
 			t.Helper()
 			mux := http.NewServeMux()
 			connectapi.New(b, connectapi.Options{MaxConcurrent: places}).Mount(mux)
@@ -153,14 +154,17 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 	one, twice := []string{"a"}, []string{"a", "a"}
 	all := []string{"/rpc", "batch", "stdio", "Exchange"}
 	unavailable := errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second))
-	over := func(o func() bridge.Options) func(*testing.T) (*bridge.Bridge, func()) {
-		return func(t *testing.T) (*bridge.Bridge, func()) { t.Helper(); return fake(t, mcptest.Echo, o()), func() {} }
+	over := func(o func() bridge.Options) func(*testing.T) (*dialect.Handler, func()) {
+		return func(t *testing.T) (*dialect.Handler, func()) {
+			t.Helper()
+			return fake(t, mcptest.Echo, o()), func() {}
+		}
 	}
 	limiter := func(o policy.LimitOptions) func() bridge.Options {
 		return func() bridge.Options { return bridge.Options{Limiter: policy.NewLimiter(o)} }
 	}
 	// busy holds calls at the backend until the first reply has come.
-	busy := func(t *testing.T) (*bridge.Bridge, func()) {
+	busy := func(t *testing.T) (*dialect.Handler, func()) {
 		t.Helper()
 		h := newHeld()
 		return fake(t, h.call, bridge.Options{}), sync.OnceFunc(func() { close(h.release) })
@@ -168,19 +172,19 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edges  []string
 		ids    []string
-		bridge func(*testing.T) (b *bridge.Bridge, afterFirst func())
+		bridge func(*testing.T) (b *dialect.Handler, afterFirst func())
 		want   errmap.Code
 		places int
 	}{
-		"max_in_flight": {all, one, func(t *testing.T) (*bridge.Bridge, func()) {
+		"max_in_flight": {all, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
 			flights := correlate.New(correlate.Options{MaxInFlight: 1})
 			if _, err := flights.Register(t.Context(), flights.NewOrigin(), jsonrpc.ID{}); err != nil {
 				t.Fatal(err)
 			}
-			return bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), flights, bridge.Options{}), func() {}
+			return dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), flights, bridge.Options{}), dialect.Options{}), func() {}
 		}, errmap.Unavailable, 0},
-		"drain": {[]string{"/rpc", "batch", "stdio"}, one, func(t *testing.T) (*bridge.Bridge, func()) {
+		"drain": {[]string{"/rpc", "batch", "stdio"}, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
 			b := fake(t, mcptest.Echo, bridge.Options{})
 			if err := b.Flights().Drain(t.Context()); err != nil {
@@ -193,7 +197,7 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 		"max_memory_bytes": {[]string{"/rpc", "batch", "Exchange"}, one, over(func() bridge.Options {
 			return bridge.Options{Shed: func() *errmap.Error { return unavailable }}
 		}), errmap.Unavailable, 0},
-		"max_queue_wait": {[]string{"/rpc", "batch", "Exchange"}, one, func(t *testing.T) (*bridge.Bridge, func()) {
+		"max_queue_wait": {[]string{"/rpc", "batch", "Exchange"}, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
 			slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Millisecond})
 			if _, err := slots.Take(t.Context(), "somebody"); err != nil {
@@ -201,13 +205,13 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 			}
 			return fake(t, mcptest.Echo, bridge.Options{Slots: slots}), func() {}
 		}, errmap.Unavailable, 0},
-		"timeout": {all, one, func(t *testing.T) (*bridge.Bridge, func()) {
+		"timeout": {all, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
 			return fake(t, untilDone, bridge.Options{Timeout: time.Millisecond}), func() {}
 		}, errmap.Timeout, 0},
 		"max_result_bytes": {all, one, over(func() bridge.Options { return bridge.Options{MaxResult: 4} }), errmap.ResourceExhausted, 0},
-		"catalog_wait": {all, one, func(*testing.T) (*bridge.Bridge, func()) {
-			return bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), func() {}
+		"catalog_wait": {all, one, func(*testing.T) (*dialect.Handler, func()) {
+			return dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{}), func() {}
 		}, errmap.Unavailable, 0},
 		"an id in flight, in a batch": {[]string{"batch"}, twice, over(func() bridge.Options { return bridge.Options{} }), errmap.DuplicateRequestID, 0},
 		"an id in flight":             {[]string{"stdio"}, twice, busy, errmap.DuplicateRequestID, 0},
@@ -245,11 +249,11 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 func TestWhatIsNoMessageFormIsAnsweredWithAnError(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
-	for name, in := range map[string]*bridge.Inbound{
-		"the first form":  inbound(t, 1, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo"}}`),
-		"another method":  inbound(t, 1, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"tool_name":"lab.echo"}}`),
-		"a faulty id":     inbound(t, 1, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"tool_name":"lab.echo"}}`),
-		"another dialect": inbound(t, 1, bridge.DialectModern, `{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"tool_name":"lab.echo"}}`),
+	for name, in := range map[string]*dialect.Inbound{
+		"the first form":  inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo"}}`),
+		"another method":  inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"tool_name":"lab.echo"}}`),
+		"a faulty id":     inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"tool_name":"lab.echo"}}`),
+		"another dialect": inbound(t, 1, dialect.Modern, `{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"tool_name":"lab.echo"}}`),
 	} {
 		reply := b.Refuse(in, errmap.New(errmap.Unavailable))
 		if got := decode(t, reply); got.Error == nil || got.Result != nil {

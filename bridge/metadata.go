@@ -126,7 +126,7 @@ func (l *allowList) admitted(h http.Header) http.Header {
 		if out == nil {
 			out = make(http.Header, len(l.patterns))
 		}
-		out[name] = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !isFieldValue(v) })
+		out[name] = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !IsFieldValue(v) })
 	}
 	return out
 }
@@ -151,4 +151,16 @@ func looksSecret(name string) bool {
 		}
 	}
 	return false
+}
+
+// IsFieldValue keeps header injection out: visible ASCII, space and tab only
+// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E, which gRPC does
+// not admit).
+func IsFieldValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return false
+		}
+	}
+	return true
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -162,7 +163,7 @@ func TestMetadataCrossesToARealBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Metadata: rules}})
-	in := inbound(t, rig.Bridge.Flights().NewOrigin(), bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+
+	in := inbound(t, rig.Bridge.Flights().NewOrigin(), dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+
 		`"name":"lab.inspect","arguments":{"replyHeaders":{"x-reply-a":"1","x-session":"c"},"replyTrailers":{"x-reply-b":"2","x-other":"3"}},`+
 		`"_meta":{"traceparent":"00-from-the-message-01"}}}`)
 	in.Header = http.Header{"X-Tenant": {"blue"}, "Authorization": {"Bearer hunter2"}, "Cookie": {"c=1"}, "Traceparent": {"00-from-the-header-00"}}

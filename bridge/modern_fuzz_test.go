@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -48,7 +49,7 @@ func repeatedIn(msg *jsonrpc.Message) http.Header {
 	header := http.Header{}
 	header.Set("Mcp-Method", msg.Method)
 	meta, _ := msg.Param("_meta")
-	if version, ok := bridge.MetaVersion(meta); ok {
+	if version, ok := dialect.MetaVersion(meta); ok {
 		header.Set("Mcp-Protocol-Version", version)
 	}
 	for _, member := range []string{"name", "uri", "taskId"} {
@@ -83,10 +84,10 @@ func newAnything(f *testing.F) *anything {
 // line and one that the revision knows, and nothing is left behind.
 func (a *anything) exchange(t *testing.T, body []byte, isHTTP bool) {
 	t.Helper()
-	b := a.rig.With(bridge.Options{PageSize: 5, Confirm: true}).Bridge
+	b := a.rig.With(bridge.Options{PageSize: 5, Confirm: true}, dialect.Options{}).Bridge
 	msg := jsonrpc.Parse(body, jsonrpc.ProfileMCP, jsonrpc.Limits{})
-	in := &bridge.Inbound{
-		Dialect: bridge.DialectModern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test", Caller: "ann",
+	in := &dialect.Inbound{
+		Dialect: dialect.Modern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test", Caller: "ann",
 	}
 	if isHTTP {
 		in.Header = repeatedIn(&msg)

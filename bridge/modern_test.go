@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -20,7 +21,7 @@ import (
 // modernClient sends modern requests as one caller, without headers.
 type modernClient struct {
 	t      testing.TB
-	bridge *bridge.Bridge
+	bridge *dialect.Handler
 	caller string
 	// capabilities are what it declares; empty declares nothing.
 	capabilities string
@@ -81,8 +82,8 @@ func (c modernClient) send(method, params string) modernAnswer {
 func (c modernClient) sendRaw(body string) modernAnswer {
 	c.t.Helper()
 	msg := jsonrpc.Parse([]byte(body), jsonrpc.ProfileMCP, jsonrpc.Limits{})
-	in := &bridge.Inbound{
-		Dialect: bridge.DialectModern, Origin: c.bridge.Flights().NewOrigin(), Message: &msg, Caller: c.caller, Transport: "test", Route: "test",
+	in := &dialect.Inbound{
+		Dialect: dialect.Modern, Origin: c.bridge.Flights().NewOrigin(), Message: &msg, Caller: c.caller, Transport: "test", Route: "test",
 	}
 	if c.heard != nil {
 		in.Send = func(message []byte) error {

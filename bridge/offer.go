@@ -21,7 +21,7 @@ import (
 // offer answers what is about neither tools nor the sidecar: resources, prompts,
 // completion and tasks.
 func (b *Bridge) offer(ctx context.Context, req *Request) *Response {
-	cat, err := b.catalog(ctx)
+	cat, err := b.Catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -44,7 +44,7 @@ func (b *Bridge) offer(ctx context.Context, req *Request) *Response {
 	default:
 		resp = &Response{Err: errmap.Wrap(errmap.InternalError, fmt.Errorf("operation %d is none of the offer", req.Op))}
 	}
-	b.keepPrivate(ctx, resp)
+	b.keepPrivate(ctx, req, resp)
 	resp.Catalog = cat
 	return resp
 }
@@ -84,9 +84,9 @@ func locate(req *Request, err *errmap.Error) {
 	v := &err.Violations[0]
 	switch {
 	case v.Keyword == keywordPrompt:
-		v.Path = req.member("name")
-	case v.Keyword == keywordReference && req.enveloped:
-		v.Path = req.member("ref")
+		v.Path = req.pointer("name")
+	case v.Keyword == keywordReference && req.Pointer != nil:
+		v.Path = req.pointer("ref")
 	}
 }
 
@@ -103,10 +103,11 @@ func asked[T proto.Message](ctx context.Context, b *Bridge, req *Request, in pro
 // listResources lists what can be read: fixed resources of the descriptors,
 // what listing RPCs return, and those of the native backend.
 func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if !b.features(cat).resources {
-		return &Response{Err: notOffered("resources")}
+	if !b.Features(cat).Resources {
+		return &Response{Err: NotOffered("resources")}
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListResourcesRequest)
@@ -165,10 +166,11 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.R
 
 // listTemplates lists the templates of the descriptors and of the native backend.
 func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if !b.features(cat).resources {
-		return &Response{Err: notOffered("resources")}
+	if !b.Features(cat).Resources {
+		return &Response{Err: NotOffered("resources")}
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListResourceTemplatesRequest)
@@ -204,10 +206,11 @@ func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.C
 
 // listPrompts lists the prompts of the native backend.
 func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if !b.features(cat).prompts {
-		return &Response{Err: notOffered("prompts")}
+	if !b.Features(cat).Prompts {
+		return &Response{Err: NotOffered("prompts")}
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListPromptsRequest)
@@ -232,10 +235,11 @@ func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Cat
 
 // getPrompt has the native backend fill in a prompt.
 func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if !b.features(cat).prompts {
-		return &Response{Err: notOffered("prompts")}
+	if !b.Features(cat).Prompts {
+		return &Response{Err: NotOffered("prompts")}
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.GetPromptRequest)
@@ -243,7 +247,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 		return &Response{Err: notPermitted(who, "this prompt")}
 	}
 	digest := requestDigest("prompts/get", ask.GetName(), promptArguments(ask))
-	opened, err := b.openState(req.Caller, digest, req.RequestState, req.stateMember())
+	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -265,10 +269,11 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 
 // completeArgument has the native backend propose values.
 func (b *Bridge) completeArgument(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if !b.features(cat).completions {
-		return &Response{Err: notOffered("completions")}
+	if !b.Features(cat).Completions {
+		return &Response{Err: NotOffered("completions")}
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.CompleteRequest)

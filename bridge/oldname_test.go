@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -42,24 +43,24 @@ func suffixed(t *testing.T) *catalog.Live {
 // TestTheNameWithTheServiceSuffixIsUnderstood in every dialect, in both forms and by grants.
 func TestTheNameWithTheServiceSuffixIsUnderstood(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(suffixed(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(suffixed(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	for _, name := range []string{"schema.read", "schema_read", "schema_service.read", "schema_service_read"} {
 		for _, pattern := range []string{"schema.read", "schema_service.read", "schema_service.*", "schema*"} {
 			ctx := as(t, access.Grant{Name: "planner", Tools: []string{pattern}})
-			for dialect, raw := range map[bridge.Dialect]string{
-				bridge.DialectCanonical: `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`,
-				bridge.DialectModern:    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME",` + modernMeta + `}}`,
-				bridge.DialectLegacy:    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME"}}`,
+			for spoken, raw := range map[dialect.Dialect]string{
+				dialect.Canonical: `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`,
+				dialect.Modern:    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME",` + modernMeta + `}}`,
+				dialect.Legacy:    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME"}}`,
 			} {
-				reply := say(ctx, t, b, dialect, strings.Replace(raw, "NAME", name, 1))
+				reply := say(ctx, t, b, spoken, strings.Replace(raw, "NAME", name, 1))
 				if !strings.Contains(string(reply.Bytes()), `"isError":false`) {
-					t.Errorf("%v, %s for a caller of %s: %s", dialect, name, pattern, reply.Bytes())
+					t.Errorf("%v, %s for a caller of %s: %s", spoken, name, pattern, reply.Bytes())
 				}
 			}
 		}
 	}
 	for name, want := range map[string]errmap.Code{"schema.read": "", "schema_service.read": "", "schema_service_read": errmap.InvalidParams} {
-		got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"`+name+`","arguments":{}}}`)
+		got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"`+name+`","arguments":{}}}`)
 		if got.code() != want {
 			t.Errorf("the message form with %s: %+v, want %q", name, got, want)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -66,7 +67,7 @@ func sleeping(t *testing.T, live *catalog.Live, s *sleeper, more ...func(*bridge
 	for _, change := range more {
 		change(&options)
 	}
-	b := bridge.New(live, mcptest.Caller(s.call), correlate.New(correlate.Options{}), options)
+	b := dialect.New(bridge.New(live, mcptest.Caller(s.call), correlate.New(correlate.Options{}), options), dialect.Options{})
 	return modernClient{t: t, bridge: b, caller: "ann", capabilities: withTasks}
 }
 

@@ -58,7 +58,7 @@ func (b *Bridge) openCursor(req *Request, list string, token *string) (cursor, *
 	part, n := binary.Uvarint(plain)
 	if err != nil || n <= 0 {
 		return cursor{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-			Path: req.member("cursor"), Keyword: "cursor",
+			Path: req.pointer("cursor"), Keyword: "cursor",
 			Message: "this cursor was not handed out for this list, or has expired; start again without one",
 		}))
 	}
@@ -86,7 +86,7 @@ func (b *Bridge) pageSize(wanted int32) int {
 // list chooses the tools of one page. A page begins behind the last tool of the
 // page before, by name, so that tools which come and go meanwhile shift nothing.
 func (b *Bridge) list(ctx context.Context, req *Request) *Response {
-	cat, err := b.catalog(ctx)
+	cat, err := b.Catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}

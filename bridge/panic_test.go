@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -36,13 +37,13 @@ func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		others.Go(func() {
 			raw := `{"jsonrpc":"2.0","id":"` + id + `","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"` + id + `"}}}`
-			got := decode(t, b.HandleMessage(context.Background(), inbound(t, origin, bridge.DialectCanonical, raw)))
+			got := decode(t, b.HandleMessage(context.Background(), inbound(t, origin, dialect.Canonical, raw)))
 			if got.Result == nil || !strings.Contains(string(got.Result.StructuredContent), `"nonce":"`+id+`"`) {
 				t.Errorf("%s: got %+v, want its own nonce", id, got)
 			}
 		})
 	}
-	reply := b.HandleMessage(context.Background(), inbound(t, origin, bridge.DialectCanonical,
+	reply := b.HandleMessage(context.Background(), inbound(t, origin, dialect.Canonical,
 		`{"jsonrpc":"2.0","id":"boom","method":"tools/call","params":{"name":"lab.sleep","arguments":{"duration":"0s"}}}`))
 	others.Wait()
 	got := decode(t, reply)
@@ -73,10 +74,10 @@ func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {
 // that it goes to.
 func TestAPanicInWritingIsAnsweredToo(t *testing.T) {
 	t.Parallel()
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		t.Run(d.String(), func(t *testing.T) {
 			t.Parallel()
-			b := bridge.New(hollow{}, nil, fake(t, panicking, bridge.Options{}).Flights(), bridge.Options{})
+			b := dialect.New(bridge.New(hollow{}, nil, fake(t, panicking, bridge.Options{}).Flights(), bridge.Options{}), dialect.Options{})
 			got := answer(t, b, d, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`+modernMeta+`}}`)
 			if got.code() != errmap.InternalError || string(got.ID) != `"1"` {
 				t.Errorf("got %+v, want INTERNAL_ERROR", got)

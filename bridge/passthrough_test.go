@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
@@ -19,7 +20,7 @@ import (
 // A request without fields has no bytes, and is a request all the same.
 func TestAnEmptyMessagePassesThroughInEveryProtocol(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mcptest.Serve(t, connectapi.New(b, connectapi.Options{}).PassThrough(http.NotFoundHandler()))
 	for name, options := range map[string][]connect.ClientOption{
 		"Connect":       nil,

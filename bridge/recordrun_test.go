@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 )
@@ -18,8 +19,8 @@ func TestARecordedRequestRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	b := fake(t, mcptest.Echo, bridge.Options{Record: run})
-	in := inbound(t, 1, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo"}}`)
+	b := dialect.New(fake(t, mcptest.Echo, bridge.Options{}).Bridge, dialect.Options{Record: run})
+	in := inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo"}}`)
 	in.Transport = "stdio"
 	if got := decode(t, b.HandleMessage(t.Context(), in)); got.code() != "" || got.Result == nil {
 		t.Errorf("got %+v", got)

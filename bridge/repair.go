@@ -161,7 +161,7 @@ func (c *toolCall) reportRepairs() *errmap.Error {
 	}
 	meta, err := mcpjson.AppendMeta(nil, result, append([]byte(`"`+repairedMetaKey+`":`), places...))
 	if err != nil {
-		return unwritable(err)
+		return errmap.Unwritable(err)
 	}
 	result.MetaForm = &outriggerv1.ToolResult_MetaJson{MetaJson: meta}
 	c.resp.Outcome, c.resp.Result = outcome, Payload{}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
@@ -22,7 +23,7 @@ import (
 )
 
 // placed is a bridge that repairs arguments, and keeps what the backend got.
-func placed(t *testing.T, o bridge.Options) (*bridge.Bridge, func() string) {
+func placed(t *testing.T, o bridge.Options) (*dialect.Handler, func() string) {
 	t.Helper()
 	var got string
 	b := fake(t, func(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
@@ -77,12 +78,12 @@ func TestRepairedArguments(t *testing.T) {
 		"a name twice":        {with(quoted(`{"position":{"latitude":1,"latitude":1,"longitude":2}}`), labels, parcels), nil},
 		"a number":            {`{"customer":"Ann","destination":` + destination + `,"parcels":"7"}`, nil},
 	} {
-		for _, dialect := range []bridge.Dialect{bridge.DialectModern, bridge.DialectLegacy, bridge.DialectCanonical} {
-			t.Run(name+" "+dialect.String(), func(t *testing.T) {
+		for _, spoken := range []dialect.Dialect{dialect.Modern, dialect.Legacy, dialect.Canonical} {
+			t.Run(name+" "+spoken.String(), func(t *testing.T) {
 				t.Parallel()
 				b, got := placed(t, bridge.Options{RepairArguments: true})
 				params := `{"name":"fleet.place_order","arguments":` + tt.arguments + `,` + modernMeta + `}`
-				reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), dialect, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`))
+				reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), spoken, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`))
 				var m struct {
 					Result struct {
 						StructuredContent json.RawMessage `json:"structuredContent"`
@@ -128,7 +129,7 @@ func TestNothingIsRepairedUnasked(t *testing.T) {
 		`"` + `{\"customer\":5}"`:   errmap.InvalidParams,
 		`{"labels":"{\"a\":\"\"}"}`: errmap.InvalidToolInput,
 	} {
-		m := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.place_order","arguments":`+arguments+`}}`)
+		m := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.place_order","arguments":`+arguments+`}}`)
 		if m.code() != want {
 			t.Errorf("%s: got %s, want %s", arguments, m.code(), want)
 		}
@@ -143,7 +144,7 @@ func TestRepairedMessageForm(t *testing.T) {
 	t.Parallel()
 	b, got := placed(t, bridge.Options{RepairArguments: true})
 	raw, _ := json.Marshal(order)
-	m := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.place_order","arguments":`+string(raw)+`}}`)
+	m := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.place_order","arguments":`+string(raw)+`}}`)
 	if m.Result == nil || m.Result.Status != "success" || got() != order || b.Repaired() != 1 {
 		t.Errorf("got %+v, the backend got %s", m, got())
 	}
@@ -160,10 +161,10 @@ func TestRepairedForDeclaredSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var calls int
-	b := bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+	b := dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		calls++
 		return &bridge.Answer{}, nil
-	}), correlate.New(correlate.Options{}), bridge.Options{RepairArguments: true})
+	}), correlate.New(correlate.Options{}), bridge.Options{RepairArguments: true}), dialect.Options{})
 	arguments := strings.NewReplacer(`{"position":{"latitude":1,"longitude":2}}`, `"{\"position\":{\"latitude\":1,\"longitude\":2}}"`,
 		`{"contents":"box","weightKg":1}`, `"{\"contents\":\"box\",\"weightKg\":1}"`).Replace(order)
 	resp := b.Handle(t.Context(), toolCall(b, "desk.place", arguments))

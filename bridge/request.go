@@ -87,16 +87,8 @@ type Payload struct {
 	lent bool
 }
 
-// release gives the bytes back, after which there are none.
-func (p *Payload) release(to *bytepool.Pool) {
-	if p.lent {
-		to.Put(p.Bytes)
-		p.Bytes, p.lent = nil, false
-	}
-}
-
-// Request is one request after its edge has read it. Its fields are facts; the
-// pipeline never writes them back.
+// Request is one request after its edge has read it. Its fields are facts, and do
+// not change once it has begun: what is read or brought back later is in a copy.
 type Request struct {
 	Op Op
 	// Origin is the scope in which ID is unique.
@@ -120,6 +112,9 @@ type Request struct {
 	// Header holds the caller's metadata; only what the allow-list admits goes
 	// on to the backend.
 	Header http.Header
+	// Paced is set where the caller waits by itself: then a call waits for a place
+	// as long as it takes, and is not refused because many calls wait.
+	Paced bool
 	// Caller is who asks, for the policy: what [CallerOf] finds out, or "stdio".
 	// What a caller may do is said by the identity in the context (package access).
 	Caller string
@@ -127,8 +122,8 @@ type Request struct {
 	Transport, Route string
 
 	// Context says for whom the request is made and what their client can do;
-	// nil where the caller's protocol knows nothing of that. A JSON-RPC message
-	// leaves it nil: it is read from the message when it is needed.
+	// nil where the caller's protocol knows nothing of that, or the Envelope holds
+	// it.
 	Context *outriggerv1.RequestContext
 	// Meta is the caller's MCP _meta, a JSON object, for a backend that wants it.
 	Meta []byte
@@ -136,6 +131,8 @@ type Request struct {
 	// The state is sealed, as the caller got it.
 	InputResponses map[string]*outriggerv1.InputResponse
 	RequestState   []byte
+	// Repeated is set where the Envelope holds these two.
+	Repeated bool
 	// Events takes what happens during an OpCall, in order and never at the same
 	// time; nil wants nothing. It is not called after Run has returned.
 	Events func(*outriggerv1.ToolEvent)
@@ -154,69 +151,97 @@ type Request struct {
 	Cursor   *string
 	PageSize int
 
-	// enveloped is set where the request was the params of a JSON-RPC message:
-	// then violations point into params, else at a field of outrigger.v1.
-	enveloped bool
-	// paced is set where the caller waits by itself, see [Inbound].
-	paced bool
-	// mirrored is set where HTTP headers have to repeat arguments.
-	mirrored bool
-	// repeated is set where the message brings something back from an earlier
-	// round.
-	repeated bool
+	// Envelope is the message that the request was read from, where its edge reads
+	// parts of it on demand; nil where all of it is here.
+	Envelope Envelope
+	// Pointer returns the JSON Pointer of a field of outrigger.v1 in the words in
+	// which the caller wrote the request. Nil stands for the fields' own names.
+	Pointer func(field string) string
+
 	// meter measures the request; nil for what runs on behind one.
 	meter *meter
-	// rest reads from the message what most requests do not need; nil where
-	// there is no message.
-	rest lazyReader
-	// message is what the request was read from; nil where there is no message.
-	message forgetter
+	// of is the request that this one is a copy of; nil for one that began.
+	of *Request
+	// isWhole is set in a copy that has what the Envelope holds.
+	isWhole bool
 }
 
-// forgetter lets go of the bytes of a message that nothing more is to be read
-// from.
-type forgetter interface{ forget() }
-
-// lazyReader reads, on first need, the parts of a message that only few
-// requests need, into the fields Context, Meta, InputResponses and RequestState.
-type lazyReader interface {
-	readRest(r *Request) *errmap.Error
+// Envelope is a message of which an edge reads parts on demand. Its methods are
+// called by the goroutine that runs the request.
+type Envelope interface {
+	// Rest reads what only few requests need; nil where there is nothing.
+	Rest() (*Rest, *errmap.Error)
+	// Check is asked about a call as soon as its tool is known: what else the
+	// message says of the arguments has to agree with them.
+	Check(tool *catalog.Tool, arguments []byte) *errmap.Error
+	// Forget frees the bytes of the message. Nothing is read from it afterwards.
+	Forget()
 }
 
-// complete reads what has not been read yet. It must come before the first use
-// of Context, Meta, InputResponses and RequestState.
-func (r *Request) complete() *errmap.Error {
-	if r.rest == nil {
-		return nil
+// Rest is what an [Envelope] holds of the fields of [Request] with these names.
+type Rest struct {
+	Context        *outriggerv1.RequestContext
+	Meta           []byte
+	InputResponses map[string]*outriggerv1.InputResponse
+	RequestState   []byte
+}
+
+// copied returns a copy to write to, which knows what it was copied from.
+func (r *Request) copied() *Request {
+	out := *r
+	out.of = r
+	return &out
+}
+
+// again is the request with the answers to what its caller was asked.
+func (r *Request) again(answers map[string]*outriggerv1.InputResponse, state []byte) *Request {
+	out := r.copied()
+	out.InputResponses, out.RequestState, out.Repeated = answers, state, true
+	return out
+}
+
+// forget frees the memory of what nothing needs any more once the arguments are
+// wire bytes: the backend may take its time, and many requests wait. It is the one
+// change to requests that have begun.
+func (r *Request) forget() {
+	if r.Envelope != nil {
+		r.Envelope.Forget()
 	}
-	rest := r.rest
-	r.rest = nil
-	return rest.readRest(r)
+	for ; r != nil; r = r.of {
+		r.Arguments.Bytes, r.InputResponses, r.RequestState, r.Meta, r.Message = nil, nil, nil, nil, nil
+	}
 }
 
-// member is the JSON Pointer of a member of the request, as its caller wrote
-// the request.
-func (r *Request) member(name string) string {
-	if r.enveloped {
-		return "/params/" + name
+// complete returns the request with what its Envelope holds, which is read on the
+// first need of Context, Meta, InputResponses or RequestState.
+func (r *Request) complete() (*Request, *errmap.Error) {
+	if r.Envelope == nil || r.isWhole {
+		return r, nil
 	}
-	return "/" + name
+	rest, err := r.Envelope.Rest()
+	if err != nil || rest == nil {
+		return r, err
+	}
+	out := r.copied()
+	out.isWhole = true
+	out.Context, out.Meta, out.InputResponses, out.RequestState = rest.Context, rest.Meta, rest.InputResponses, rest.RequestState
+	return out, nil
 }
 
-// stateMember is the JSON Pointer of the request state.
-func (r *Request) stateMember() string {
-	if r.enveloped {
-		return "/params/requestState"
+// pointer is the JSON Pointer of a field, as the caller wrote the request.
+func (r *Request) pointer(field string) string {
+	if r.Pointer != nil {
+		return r.Pointer(field)
 	}
-	return "/request_state"
+	return "/" + field
 }
 
-// nameMember is the member that named the tool.
-func (r *Request) nameMember() string {
-	if r.enveloped && r.Names != NamesCanonicalOnly {
-		return "name"
+// name is what a request is called where people read of it.
+func (r *Request) name() string {
+	if r.Tool != "" {
+		return r.Tool
 	}
-	return "tool_name"
+	return r.Procedure
 }
 
 // Response is the outcome of one request.
@@ -254,6 +279,23 @@ type Response struct {
 	// who asked, where that decides about the answer of OpList and OpServer; nil
 	// without authentication.
 	who *access.Identity
+}
+
+// Release gives the memory of Result back to [Bridge.Buffers], after which it has
+// no bytes. It is for edges that have copied them.
+func (r *Response) Release(to *bytepool.Pool) {
+	if r.Result.lent {
+		to.Put(r.Result.Bytes)
+		r.Result.Bytes, r.Result.lent = nil, false
+	}
+}
+
+// MayRead refuses a resource that the caller behind an OpServer may not read.
+func (r *Response) MayRead(uri string) *errmap.Error {
+	if !r.who.MayRead(uri) {
+		return notPermitted(r.who, "this resource")
+	}
+	return nil
 }
 
 // About says what the response's error is the answer to, for the words of an

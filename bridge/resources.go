@@ -19,9 +19,9 @@ const maxURI = 8192
 // native backend.
 func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	ask, _ := req.Message.(*outriggerv1.ReadResourceRequest)
-	f := b.features(cat)
-	if !f.resources {
-		return &Response{Err: notOffered("resources")}
+	f := b.Features(cat)
+	if !f.Resources {
+		return &Response{Err: NotOffered("resources")}
 	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
@@ -31,7 +31,7 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 			return &Response{Err: err}
 		}
 	}
-	if err := checkURI(req, ask.GetUri()); err != nil {
+	if err := CheckURI(req.pointer("uri"), ask.GetUri()); err != nil {
 		return &Response{Err: err}
 	}
 	if cat.Description().GetCapabilities().GetResources() == nil {
@@ -43,24 +43,26 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	return b.readNative(ctx, req, ask)
 }
 
-// checkURI refuses what is no absolute URI (RFC 3986, section 4.3).
-func checkURI(req *Request, uri string) *errmap.Error {
+// CheckURI refuses what is no absolute URI (RFC 3986, section 4.3); pointer is where
+// it is in the request.
+func CheckURI(pointer, uri string) *errmap.Error {
 	parsed, err := url.Parse(uri)
 	if err == nil && parsed.Scheme != "" && len(uri) <= maxURI {
 		return nil
 	}
 	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-		Path: req.member("uri"), Keyword: "format", Message: quoteBounded(uri) + " is no absolute URI",
+		Path: pointer, Keyword: "format", Message: errmap.Quote(uri) + " is no absolute URI",
 	}))
 }
 
 // readNative has the native backend read a resource.
 func (b *Bridge) readNative(ctx context.Context, req *Request, ask *outriggerv1.ReadResourceRequest) *Response {
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	digest := requestDigest("resources/read", ask.GetUri(), nil)
-	opened, err := b.openState(req.Caller, digest, req.RequestState, req.stateMember())
+	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -44,7 +45,7 @@ func wordyCall(id, size int) string {
 //nolint:paralleltest // it counts what the whole process holds
 func TestACallThatWaitsKeepsNoMoreThanItSends(t *testing.T) {
 	const calls, size = 24, 64 << 10
-	for _, d := range []bridge.Dialect{bridge.DialectModern, bridge.DialectLegacy, bridge.DialectCanonical} {
+	for _, d := range []dialect.Dialect{dialect.Modern, dialect.Legacy, dialect.Canonical} {
 		t.Run(d.String(), func(t *testing.T) {
 			backend := &held{entered: make(chan struct{}, calls), release: make(chan struct{})}
 			b := fake(t, backend.call, bridge.Options{RepairArguments: true})
@@ -89,7 +90,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 			for n := range 12 {
 				own := base64.StdEncoding.EncodeToString(bytes.Repeat(fmt.Appendf(nil, "%d-%d.", i, n), 1200+300*n))
 				ctx, cancel := context.WithCancel(context.Background())
-				run := rig.Bridge.BeginMessage(ctx, inbound(t, rig.Bridge.Flights().NewOrigin(), bridge.DialectCanonical,
+				run := rig.Bridge.BeginMessage(ctx, inbound(t, rig.Bridge.Flights().NewOrigin(), dialect.Canonical,
 					`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"payload":"`+own+`"}}}`))
 				if n%3 == 2 {
 					go cancel()

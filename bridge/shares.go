@@ -9,11 +9,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// overShare refuses a caller that holds its share.
-func overShare(reason string) *errmap.Error {
-	return errmap.New(errmap.RateLimited, errmap.RetryAfter(time.Second), errmap.Message("Rate limit exceeded: "+reason))
-}
-
 // OpenStream takes a place for a stream that lasts until somebody ends it: a
 // stream of changes, a GET stream, an exchange, a subscription. What it returns
 // gives the place back, and has to be called once.
@@ -23,7 +18,7 @@ func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
 	case share.Over:
-		return nil, overShare("this caller has its share of the open streams (--max-streams, --caller-share)")
+		return nil, errmap.OverShare("this caller has its share of the open streams (--max-streams, --caller-share)")
 	case share.Granted:
 	}
 	return func() { b.opts.Streams.Give(caller) }, nil

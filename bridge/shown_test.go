@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -79,10 +80,10 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 				t.Errorf("the second name: %+v, %v", registered, err)
 			}
 			ran := false
-			b := bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+			b := dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 				ran = true
 				return &bridge.Answer{}, nil
-			}), correlate.New(correlate.Options{}), bridge.Options{Gate: policy.NewScopedGate(policy.Untrusted, tt.scope)})
+			}), correlate.New(correlate.Options{}), bridge.Options{Gate: policy.NewScopedGate(policy.Untrusted, tt.scope)}), dialect.Options{})
 			for _, tool := range live.Current().Tools() {
 				_, method, _ := strings.Cut(tool.Name, ".")
 				if shown := tool.Annotations.Destructive; shown != nil && *shown != tool.Metadata.Destructive {
@@ -92,13 +93,13 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 					t.Errorf("%s: held %v", tool.Name, held)
 				}
 				for _, raw := range []struct {
-					dialect bridge.Dialect
+					dialect dialect.Dialect
 					text    string
 				}{
-					{bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`},
-					{bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"NAME","arguments":{}}}`},
-					{bridge.DialectModern, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME",` + modernMeta + `}}`},
-					{bridge.DialectLegacy, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME"}}`},
+					{dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`},
+					{dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"NAME","arguments":{}}}`},
+					{dialect.Modern, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME",` + modernMeta + `}}`},
+					{dialect.Legacy, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME"}}`},
 				} {
 					ran = false
 					reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), raw.dialect, strings.Replace(raw.text, "NAME", tool.Name, 1)))

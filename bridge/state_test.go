@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -296,7 +297,7 @@ func TestNoNameOfADestructiveToolGetsAroundTheQuestion(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectLegacy} {
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Legacy} {
 		for _, params := range []string{
 			`"name":"shred"`, `"name":"desk.shred"`, `"name":"desk.shred","version":"1.0.0"`, `"tool_name":"desk.shred","arguments":{}`,
 			`"name":"shred","inputResponses":{"outrigger_confirm":{"action":"accept","content":{"confirm":true}}}`,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
@@ -77,7 +78,7 @@ func updates(t *testing.T, n int) [][]byte {
 
 func watching(t *testing.T, s *streaming, o bridge.Options) modernClient {
 	t.Helper()
-	return modernClient{t: t, bridge: bridge.New(mcptest.Memory(t), s, correlate.New(correlate.Options{}), o)}
+	return modernClient{t: t, bridge: dialect.New(bridge.New(mcptest.Memory(t), s, correlate.New(correlate.Options{}), o), dialect.Options{})}
 }
 
 const watch = `"name":"fleet_watch_vehicles"`
@@ -172,7 +173,7 @@ func TestAStreamReportsItsProgressNowAndThen(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var heard []string
 			c := modernClient{
-				t: t, bridge: bridge.New(live, &streaming{items: items, pause: tc.pause}, correlate.New(correlate.Options{}), bridge.Options{}),
+				t: t, bridge: dialect.New(bridge.New(live, &streaming{items: items, pause: tc.pause}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}),
 				heard: func(message string) { heard = append(heard, message) },
 			}
 			got := c.sendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + watch + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`)
@@ -208,14 +209,14 @@ func TestAStreamThatDoesNotEndIsAResult(t *testing.T) {
 		{"a short deadline", time.Second, 200 * time.Millisecond, 2, 500 * time.Millisecond},
 		{"a deadline of three seconds", 3 * time.Second, 900 * time.Millisecond, 2, 2 * time.Second},
 	} {
-		for _, dialect := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
-			t.Run(tc.name+" "+dialect.String(), func(t *testing.T) {
+		for _, spoken := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
+			t.Run(tc.name+" "+spoken.String(), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := &streaming{items: items, pause: tc.pause}
-					b := bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.timeout})
+					b := dialect.New(bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.timeout}), dialect.Options{})
 					start := time.Now()
-					got := answer(t, b, dialect, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`,`+modernMeta+`}}`)
+					got := answer(t, b, spoken, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`,`+modernMeta+`}}`)
 					if got.code() != "" || got.Result == nil || got.Result.IsError || time.Since(start) != tc.took {
 						t.Fatalf("got %+v after %v", got, time.Since(start))
 					}
@@ -241,8 +242,8 @@ func TestAnIncompleteStreamInTheMessageForm(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(live, &streaming{items: updates(t, 100), pause: 10 * time.Second}, correlate.New(correlate.Options{}), bridge.Options{})
-		reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectCanonical,
+		b := dialect.New(bridge.New(live, &streaming{items: updates(t, 100), pause: 10 * time.Second}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		reply := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Canonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.watch_vehicles","arguments":{}}}`))
 		if got := string(reply.Bytes()); !containsAll(got, `"status":"partial_success"`, `"truncated":true`, `"explanation":"This result is incomplete: the stream did not end within 29s. It holds the first 2 messages."`) {
 			t.Errorf("got %s", got)
@@ -256,8 +257,8 @@ func TestAStreamThatFailsBeforeItsTimeIsNoResult(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := &streaming{items: updates(t, 2), pause: time.Second, end: errmap.Wrap(errmap.Unavailable, errors.New("gone"))}
-		b := bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{})
-		got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
+		b := dialect.New(bridge.New(live, s, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
 		if got.code() != errmap.Unavailable {
 			t.Errorf("got %+v", got)
 		}
@@ -276,9 +277,9 @@ func TestTheStreamTimeOfATool(t *testing.T) {
 		}
 		items := updates(t, 100)
 		synctest.Test(t, func(t *testing.T) {
-			b := bridge.New(loaded, &streaming{items: items, pause: time.Second}, correlate.New(correlate.Options{}), bridge.Options{})
+			b := dialect.New(bridge.New(loaded, &streaming{items: items, pause: time.Second}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			start := time.Now()
-			got := answer(t, b, bridge.DialectCanonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
+			got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+watch+`}}`)
 			if got.code() != "" || time.Since(start) != want || !strings.Contains(string(got.Result.StructuredContent), `"truncated":true`) {
 				t.Errorf("stream_time %v: %+v after %v", declared, got, time.Since(start))
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -46,9 +47,9 @@ func TestAnySlowCallBecomesATask(t *testing.T) {
 					return mcptest.Echo(ctx, m, in, h)
 				}
 				tasks := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
-				b := bridge.New(live, mcptest.Caller(slow), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, TaskAfter: tc.after})
+				b := dialect.New(bridge.New(live, mcptest.Caller(slow), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, TaskAfter: tc.after}), dialect.Options{})
 				start := time.Now()
-				reply := b.HandleMessage(t.Context(), inbound(t, 1, bridge.DialectModern,
+				reply := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Modern,
 					`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_echo",`+tc.meta+`}}`))
 				if !strings.Contains(string(reply.Bytes()), tc.want) || time.Since(start) != tc.taken {
 					t.Errorf("after %v: %s", time.Since(start), reply.Bytes())
@@ -59,7 +60,7 @@ func TestAnySlowCallBecomesATask(t *testing.T) {
 				result, _ := jsonrpc.Lookup(reply.Bytes(), "result")
 				id, _ := jsonrpc.Lookup(result, "taskId")
 				time.Sleep(10 * time.Second)
-				done := b.HandleMessage(t.Context(), inbound(t, 2, bridge.DialectModern,
+				done := b.HandleMessage(t.Context(), inbound(t, 2, dialect.Modern,
 					`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":`+string(id)+`,`+capable+`}}`))
 				if !strings.Contains(string(done.Bytes()), `"status":"completed"`) || !strings.Contains(string(done.Bytes()), `"nonce":""`) {
 					t.Errorf("the task: %s", done.Bytes())

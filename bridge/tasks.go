@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -111,27 +112,36 @@ func (b *Bridge) findTask(ctx context.Context, caller, id string) (taskRef, bool
 
 // requireTasks refuses what is about tasks where there are none, or the caller's
 // client has none.
-func requireTasks(req *Request, f features, tool string) *errmap.Error {
-	if !f.tasks {
-		return notOffered("tasks")
+func requireTasks(req *Request, f Features) *errmap.Error {
+	if !f.Tasks {
+		return NotOffered("tasks")
 	}
-	if err := req.complete(); err != nil {
+	req, err := req.complete()
+	if err != nil {
 		return err
 	}
 	if !req.Context.GetCapabilities().GetTasks() {
-		return missingTasks(tool)
+		return missingTasks("")
 	}
 	return nil
 }
 
 // missingTasks is the error for a client without the tasks extension.
 func missingTasks(tool string) *errmap.Error {
-	return errmap.MissingCapability(tool, []byte(`{"extensions":{"`+tasksExtension+`":{}}}`))
+	required, err := mcpjson.AppendCapabilities(nil, &outriggerv1.ClientCapabilities{Tasks: true})
+	if err != nil {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	return errmap.MissingCapability(tool, required)
 }
 
 // task answers the three questions about a task.
 func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
-	if err := requireTasks(req, b.features(cat), ""); err != nil {
+	if err := requireTasks(req, b.Features(cat)); err != nil {
+		return &Response{Err: err}
+	}
+	req, err := req.complete()
+	if err != nil {
 		return &Response{Err: err}
 	}
 	named, _ := req.Message.(interface{ GetTaskId() string })
@@ -199,12 +209,8 @@ func (b *Bridge) ownTask(ctx context.Context, req *Request, id string) *Response
 // unknownTask is the one answer for an id that is unknown, forgotten, tampered
 // with or another caller's.
 func unknownTask(req *Request) *errmap.Error {
-	member := "task_id"
-	if req.enveloped {
-		member = "taskId"
-	}
 	return errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: unknown task"), errmap.WithViolations(errmap.Violation{
-		Path: req.member(member), Keyword: keywordTask, Message: "there is no task with this id",
+		Path: req.pointer("task_id"), Keyword: keywordTask, Message: "there is no task with this id",
 	}))
 }
 

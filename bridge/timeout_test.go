@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -47,7 +48,7 @@ func TestTheShortestTimeoutWins(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.option})
+				b := dialect.New(bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.option}), dialect.Options{})
 				ctx := context.Background()
 				if tc.parent > 0 {
 					var cancel context.CancelFunc
@@ -79,9 +80,9 @@ func loading() *catalog.Live {
 func TestInitializeWaitsForTheFirstCatalogAndThenAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+		b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		start := time.Now()
-		got := answer(t, b, bridge.DialectLegacy, `{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+		got := answer(t, b, dialect.Legacy, `{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
 		if got.code() != "" || time.Since(start) != bridge.DefaultCatalogWait {
 			t.Errorf("got %+v after %v", got, time.Since(start))
 		}
@@ -93,28 +94,28 @@ func TestRequestsWaitForTheFirstCatalog(t *testing.T) {
 	meta := `{` + modernMeta + `}`
 	for _, tc := range []struct {
 		name    string
-		dialect bridge.Dialect
+		dialect dialect.Dialect
 		method  string
 		params  string
 		waits   bool
 	}{
-		{"canonical list", bridge.DialectCanonical, "tools/list", `{}`, true},
-		{"canonical get", bridge.DialectCanonical, "tools/get", `{"name":"lab.echo"}`, true},
-		{"canonical call", bridge.DialectCanonical, "tools/call", `{"name":"lab.echo"}`, true},
-		{"message form", bridge.DialectCanonical, "tools/call", `{"tool_name":"lab.echo","arguments":{}}`, true},
-		{"canonical ping", bridge.DialectCanonical, "ping", `{}`, false},
-		{"canonical describe", bridge.DialectCanonical, "server/describe", `{}`, true},
-		{"modern list", bridge.DialectModern, "tools/list", meta, true},
-		{"modern call", bridge.DialectModern, "tools/call", `{"name":"lab_echo",` + modernMeta + `}`, true},
-		{"modern discover", bridge.DialectModern, "server/discover", meta, true},
-		{"legacy ping", bridge.DialectLegacy, "ping", `{}`, false},
-		{"legacy list", bridge.DialectLegacy, "tools/list", `{}`, true},
-		{"legacy call", bridge.DialectLegacy, "tools/call", `{"name":"lab_echo"}`, true},
+		{"canonical list", dialect.Canonical, "tools/list", `{}`, true},
+		{"canonical get", dialect.Canonical, "tools/get", `{"name":"lab.echo"}`, true},
+		{"canonical call", dialect.Canonical, "tools/call", `{"name":"lab.echo"}`, true},
+		{"message form", dialect.Canonical, "tools/call", `{"tool_name":"lab.echo","arguments":{}}`, true},
+		{"canonical ping", dialect.Canonical, "ping", `{}`, false},
+		{"canonical describe", dialect.Canonical, "server/describe", `{}`, true},
+		{"modern list", dialect.Modern, "tools/list", meta, true},
+		{"modern call", dialect.Modern, "tools/call", `{"name":"lab_echo",` + modernMeta + `}`, true},
+		{"modern discover", dialect.Modern, "server/discover", meta, true},
+		{"legacy ping", dialect.Legacy, "ping", `{}`, false},
+		{"legacy list", dialect.Legacy, "tools/list", `{}`, true},
+		{"legacy call", dialect.Legacy, "tools/call", `{"name":"lab_echo"}`, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+				b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 				start := time.Now()
 				got := answer(t, b, tc.dialect, `{"jsonrpc":"2.0","id":"1","method":"`+tc.method+`","params":`+tc.params+`}`)
 				if !tc.waits {
@@ -138,7 +139,7 @@ func TestACatalogThatComesInTimeIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		live := loading()
-		b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+		b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		responses := make(chan *bridge.Response, 1)
 		go func() { responses <- b.Handle(t.Context(), toolCall(b, "lab.echo", `{"nonce":"n"}`)) }()
 		time.Sleep(3 * time.Second) // the bubble's clock
@@ -154,7 +155,7 @@ func TestACatalogThatComesInTimeIsUsed(t *testing.T) {
 func TestACallerWhoseTimeEndsFirstHearsWhatWasWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Minute})
+		b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Minute}), dialect.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if resp := b.Handle(ctx, toolCall(b, "lab.echo", `{}`)); codeOf(resp) != errmap.Unavailable {
@@ -175,7 +176,7 @@ func TestTheWaitKeepsItsCauseForTheLog(t *testing.T) {
 	if err := live.Refresh(context.Background()); err == nil {
 		t.Fatal("the file exists")
 	}
-	b := bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond})
+	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{})
 	req := toolCall(b, "lab.echo", `{}`)
 	req.ID = jsonrpc.ID{}
 	resp := b.Handle(context.Background(), req)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 func TestTraceContextOfAMessageGoesBeforeTheConnections(t *testing.T) {
@@ -48,7 +49,7 @@ func TestTraceContextOfAMessageGoesBeforeTheConnections(t *testing.T) {
 			}
 			backend := &recorder{}
 			b := fake(t, backend.call, bridge.Options{Metadata: rules})
-			in := inbound(t, b.Flights().NewOrigin(), bridge.DialectCanonical,
+			in := inbound(t, b.Flights().NewOrigin(), dialect.Canonical,
 				`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","_meta":`+tc.meta+`}}`)
 			in.Header = tc.header.Clone()
 			if got := decode(t, b.HandleMessage(t.Context(), in)); got.code() != "" {

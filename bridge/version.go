@@ -18,6 +18,13 @@ func parseConstraint(s string) (*semver.Constraints, bool) {
 	return c, err == nil
 }
 
+// IsVersionConstraint reports whether text is a version constraint, as
+// Request.Version has it.
+func IsVersionConstraint(text string) bool {
+	_, ok := parseConstraint(text)
+	return ok
+}
+
 // versionSatisfies reports whether a tool's version is one that the caller
 // takes: a version in full, build metadata and all, or what satisfies a
 // constraint. Versions of tools are semantic, which the catalog sees to.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
@@ -79,7 +79,7 @@ func printCatalog(out io.Writer, cat *catalog.Catalog, asJSON bool) error {
 	if asJSON {
 		all := make([]json.RawMessage, 0, len(cat.Tools()))
 		for _, t := range cat.Tools() {
-			all = append(all, bridge.ToolJSON(t))
+			all = append(all, dialect.ToolJSON(t))
 		}
 		return printJSON(out, all)
 	}
@@ -120,7 +120,7 @@ func hints(t *catalog.Tool) string {
 
 func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 	if asJSON {
-		return printJSON(out, bridge.ToolJSON(t))
+		return printJSON(out, dialect.ToolJSON(t))
 	}
 	fmt.Fprintf(out, "%s\n\n  %s\n\n", t.Name, strings.ReplaceAll(t.Description, "\n", "\n  "))
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 // What the linker knows: go build -ldflags "-X main.version=... -X main.commit=...".
@@ -39,7 +40,7 @@ func currentBuild() build {
 		Commit:            commit,
 		Go:                runtime.Version(),
 		Platform:          runtime.GOOS + "/" + runtime.GOARCH,
-		ProtocolRevisions: bridge.Versions(),
+		ProtocolRevisions: dialect.Versions(),
 		Contract:          bridge.ContractVersion,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {

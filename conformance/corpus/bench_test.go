@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
@@ -52,19 +53,19 @@ func BenchmarkCatalog(b *testing.B) {
 			b.ReportMetric(float64(held(&c))/tools, "heap-B/tool")
 		})
 		built := build(b)
-		for _, d := range []bridge.Dialect{bridge.DialectCanonical, bridge.DialectModern, bridge.DialectLegacy} {
+		for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 			b.Run(fmt.Sprintf("list/%s/%s", profile, d), func(b *testing.B) { list(b, built, d) })
 		}
 	}
 }
 
 // list asks for all tools, over and over.
-func list(b *testing.B, c *catalog.Catalog, d bridge.Dialect) {
+func list(b *testing.B, c *catalog.Catalog, d dialect.Dialect) {
 	b.Helper()
-	sidecar := bridge.New(one{c}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{PageSize: 10_000})
+	sidecar := dialect.New(bridge.New(one{c}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{PageSize: 10_000}), dialect.Options{})
 	origin := sidecar.Flights().NewOrigin()
 	profile := jsonrpc.ProfileMCP
-	if d == bridge.DialectCanonical {
+	if d == dialect.Canonical {
 		profile = jsonrpc.ProfileCanonical
 	}
 	request := []byte(`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{"_meta":{` +
@@ -73,7 +74,7 @@ func list(b *testing.B, c *catalog.Catalog, d bridge.Dialect) {
 	b.ReportAllocs()
 	for b.Loop() {
 		msg := jsonrpc.Parse(request, profile, jsonrpc.Limits{})
-		reply := sidecar.HandleMessage(context.Background(), &bridge.Inbound{Dialect: d, Origin: origin, Message: &msg, Transport: "bench", Route: "bench"})
+		reply := sidecar.HandleMessage(context.Background(), &dialect.Inbound{Dialect: d, Origin: origin, Message: &msg, Transport: "bench", Route: "bench"})
 		if reply.Status != http.StatusOK || reply.Len() < 100_000 {
 			b.Fatalf("%d %.300s", reply.Status, reply.Bytes())
 		}

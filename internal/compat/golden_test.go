@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 //go:generate testdata/build.sh
@@ -70,7 +70,7 @@ func TestFromCatalogIsWhatToolsPrint(t *testing.T) {
 		var list bytes.Buffer
 		for i, tool := range c.Tools() {
 			list.WriteString(map[bool]string{true: "[", false: ","}[i == 0])
-			list.Write(bridge.ToolJSON(tool))
+			list.Write(dialect.ToolJSON(tool))
 		}
 		list.WriteByte(']')
 		printed, err := ReadTools(list.Bytes(), Limits{})

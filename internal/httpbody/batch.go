@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -16,8 +16,8 @@ import (
 // WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
 // writes the replies in their order: 200 and an array, from which what is not
 // answered is left out, or 202 where nothing is.
-func WriteBatch(w http.ResponseWriter, runs []func() *bridge.Reply) {
-	replies := make([]*bridge.Reply, len(runs))
+func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
+	replies := make([]*dialect.Reply, len(runs))
 	var running sync.WaitGroup
 	for i, run := range runs {
 		running.Go(func() { replies[i] = run() })
@@ -34,10 +34,10 @@ func WriteBatch(w http.ResponseWriter, runs []func() *bridge.Reply) {
 		out = reply.AppendTo(out)
 	}
 	if len(out) == 1 {
-		Write(w, bridge.Reply{Status: http.StatusAccepted})
+		Write(w, dialect.Reply{Status: http.StatusAccepted})
 		return
 	}
-	Write(w, bridge.NewReply(append(out, ']')))
+	Write(w, dialect.NewReply(append(out, ']')))
 }
 
 // BatchError turns what is wrong with a batch as a whole into its canonical
@@ -46,7 +46,7 @@ func BatchError(err error, most int) *errmap.Error {
 	var fault *jsonrpc.Fault
 	switch {
 	case errors.As(err, &fault):
-		return bridge.FaultError(fault)
+		return dialect.FaultError(fault)
 	case errors.Is(err, jsonrpc.ErrBatchTooLarge):
 		return errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitBatchEntries), errmap.WithViolations(errmap.Violation{
 			Keyword: "maxItems", Message: "the batch has more than " + strconv.Itoa(most) + " entries; send it in parts",

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
@@ -162,7 +162,7 @@ func refuse(code errmap.Code, keyword, message string) *errmap.Error {
 }
 
 // Write sends a reply. One without a body is sent as its bare status.
-func Write(w http.ResponseWriter, reply bridge.Reply) {
+func Write(w http.ResponseWriter, reply dialect.Reply) {
 	h := w.Header()
 	for name, values := range reply.Header {
 		h[name] = append(h[name], values...)

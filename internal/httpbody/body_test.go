@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
@@ -170,17 +170,17 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		reply bridge.Reply
+		reply dialect.Reply
 		want  http.Header
 	}{
-		{"a body", bridge.NewReply([]byte(`{}`)), http.Header{
+		{"a body", dialect.NewReply([]byte(`{}`)), http.Header{
 			"Content-Type": {"application/json"}, "Content-Length": {"2"}, "X-Content-Type-Options": {"nosniff"},
 		}},
-		{"no body", bridge.Reply{Status: 202}, http.Header{}},
-		{"hints", bridge.Reply{Status: 401, RetryAfter: 3, Challenge: `Bearer realm="x"`}, http.Header{
+		{"no body", dialect.Reply{Status: 202}, http.Header{}},
+		{"hints", dialect.Reply{Status: 401, RetryAfter: 3, Challenge: `Bearer realm="x"`}, http.Header{
 			"Retry-After": {"3"}, "Www-Authenticate": {`Bearer realm="x"`},
 		}},
-		{"metadata", bridge.Reply{Status: 202, Header: http.Header{"X-Request-Id": {"a", "b"}}}, http.Header{"X-Request-Id": {"a", "b"}}},
+		{"metadata", dialect.Reply{Status: 202, Header: http.Header{"X-Request-Id": {"a", "b"}}}, http.Header{"X-Request-Id": {"a", "b"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

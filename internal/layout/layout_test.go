@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,8 @@ func allowed() map[string][]string {
 		"internal/compat":       {"bridge/catalog", "bridge/jsonrpc"},
 		"correlate":             {"bridge/jsonrpc"},
 		"errmap":                {"gen"},
-		"bridge":                {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "internal/native", "internal/mcpjson", "bridge/seal", "internal/stats", "internal/task", "internal/feed", "internal/session", "bridge/policy", "internal/record", "bridge/resilience", "bridge/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen"},
+		"bridge":                {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "internal/native", "internal/mcpjson", "bridge/seal", "internal/stats", "internal/task", "internal/feed", "bridge/policy", "bridge/resilience", "bridge/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen", "internal/record"},
+		"bridge/dialect":        {"bridge", "bridge/jsonrpc", "bridge/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
 		leaf:                    {},
@@ -71,9 +73,10 @@ func allowed() map[string][]string {
 // leaf is the package that all of ours may import: it imports none.
 const leaf = "internal/jsontext"
 
-// onlyEdgesImportBridge lists who may import the package bridge.
+// onlyEdgesImportBridge lists who may import the package bridge: the dialects in
+// front of it, and the edges.
 func onlyEdgesImportBridge() []string {
-	return []string{"bridge/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
+	return []string{"bridge/dialect", "bridge/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
 }
 
 // thirdParties says where a third party's types may appear.
@@ -124,6 +127,26 @@ func checkOwn(t *testing.T, path, pkg, own string, rules map[string][]string) {
 	}
 	if own == "bridge" && pkg != "bridge" && !within(pkg, onlyEdgesImportBridge()) {
 		t.Errorf("%s: only %v may import bridge", path, onlyEdgesImportBridge())
+	}
+}
+
+// TestThePipelineIsNeutral keeps JSON-RPC and MCP out of the package bridge: what
+// a message looks like, its headers and its revisions are those of bridge/dialect,
+// which stands in front of it. It looks at the code, not at the comments.
+func TestThePipelineIsNeutral(t *testing.T) {
+	t.Parallel()
+	foreign := regexp.MustCompile(`"jsonrpc"|"(2\.0|20\d\d-\d\d-\d\d)"|^"Mcp-|io\.modelcontextprotocol|_meta":|/params/|progressToken|requestState|inputResponses`)
+	for _, file := range sources(t) {
+		if filepath.ToSlash(filepath.Dir(file.path)) != "bridge" {
+			continue
+		}
+		ast.Inspect(file.ast, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if ok && literal.Kind == token.STRING && foreign.MatchString(literal.Value) {
+				t.Errorf("%s: %s belongs in bridge/dialect", file.path, literal.Value)
+			}
+			return true
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/native"
@@ -25,7 +26,7 @@ import (
 
 // Rig is an assembled sidecar.
 type Rig struct {
-	Bridge *bridge.Bridge
+	Bridge *dialect.Handler
 	Live   *catalog.Live
 	// URL is the demo service's own.
 	URL string
@@ -40,20 +41,21 @@ type Rig struct {
 // With returns the rig with another bridge in front of the same backends, with
 // options of its own. Nothing that a backend reports as changed is followed for
 // it.
-func (r *Rig) With(o bridge.Options) *Rig {
+func (r *Rig) With(o bridge.Options, d dialect.Options) *Rig {
 	out := *r
-	out.Bridge = r.assemble(o, correlate.Options{})
+	out.Bridge = r.assemble(o, d, correlate.Options{})
 	return &out
 }
 
-func (r *Rig) assemble(o bridge.Options, table correlate.Options) *bridge.Bridge {
+func (r *Rig) assemble(o bridge.Options, d dialect.Options, table correlate.Options) *dialect.Handler {
 	o.Log, o.Native = r.log, r.native
-	return bridge.New(r.Live, r.caller, correlate.New(table), o)
+	return dialect.New(bridge.New(r.Live, r.caller, correlate.New(table), o), d)
 }
 
 // Options change the assembly. The zero value is what serve does by default.
 type Options struct {
 	Bridge      bridge.Options
+	Dialect     dialect.Options
 	MaxInFlight int
 	// Native, where set, is a backend beside the demo service, or instead of it.
 	// What it reports as changed is followed.
@@ -108,7 +110,7 @@ func Start(t testing.TB, o Options) *Rig {
 	if o.Wrap != nil {
 		rig.caller = o.Wrap(rig.caller)
 	}
-	rig.Bridge = rig.assemble(o.Bridge, correlate.Options{MaxInFlight: o.MaxInFlight})
+	rig.Bridge = rig.assemble(o.Bridge, o.Dialect, correlate.Options{MaxInFlight: o.MaxInFlight})
 	if talks != nil {
 		rig.follow(t, talks)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -126,7 +126,7 @@ func recordingRig(t *testing.T) (*mcptest.Rig, *record.Run) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = run.Close() })
-	return mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Record: run}}), run
+	return mcptest.Start(t, mcptest.Options{Dialect: dialect.Options{Record: run}}), run
 }
 
 // written ends the run and returns its lines.

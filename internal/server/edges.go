@@ -91,15 +91,15 @@ func (a *App) callers() http.Handler {
 // which edge is where, what its name is, and how it refuses a request.
 func (a *App) openEdges() {
 	limits, read := a.cfg.GetLimits(), settings.JSON(a.cfg.GetLimits())
-	mcp := mcphttp.New(a.bridge, mcphttp.Options{
+	mcp := mcphttp.New(a.rpc, mcphttp.Options{
 		Limits: read, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), Patience: limits.GetWriteTimeout().AsDuration(),
 		MaxBatch: int(limits.GetMaxBatchEntries()),
 	})
-	rpc := rpchttp.New(a.bridge, rpchttp.Options{
+	rpc := rpchttp.New(a.rpc, rpchttp.Options{
 		Limits: read, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
 		UUIDs: a.cfg.GetDeterministic(),
 	})
-	a.api = connectapi.New(a.bridge, connectapi.Options{
+	a.api = connectapi.New(a.rpc, connectapi.Options{
 		Limits: read, Events: a.bus, MaxStreams: int(limits.GetMaxStreams()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
 		Patience:      limits.GetWriteTimeout().AsDuration(),
@@ -125,7 +125,7 @@ func (a *App) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) 
 // Stdio answers standard input until it ends or ctx does.
 func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.Writer) error {
 	limits := a.cfg.GetLimits()
-	return stdio.Serve(ctx, a.bridge, in, out, stdio.Options{
+	return stdio.Serve(ctx, a.rpc, in, out, stdio.Options{
 		Mode: mode, Limits: settings.JSON(limits), AnyID: a.cfg.GetCanonicalIds() == "any", UUIDs: a.cfg.GetDeterministic(),
 		Grace: limits.GetDrainGrace().AsDuration(), MaxBatch: int(limits.GetMaxBatchEntries()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
@@ -137,7 +137,7 @@ func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.W
 // registration of tools.
 func (a *App) operators() map[string]http.Handler {
 	limits := a.cfg.GetLimits()
-	api := connectapi.New(a.bridge, connectapi.Options{Limits: settings.JSON(limits)})
+	api := connectapi.New(a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
 	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"),
 	})
@@ -146,7 +146,7 @@ func (a *App) operators() map[string]http.Handler {
 
 // describe is what /describe of the admin listener answers.
 func (a *App) describe(ctx context.Context) ([]byte, error) {
-	text, err := a.bridge.Description(ctx)
+	text, err := a.rpc.Description(ctx)
 	if err != nil {
 		return nil, err
 	}

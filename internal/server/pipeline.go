@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
@@ -30,7 +31,9 @@ import (
 
 // pipeline is the bridge and what it is made of.
 type pipeline struct {
-	bridge   *bridge.Bridge
+	bridge *bridge.Bridge
+	// rpc is the bridge for the edges that speak JSON-RPC.
+	rpc      *dialect.Handler
 	gate     *policy.Gate
 	limiter  *policy.Limiter
 	slots    *policy.Slots
@@ -94,15 +97,17 @@ func (a *App) openPipeline() error {
 		Confirm:     a.cfg.GetDestructive() == "confirm",
 
 		RepairArguments: a.cfg.GetRepairArguments(),
-		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Sessions: a.sessions, Tasks: a.tasks,
+		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Tasks: a.tasks,
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
-		Notify: a.notify,
-		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 		Log: a.log, CallLog: a.calls, Stats: a.stats,
+	})
+	a.rpc = dialect.New(a.bridge, dialect.Options{
+		Sessions: a.sessions, Notify: a.notify,
+		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 	})
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
@@ -68,10 +69,10 @@ func catalogs(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	message := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`), jsonrpc.ProfileCanonical, jsonrpc.Limits{})
 	list := func() error {
-		in := &bridge.Inbound{Message: &message, Origin: b.Flights().NewOrigin()}
+		in := &dialect.Inbound{Message: &message, Origin: b.Flights().NewOrigin()}
 		if reply := b.HandleMessage(ctx, in); reply.Status != http.StatusOK {
 			return fmt.Errorf("tools/list: status %d", reply.Status)
 		}

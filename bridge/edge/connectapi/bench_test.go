@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -16,7 +17,7 @@ import (
 // BenchmarkCallTool is one plain call without its sockets: what the handler and
 // the pipeline cost, with a backend that answers at once.
 func BenchmarkCallTool(b *testing.B) {
-	pipeline := bridge.New(mcptest.Memory(b), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	pipeline := dialect.New(bridge.New(mcptest.Memory(b), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	service := connectapi.New(pipeline, connectapi.Options{})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -53,7 +54,7 @@ func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.Too
 		Version:        msg.GetVersion(),
 		Arguments:      arguments,
 		Timeout:        timeLeft(ctx),
-		Header:         bridge.WithTraceContext(req.Header(), meta),
+		Header:         dialect.WithTraceContext(req.Header(), meta),
 		Caller:         bridge.CallerOf(ctx, req.Peer().Addr),
 		Transport:      req.Peer().Protocol,
 		Route:          req.Spec().Procedure,

@@ -10,7 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -33,7 +33,7 @@ func wires() []wire {
 }
 
 // mount serves the whole edge as the main listener does.
-func mount(t *testing.T, b *bridge.Bridge, o connectapi.Options) string {
+func mount(t *testing.T, b *dialect.Handler, o connectapi.Options) string {
 	t.Helper()
 	s := connectapi.New(b, o)
 	mux := http.NewServeMux()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
@@ -80,8 +81,8 @@ func TestMCPInFrontOfTwoSidecars(t *testing.T) {
 			`"io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"progressToken":"p","io.modelcontextprotocol/logLevel":"warning"}}}`
 		msg := jsonrpc.Parse([]byte(raw), jsonrpc.ProfileMCP, jsonrpc.Limits{})
 		var said []string
-		reply := b.HandleMessage(t.Context(), &bridge.Inbound{
-			Dialect: bridge.DialectModern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test",
+		reply := b.HandleMessage(t.Context(), &dialect.Inbound{
+			Dialect: dialect.Modern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test",
 			Send: func(n []byte) error { said = append(said, string(n)); return nil },
 		})
 		return append(said, string(reply.Bytes()))

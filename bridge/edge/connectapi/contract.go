@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
@@ -44,7 +44,7 @@ func readContract(data []byte, m proto.Message, limits jsonrpc.Limits) *errmap.E
 	// A payload is held to the limit by itself, where it is used; around it are the contract's own messages.
 	limits.MaxDepth += maxAround
 	if f := jsonrpc.Check(data, limits); f != nil {
-		return bridge.FaultError(f)
+		return dialect.FaultError(f)
 	}
 	var r contractReader
 	r.In, r.Pos, r.Out = data, jsontext.SkipSpace(data, 0), make([]byte, 0, len(data)+len(data)/2)

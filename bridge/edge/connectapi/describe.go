@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -28,7 +29,7 @@ func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1
 		ToolsCount:       count(offer.Tools),
 		ResourcesCount:   count(offer.Resources),
 		PromptsCount:     count(offer.Prompts),
-		ProtocolVersions: bridge.Versions(),
+		ProtocolVersions: dialect.Versions(),
 		Cache:            &outriggerv1.CachePolicy{Ttl: durationpb.New(listTTL), Scope: resp.CacheScope()},
 	}), nil
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -189,7 +189,7 @@ func (m *malformed) fault(path string) *jsonrpc.Fault {
 }
 
 func (m *malformed) at(path string) *errmap.Error {
-	return errmap.New(errmap.InvalidParams, errmap.Over(bridge.LimitOf(m.cause)), errmap.WithViolations(errmap.Violation{
+	return errmap.New(errmap.InvalidParams, errmap.Over(dialect.LimitOf(m.cause)), errmap.WithViolations(errmap.Violation{
 		Path: path + m.cause.Path, Keyword: "json", Message: m.cause.Reason,
 	}))
 }

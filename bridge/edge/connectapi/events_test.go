@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -173,7 +174,7 @@ func postJSON(t *testing.T, url, body string, want int) {
 }
 
 // talk says lines on standard input and returns what was answered.
-func talk(t *testing.T, b *bridge.Bridge, lines ...string) string {
+func talk(t *testing.T, b *dialect.Handler, lines ...string) string {
 	t.Helper()
 	var out strings.Builder
 	if err := stdio.Serve(t.Context(), b, strings.NewReader(strings.Join(lines, "\n")), &out, stdio.Options{}); err != nil {
@@ -370,7 +371,7 @@ func TestSubscribeRefusesABadFilter(t *testing.T) {
 
 func TestWithoutABusNothingIsPublished(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	mux := http.NewServeMux()
 	connectapi.New(b, connectapi.Options{}).Mount(mux)
 	client := (&sidecar{url: mcptest.Serve(t, mux)}).client(t)

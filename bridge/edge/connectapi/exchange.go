@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -40,8 +41,8 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 		service: s, stream: stream, lasting: l,
 		slots: make(chan struct{}, s.opts.MaxConcurrent),
 	}
-	x.inbound = bridge.Inbound{
-		Dialect: bridge.DialectCanonical, Origin: s.bridge.Flights().NewOrigin(),
+	x.inbound = dialect.Inbound{
+		Dialect: dialect.Canonical, Origin: s.bridge.Flights().NewOrigin(),
 		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
 	err := x.read(l.ctx)
@@ -68,7 +69,7 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 type exchange struct {
 	service *Service
 	stream  *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]
-	inbound bridge.Inbound
+	inbound dialect.Inbound
 	lasting *lasting
 	slots   chan struct{}
 	running sync.WaitGroup
@@ -100,16 +101,16 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 	in := x.inbound
 	in.Message = &msg
 	if msg.Fault != nil || msg.Kind != jsonrpc.KindRequest {
-		x.send(x.service.bridge.HandleMessage(ctx, &in))
+		x.send(x.service.rpc.HandleMessage(ctx, &in))
 		return
 	}
 	select {
 	case x.slots <- struct{}{}:
 	default:
-		x.send(x.service.bridge.Refuse(&in, crowded()))
+		x.send(x.service.rpc.Refuse(&in, crowded()))
 		return
 	}
-	run := x.service.bridge.BeginMessage(ctx, &in)
+	run := x.service.rpc.BeginMessage(ctx, &in)
 	x.running.Go(func() {
 		defer func() { <-x.slots }()
 		x.send(*run())
@@ -129,7 +130,7 @@ func crowded() *errmap.Error {
 }
 
 // send writes one reply. A stream that cannot be written to is over.
-func (x *exchange) send(reply bridge.Reply) {
+func (x *exchange) send(reply dialect.Reply) {
 	if reply.IsEmpty() {
 		return
 	}

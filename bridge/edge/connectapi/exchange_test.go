@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -28,9 +29,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-func bridgeInMemory(t *testing.T, call mcptest.Caller) *bridge.Bridge {
+func bridgeInMemory(t *testing.T, call mcptest.Caller) *dialect.Handler {
 	t.Helper()
-	return bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), bridge.Options{})
+	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }
 
 // gated is a backend in which each call waits for its nonce to be let go.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -124,7 +125,7 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	// Long enough for a busy machine to send one small message.
 	const limit = 500 * time.Millisecond
 	bus := event.NewMemory(event.Options{})
-	b := bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	mux := http.NewServeMux()
 	connectapi.New(b, connectapi.Options{Events: bus, Patience: limit}).Mount(mux)
 	url := mcptest.Serve(t, httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
@@ -78,7 +79,7 @@ type sidecar struct {
 	shelf  *shelf
 	live   *catalog.Live
 	bus    *event.Memory
-	bridge *bridge.Bridge
+	bridge *dialect.Handler
 	api    *connectapi.Service
 }
 
@@ -91,9 +92,10 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 	if len(methods) > 0 {
 		s.refresh(t)
 	}
-	s.bridge = bridge.New(s.live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{
+	s.bridge = dialect.New(bridge.New(s.live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{
 		Server:      bridge.ServerInfo{Name: "shop", Title: "The shop", Version: "2.0.0", Instructions: "Ask first."},
 		CatalogWait: time.Second,
+	}), dialect.Options{
 		Notify: func(method string, params []byte, origin correlate.Origin) {
 			_, err := s.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
 			if err != nil {

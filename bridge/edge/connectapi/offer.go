@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -102,7 +103,7 @@ func ask[Out any](ctx context.Context, s *Service, op bridge.Op, req connect.Any
 	failed := s.checkPayloads(msg)
 	if holder, ok := msg.(metaHolder); ok && failed == nil {
 		r.Meta, failed = s.meta(holder)
-		r.Header = bridge.WithTraceContext(r.Header, r.Meta)
+		r.Header = dialect.WithTraceContext(r.Header, r.Meta)
 	}
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})

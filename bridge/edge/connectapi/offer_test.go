@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -343,7 +343,7 @@ func describeCounts(t *testing.T, tw *tower, client apiClient) {
 		ToolsCount:       int32(len(listTools(t, client, pageSize))),
 		ResourcesCount:   int32(len(listResources(t, client, pageSize))),
 		PromptsCount:     int32(len(listPrompts(t, client, pageSize))),
-		ProtocolVersions: bridge.Versions(),
+		ProtocolVersions: dialect.Versions(),
 		Cache:            &outriggerv1.CachePolicy{Ttl: &durationpb.Duration{Seconds: 300}, Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 	}
 	if diff := cmp.Diff(want, got.Msg, protocmp.Transform()); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -131,7 +132,7 @@ func (p *PassThrough) tooDeep(m *message) *errmap.Error {
 	}
 	// Whatever else is wrong with it is found, and better told, with the schema.
 	if f := jsonrpc.Check(m.Bytes, limits); f != nil && f.Over == jsonrpc.OverDepth {
-		return bridge.FaultError(f)
+		return dialect.FaultError(f)
 	}
 	return nil
 }

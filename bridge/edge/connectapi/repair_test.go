@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -26,7 +27,7 @@ func TestArgumentsInAString(t *testing.T) {
 	desk := mcptest.Desk()
 	rig := mcptest.Start(t, mcptest.Options{Native: desk, Bridge: bridge.Options{RepairArguments: true}})
 	repairing := mount(t, rig.Bridge, connectapi.Options{})
-	strict := mount(t, rig.With(bridge.Options{}).Bridge, connectapi.Options{})
+	strict := mount(t, rig.With(bridge.Options{}, dialect.Options{}).Bridge, connectapi.Options{})
 	client := mcptest.Client(t, 1)
 	quoted := func(text string) string { raw, _ := json.Marshal(text); return string(raw) }
 	const vehicle, letter = `{"vehicleId":"101","readMask":"id"}`, `{"to":{"city":"Port"}}`

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -46,6 +47,7 @@ const DefaultMaxConcurrent = 1024
 // alone; see [Service.AdminHandler].
 type Service struct {
 	bridge    *bridge.Bridge
+	rpc       *dialect.Handler
 	opts      Options
 	announcer announcer
 	// life ends with Close, and lasting counts the streams that wait for that.
@@ -59,7 +61,7 @@ type Service struct {
 var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
 
 // New returns the service in front of b.
-func New(b *bridge.Bridge, o Options) *Service {
+func New(rpc *dialect.Handler, o Options) *Service {
 	o.Limits = o.Limits.WithDefaults()
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
@@ -70,8 +72,8 @@ func New(b *bridge.Bridge, o Options) *Service {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	s := &Service{bridge: b, opts: o}
-	s.announcer, _ = b.Catalogs().(announcer)
+	s := &Service{bridge: rpc.Bridge, rpc: rpc, opts: o}
+	s.announcer, _ = rpc.Bridge.Catalogs().(announcer)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

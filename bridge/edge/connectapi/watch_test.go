@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -304,7 +305,7 @@ func TestDescribeTellsTheTruth(t *testing.T) {
 				Name: "shop", Title: "The shop", Version: "2.0.0", Instructions: "Ask first.", ContractVersion: "1.0.0",
 				Capabilities:     &outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{ListChanged: true}},
 				ToolsCount:       2,
-				ProtocolVersions: bridge.Versions(),
+				ProtocolVersions: dialect.Versions(),
 				Cache:            &outriggerv1.CachePolicy{Ttl: &durationpb.Duration{Seconds: 300}, Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC},
 			}
 			if !proto.Equal(want, got.Msg) {
@@ -339,7 +340,7 @@ type frozen struct{ bridge.Catalogs }
 
 func TestWithoutAnnouncementsAWatcherSeesOneStep(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(frozen{mcptest.Memory(t)}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(frozen{mcptest.Memory(t)}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	mux := http.NewServeMux()
 	connectapi.New(b, connectapi.Options{}).Mount(mux)
 	client := (&sidecar{url: mcptest.Serve(t, mux)}).client(t)

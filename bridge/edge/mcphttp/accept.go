@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
 
@@ -40,7 +40,7 @@ func accepts(header http.Header, kind string) bool {
 
 // writeEvent sends a reply as the only event of a stream. Errors with a status
 // of their own stay JSON: a stream can only begin with 200.
-func writeEvent(w http.ResponseWriter, reply bridge.Reply) {
+func writeEvent(w http.ResponseWriter, reply dialect.Reply) {
 	if reply.IsEmpty() || reply.Status != http.StatusOK {
 		httpbody.Write(w, reply)
 		return

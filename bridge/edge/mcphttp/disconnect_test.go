@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -53,7 +54,7 @@ func TestTheEndOfTheConnection(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			backend := &watched{entered: make(chan struct{}), release: make(chan struct{}), ended: make(chan error, 1)}
-			b := bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{})
+			b := dialect.New(bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			served, gone := make(chan struct{}), make(chan struct{})
 			edge := mcphttp.New(b, mcphttp.Options{})
 			url := mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

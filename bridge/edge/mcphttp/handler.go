@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
@@ -35,13 +36,13 @@ const DefaultMaxBatch = 100
 
 // Handler serves MCP over HTTP. Make one with [New].
 type Handler struct {
-	bridge *bridge.Bridge
+	rpc    *dialect.Handler
 	limits jsonrpc.Limits
 	opts   Options
 }
 
 // New returns a handler in front of b.
-func New(b *bridge.Bridge, o Options) *Handler {
+func New(rpc *dialect.Handler, o Options) *Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = DefaultKeepAlive
 	}
@@ -51,7 +52,7 @@ func New(b *bridge.Bridge, o Options) *Handler {
 	if o.MaxBatch <= 0 {
 		o.MaxBatch = DefaultMaxBatch
 	}
-	return &Handler{bridge: b, limits: o.Limits.WithDefaults(), opts: o}
+	return &Handler{rpc: rpc, limits: o.Limits.WithDefaults(), opts: o}
 }
 
 // ServeHTTP answers one message. GET and DELETE belong to sessions of the
@@ -62,7 +63,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case in == nil:
 	case in.Message == nil:
 		h.get(w, r, in)
-	case in.Dialect == bridge.DialectLegacy:
+	case in.Dialect == dialect.Legacy:
 		h.post(w, r, in, answer)
 	default:
 		h.serve(w, r, in, answer)
@@ -72,7 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Refuse answers a request that was refused before it was read. Only the version
 // header says which era it is of.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
-	httpbody.Write(w, h.bridge.Refuse(&bridge.Inbound{
+	httpbody.Write(w, h.rpc.Refuse(&dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
 	}, err))
@@ -82,12 +83,12 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 // it returns has no message where it is a GET, which only the legacy eras have. It
 // stands apart because a stream of changes may wait behind it for hours, and
 // should not hold what only reading needs.
-func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inbound, form) {
-	in := &bridge.Inbound{
+func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbound, form) {
+	in := &dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
 	}
-	if in.Dialect == bridge.DialectLegacy {
+	if in.Dialect == dialect.Legacy {
 		switch r.Method {
 		case http.MethodGet:
 			return in, form{}
@@ -98,20 +99,20 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*bridge.Inboun
 	}
 	body, answer, err := h.read(w, r)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, err))
+		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return nil, form{}
 	}
-	if in.Dialect == bridge.DialectLegacy && jsonrpc.IsBatch(body) {
+	if in.Dialect == dialect.Legacy && jsonrpc.IsBatch(body) {
 		h.batch(w, r, in, body)
 		return nil, form{}
 	}
 	envelope := jsonrpc.Read(body, h.limits)
-	in.Dialect = dialect(&envelope, r.Header)
+	in.Dialect = dialectOf(&envelope, r.Header)
 	msg := envelope.As(jsonrpc.ProfileMCP)
 	in.Message = &msg
-	in.Origin = h.bridge.Flights().NewOrigin()
-	if in.Dialect != bridge.DialectLegacy && (msg.Kind != jsonrpc.KindRequest || msg.Fault != nil) {
-		answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+	in.Origin = h.rpc.Flights().NewOrigin()
+	if in.Dialect != dialect.Legacy && (msg.Kind != jsonrpc.KindRequest || msg.Fault != nil) {
+		answer.write(w, h.rpc.HandleMessage(r.Context(), in))
 		return nil, form{}
 	}
 	return in, answer
@@ -133,52 +134,52 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 
 // serve answers a modern request. A connection that goes away cancels it, and
 // does not cancel a legacy one: in this the eras are opposites.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s, run := h.begin(w, r, in, answer)
 	defer s.gone(nil)
 	s.end(run(), answer.asEvent)
 }
 
 // begin makes the stream of a request and registers it.
-func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) (*stream, func() *bridge.Reply) {
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
 	ctx, gone := context.WithCancelCause(r.Context())
 	s := newStream(w, h.opts, gone)
 	if answer.mayStream {
 		in.Send = s.send
 	}
-	return s, h.bridge.BeginMessage(ctx, in)
+	return s, h.rpc.BeginMessage(ctx, in)
 }
 
-// dialect tells the era of a message. The _meta of the message decides; where
+// dialectOf tells the era of a message. The _meta of the message decides; where
 // it says nothing, the version header does, except for initialize, which opens
 // the legacy eras whatever the header says.
-func dialect(e *jsonrpc.Envelope, header http.Header) bridge.Dialect {
+func dialectOf(e *jsonrpc.Envelope, header http.Header) dialect.Dialect {
 	meta, _ := e.Param("_meta")
-	if version, ok := bridge.MetaVersion(meta); ok {
-		if bridge.IsLegacyVersion(version) {
-			return bridge.DialectLegacy
+	if version, ok := dialect.MetaVersion(meta); ok {
+		if dialect.IsLegacyVersion(version) {
+			return dialect.Legacy
 		}
-		return bridge.DialectModern
+		return dialect.Modern
 	}
 	if e.Method() == "initialize" {
-		return bridge.DialectLegacy
+		return dialect.Legacy
 	}
 	return headerDialect(header)
 }
 
 // headerDialect reads the version header alone. Revisions are dates, so they
 // compare as text; without a header a client is older than the header.
-func headerDialect(header http.Header) bridge.Dialect {
+func headerDialect(header http.Header) dialect.Dialect {
 	version := header.Get("Mcp-Protocol-Version")
-	if isRevision(version) && version >= bridge.VersionModern {
-		return bridge.DialectModern
+	if isRevision(version) && version >= dialect.VersionModern {
+		return dialect.Modern
 	}
-	return bridge.DialectLegacy
+	return dialect.Legacy
 }
 
 // isRevision holds for the form of MCP's revisions, a date.
 func isRevision(version string) bool {
-	if version == bridge.VersionModern || version == bridge.VersionLegacy {
+	if version == dialect.VersionModern || version == dialect.VersionLegacy {
 		return true // nearly all requests
 	}
 	_, err := time.Parse(time.DateOnly, version)
@@ -194,7 +195,7 @@ type form struct {
 }
 
 // write writes an answer that is no stream.
-func (f form) write(w http.ResponseWriter, reply bridge.Reply) {
+func (f form) write(w http.ResponseWriter, reply dialect.Reply) {
 	if f.asEvent {
 		writeEvent(w, reply)
 		return

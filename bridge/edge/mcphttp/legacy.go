@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
@@ -25,32 +25,32 @@ const methodInitialize = "initialize"
 // find looks for the session that a legacy message names, and uses it. The
 // second result is false where it names one that is not there, which has been
 // answered: 404 tells a client to open another one.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, bool) {
+func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, bool) {
 	ids := r.Header.Values(headerSession)
 	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
 		return nil, true
 	}
 	for _, id := range ids[1:] {
 		if id != ids[0] {
-			httpbody.Write(w, h.bridge.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 				Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
 			}))))
 			return nil, false
 		}
 	}
-	s, err := h.bridge.Sessions().Use(in.Caller, ids[0])
+	s, err := h.rpc.Sessions().Use(in.Caller, ids[0])
 	if err != nil {
-		httpbody.Write(w, h.bridge.UnknownSession(in, true))
+		httpbody.Write(w, h.rpc.UnknownSession(in, true))
 		return nil, false
 	}
 	return s, true
 }
 
 // post answers a legacy message that was posted.
-func (h *Handler) post(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+func (h *Handler) post(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	if in.Message.Fault == nil {
-		if err := h.bridge.AdmitLegacy(in); err != nil {
-			httpbody.Write(w, h.bridge.Refuse(in, err))
+		if err := h.rpc.AdmitLegacy(in); err != nil {
+			httpbody.Write(w, h.rpc.Refuse(in, err))
 			return
 		}
 	}
@@ -75,15 +75,15 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, in *bridge.Inboun
 		return
 	}
 	defer s.Release()
-	answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+	answer.write(w, h.rpc.HandleMessage(r.Context(), in))
 }
 
 // open answers a message without a session: initialize opens one, and the rest
 // is served as far as it needs none. A client without a session is sent no
 // requests, because nothing would tell its answers from those of others.
-func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	if in.Message.Kind != jsonrpc.KindRequest || in.Message.Fault != nil {
-		answer.write(w, h.bridge.HandleMessage(r.Context(), in))
+		answer.write(w, h.rpc.HandleMessage(r.Context(), in))
 		return
 	}
 	if in.Message.Method == methodInitialize {
@@ -96,7 +96,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *bridge.Inboun
 	if answer.mayStream {
 		in.Send = s.send
 	}
-	s.end(h.bridge.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
+	s.end(h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
 }
 
 // sessionReply is the way of one request's messages to its client. They go to a
@@ -108,7 +108,7 @@ type sessionReply struct {
 	mu      sync.Mutex
 	stream  *session.Stream
 	began   chan struct{} // closed with the first message that is no reply
-	replied chan bridge.Reply
+	replied chan dialect.Reply
 }
 
 // begin returns the stream, which it begins.
@@ -123,7 +123,7 @@ func (p *sessionReply) begin() *session.Stream {
 }
 
 // end hands over the reply.
-func (p *sessionReply) end(reply bridge.Reply) {
+func (p *sessionReply) end(reply dialect.Reply) {
 	p.mu.Lock()
 	stream := p.stream
 	p.mu.Unlock()
@@ -140,16 +140,16 @@ func (p *sessionReply) end(reply bridge.Reply) {
 // call answers a request of a session, and releases it. The request runs on a
 // goroutine of its own: the end of the connection is not its end, and the
 // connection may be closed while it runs.
-func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, answer form) {
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s := in.Session
-	p := &sessionReply{session: s, began: make(chan struct{}), replied: make(chan bridge.Reply, 1)}
+	p := &sessionReply{session: s, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
 		in.Send = func(message []byte) error { return p.begin().Send(message) }
 		if resumes(s) {
 			in.Quiet = func() { p.begin().Pause() }
 		}
 	}
-	run := h.bridge.BeginMessage(context.WithoutCancel(r.Context()), in)
+	run := h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)
 	h.endWith(s)
 	go func() {
 		defer s.Release()
@@ -169,7 +169,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *bridge.Inboun
 func (h *Handler) endWith(s *session.Session) {
 	select {
 	case <-s.Done():
-		h.bridge.Flights().CloseOrigin(s.Origin())
+		h.rpc.Flights().CloseOrigin(s.Origin())
 	default:
 	}
 }
@@ -183,9 +183,9 @@ func resumes(s *session.Session) bool {
 
 // batch answers an array, which 2025-03-26 alone has: every entry is a message of
 // the session, and the replies come together, in the order of the requests.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbound, body []byte) {
-	if err := h.bridge.AdmitLegacy(in); err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, err))
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, body []byte) {
+	if err := h.rpc.AdmitLegacy(in); err != nil {
+		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return
 	}
 	s, ok := h.find(w, r, in)
@@ -198,16 +198,16 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 	if s == nil || s.Context().GetProtocolVersion() != mcpjson.Rev20250326.String() {
 		msg := jsonrpc.Parse(body, jsonrpc.ProfileMCP, h.limits)
 		in.Message = &msg
-		httpbody.Write(w, h.bridge.HandleMessage(r.Context(), in))
+		httpbody.Write(w, h.rpc.HandleMessage(r.Context(), in))
 		return
 	}
 	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.limits)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, httpbody.BatchError(err, h.opts.MaxBatch)))
+		httpbody.Write(w, h.rpc.Refuse(in, httpbody.BatchError(err, h.opts.MaxBatch)))
 		return
 	}
 	ctx := context.WithoutCancel(r.Context())
-	runs := make([]func() *bridge.Reply, len(entries))
+	runs := make([]func() *dialect.Reply, len(entries))
 	for i, entry := range entries {
 		runs[i] = h.entry(ctx, in, s, entry)
 	}
@@ -216,22 +216,22 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *bridge.Inbou
 }
 
 // entry begins one entry of a batch.
-func (h *Handler) entry(ctx context.Context, in *bridge.Inbound, s *session.Session, text []byte) func() *bridge.Reply {
+func (h *Handler) entry(ctx context.Context, in *dialect.Inbound, s *session.Session, text []byte) func() *dialect.Reply {
 	msg := jsonrpc.Parse(text, jsonrpc.ProfileMCP, h.limits)
 	own := *in
 	own.Message, own.Session, own.Origin = &msg, s, s.Origin()
 	isResponse := msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError
 	switch {
 	case msg.Fault == nil && isResponse && s.Deliver(&msg) == nil:
-		return func() *bridge.Reply { return &bridge.Reply{} }
-	case msg.Fault == nil && bridge.ClaimsModern(msg.Params):
+		return func() *dialect.Reply { return &dialect.Reply{} }
+	case msg.Fault == nil && dialect.ClaimsModern(msg.Params):
 		err := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
 		}))
-		return func() *bridge.Reply {
-			reply := h.bridge.Refuse(&own, err)
+		return func() *dialect.Reply {
+			reply := h.rpc.Refuse(&own, err)
 			return &reply
 		}
 	}
-	return h.bridge.BeginMessage(ctx, &own)
+	return h.rpc.BeginMessage(ctx, &own)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 )
@@ -17,7 +18,7 @@ import (
 func TestWhatBeginsWhileItsSessionEnds(t *testing.T) {
 	t.Parallel()
 	flights := correlate.New(correlate.Options{})
-	b := bridge.New(catalog.NewLive(nil, catalog.LiveOptions{}), bridge.NoBackend{}, flights, bridge.Options{})
+	b := dialect.New(bridge.New(catalog.NewLive(nil, catalog.LiveOptions{}), bridge.NoBackend{}, flights, bridge.Options{}), dialect.Options{})
 	h := New(b, Options{})
 	origin := flights.NewOrigin()
 	s, err := b.Sessions().Open("caller", nil, origin)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -52,14 +53,14 @@ func office(t testing.TB, o officeOptions) (*mcptest.Rig, string) {
 	backend.Tools = append(backend.Tools, o.more...)
 	o.bridge.Feed = feed.New(o.feed)
 	o.session.Feed = o.bridge.Feed
-	o.bridge.Sessions = session.New(o.session)
-	rig := mcptest.Start(t, mcptest.Options{Bridge: o.bridge, Native: backend, NoDemo: true})
+	sessions := session.New(o.session)
+	rig := mcptest.Start(t, mcptest.Options{Bridge: o.bridge, Dialect: dialect.Options{Sessions: sessions}, Native: backend, NoDemo: true})
 	handler := http.Handler(mcphttp.New(rig.Bridge, o.http))
 	if o.wrap != nil {
 		handler = o.wrap(handler)
 	}
 	url := mcptest.Serve(t, handler)
-	t.Cleanup(o.bridge.Sessions.Close)
+	t.Cleanup(sessions.Close)
 	return rig, url
 }
 

@@ -5,8 +5,8 @@ package mcphttp
 import (
 	"net/http"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -18,9 +18,9 @@ const headerLastEvent = "Last-Event-Id"
 
 // lasting finds the session of a GET or DELETE and uses it; false where the
 // request has been refused.
-func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, bool) {
-	if err := h.bridge.AdmitLegacy(in); err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, err))
+func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, bool) {
+	if err := h.rpc.AdmitLegacy(in); err != nil {
+		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return nil, false
 	}
 	s, ok := h.find(w, r, in)
@@ -28,7 +28,7 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inb
 		return nil, false
 	}
 	if s == nil {
-		httpbody.Write(w, h.bridge.UnknownSession(in, false))
+		httpbody.Write(w, h.rpc.UnknownSession(in, false))
 		return nil, false
 	}
 	return s, true
@@ -37,10 +37,10 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *bridge.Inb
 // get streams what belongs to no request, or what a client missed of a stream
 // whose connection broke. It needs no notifications/initialized: who opens the
 // stream is ready for what comes on it.
-func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
-	release, err := h.bridge.OpenStream(in.Caller)
+func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) {
+	release, err := h.rpc.OpenStream(in.Caller)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(in, err))
+		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return
 	}
 	defer release()
@@ -55,9 +55,9 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *bridge.Inbound
 // opened is the session of a GET, in use, and where it reads; nil where the
 // request has been refused. It stands apart because the stream may last for days,
 // and should not hold what only its start needs.
-func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) (*session.Session, *session.Reader) {
+func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, *session.Reader) {
 	if !accepts(r.Header, "text/event-stream") {
-		httpbody.Write(w, h.bridge.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
+		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
 			Keyword: "accept", Message: "GET opens a stream; Accept has to admit text/event-stream",
 		}))))
 		return nil, nil
@@ -69,7 +69,7 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *bridge.Inbo
 	reader, err := h.reader(r, s)
 	if err != nil {
 		s.Release()
-		httpbody.Write(w, h.bridge.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
+		httpbody.Write(w, h.rpc.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "last-event-id", Message: "this event is not known, or what followed it is no longer kept; ask again without Last-Event-ID",
 		}))))
 		return nil, nil
@@ -91,14 +91,14 @@ func (h *Handler) reader(r *http.Request, s *session.Session) (*session.Reader, 
 }
 
 // delete ends a session at its client's wish, and what runs in it.
-func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *bridge.Inbound) {
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) {
 	s, ok := h.lasting(w, r, in)
 	if !ok {
 		return
 	}
 	defer s.Release()
-	_ = h.bridge.Sessions().End(in.Caller, s.ID()) // another DELETE may have been first
-	h.bridge.Flights().CloseOrigin(s.Origin())
+	_ = h.rpc.Sessions().End(in.Caller, s.ID()) // another DELETE may have been first
+	h.rpc.Flights().CloseOrigin(s.Origin())
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -191,7 +191,7 @@ func (h *Handler) tell(s *session.Session) (bool, error) {
 	if !ok {
 		return false, err
 	}
-	message := h.bridge.ChangeNotification(change)
+	message := h.rpc.ChangeNotification(change)
 	if message == nil {
 		return true, nil
 	}

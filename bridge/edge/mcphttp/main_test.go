@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -30,7 +31,7 @@ const (
 // edge is the handler over the demo's tools with a backend that echoes.
 func edge(t *testing.T) string {
 	t.Helper()
-	b := bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	return mcptest.Serve(t, mcphttp.New(b, mcphttp.Options{}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
@@ -24,13 +25,13 @@ func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", 
 // place.
 func (h *Handler) Retired() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		in := &bridge.Inbound{
-			Dialect: bridge.DialectLegacy, Header: r.Header,
+		in := &dialect.Inbound{
+			Dialect: dialect.Legacy, Header: r.Header,
 			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
 		}
-		err := errmap.UnsupportedVersion(versionRetired, bridge.Versions())
+		err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
 		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
-		reply := h.bridge.Refuse(in, err)
+		reply := h.rpc.Refuse(in, err)
 		reply.Status = http.StatusNotFound
 		httpbody.Write(w, reply)
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -18,7 +19,7 @@ import (
 // paths that they try.
 func TestTheTransportOf2024IsNotOffered(t *testing.T) {
 	t.Parallel()
-	b := bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	handler := mcphttp.New(b, mcphttp.Options{})
 	mux := http.NewServeMux()
 	mux.Handle(mcphttp.Path, handler)
@@ -31,7 +32,7 @@ func TestTheTransportOf2024IsNotOffered(t *testing.T) {
 		{http.MethodPost, "/messages?sessionId=7"}, {http.MethodPost, "/messages/?session_id=7"},
 	} {
 		got := send(t, tc.method, url+tc.path, opening("2024-11-05", `{}`), "Accept: text/event-stream")
-		if got.status != 404 || got.errorCode() != -32600 || !strings.Contains(got.body, "POST initialize to /mcp") || !slices.Equal(got.Error.Data.Supported, bridge.Versions()) {
+		if got.status != 404 || got.errorCode() != -32600 || !strings.Contains(got.body, "POST initialize to /mcp") || !slices.Equal(got.Error.Data.Supported, dialect.Versions()) {
 			t.Errorf("%s %s: %d %s", tc.method, tc.path, got.status, got.body)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 // TestEraOfAMessage walks the ways in which body and header can name an era,
@@ -70,7 +70,7 @@ func TestEraOfAMessage(t *testing.T) {
 			}
 			if tc.code == -32022 {
 				data := got.Error.Data
-				if !slices.Equal(data.Supported, bridge.Versions()) || !strings.Contains(tc.body, `"`+data.Requested+`"`) {
+				if !slices.Equal(data.Supported, dialect.Versions()) || !strings.Contains(tc.body, `"`+data.Requested+`"`) {
 					t.Errorf("the version error does not help: %s", got.body)
 				}
 			}

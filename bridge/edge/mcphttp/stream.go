@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
 // Defaults of Options for replies that are streams.
@@ -124,7 +124,7 @@ const maxKept = 1 << 10
 
 // end writes the reply and closes the stream. Where nothing was streamed, plain
 // JSON will do, and refusals keep their status.
-func (s *stream) end(reply *bridge.Reply, asEvent bool) {
+func (s *stream) end(reply *dialect.Reply, asEvent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil {

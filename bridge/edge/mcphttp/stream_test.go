@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -214,7 +215,7 @@ func TestLeavingAStreamCancelsItsCallAtTheBackend(t *testing.T) {
 		t.Run(fmt.Sprintf("plain stream HTTP/%d", version), func(t *testing.T) {
 			t.Parallel()
 			backend := &waiting{entered: make(chan struct{}), ended: make(chan error, 1)}
-			b := bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{})
+			b := dialect.New(bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			url := mcptest.Serve(t, mcphttp.New(b, mcphttp.Options{}))
 			body, headers := reporting("fleet_watch_vehicles")
 			e := open(t, version, url, body, headers...)
@@ -230,7 +231,7 @@ func TestLeavingAStreamCancelsItsCallAtTheBackend(t *testing.T) {
 }
 
 // idle waits until nothing is in flight.
-func idle(t *testing.T, b *bridge.Bridge) {
+func idle(t *testing.T, b *dialect.Handler) {
 	t.Helper()
 	eventually(t, "everything ends", func() bool { return b.Flights().InFlight() == 0 })
 }
@@ -321,7 +322,7 @@ func TestAQuietStreamOutlivesThePatienceWithItsReader(t *testing.T) {
 		t.Run("modern, "+name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+				b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 				r := handed(t, http.MethodPost, request("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta),
 					modern("subscriptions/listen", "Accept: text/event-stream")...)
 				got := quietly(t, b, o, r)
@@ -335,7 +336,7 @@ func TestAQuietStreamOutlivesThePatienceWithItsReader(t *testing.T) {
 		t.Run("legacy, "+name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+				b := dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 				defer b.Sessions().Close()
 				opened := httptest.NewRecorder()
 				mcphttp.New(b, o).ServeHTTP(opened, handed(t, http.MethodPost, request("initialize", `"protocolVersion":"2025-11-25","capabilities":{}`)))
@@ -363,7 +364,7 @@ func handed(t *testing.T, method, body string, headers ...string) *http.Request 
 
 // quietly has a stream served on which nothing happens for 17 minutes, then one
 // change, and then its end, and returns what was written.
-func quietly(t *testing.T, b *bridge.Bridge, o mcphttp.Options, r *http.Request) string {
+func quietly(t *testing.T, b *dialect.Handler, o mcphttp.Options, r *http.Request) string {
 	t.Helper()
 	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
 	ctx, hangUp := context.WithCancel(r.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -106,7 +107,7 @@ func TestTheEntriesOfABatchRunConcurrently(t *testing.T) {
 	t.Parallel()
 	const entries = 100
 	backend := newHeld()
-	b := bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mcptest.Serve(t, rpchttp.New(b, rpchttp.Options{}))
 	var parts, want []string
 	for i := range entries {

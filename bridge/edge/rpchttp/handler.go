@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -35,18 +36,18 @@ type Options struct {
 
 // Handler serves the canonical dialect. Make one with [New].
 type Handler struct {
-	bridge  *bridge.Bridge
+	rpc     *dialect.Handler
 	opts    Options
 	profile jsonrpc.Profile
 }
 
 // New returns a handler in front of b.
-func New(b *bridge.Bridge, o Options) *Handler {
+func New(rpc *dialect.Handler, o Options) *Handler {
 	o.Limits = o.Limits.WithDefaults()
 	if o.MaxBatch <= 0 {
 		o.MaxBatch = jsonrpc.DefaultMaxBatch
 	}
-	h := &Handler{bridge: b, opts: o, profile: jsonrpc.ProfileCanonical}
+	h := &Handler{rpc: rpc, opts: o, profile: jsonrpc.ProfileCanonical}
 	switch {
 	case o.AnyID:
 		h.profile = jsonrpc.ProfileCanonicalAnyID
@@ -61,30 +62,30 @@ func New(b *bridge.Bridge, o Options) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r), err))
+		httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
 		return
 	}
-	origin := h.bridge.Flights().NewOrigin()
+	origin := h.rpc.Flights().NewOrigin()
 	if jsonrpc.IsBatch(body) {
 		h.batch(w, r, origin, body)
 		return
 	}
 	msg := jsonrpc.Parse(body, h.profile, h.opts.Limits)
-	reply := h.bridge.HandleMessage(r.Context(), h.inbound(origin, &msg, r))
+	reply := h.rpc.HandleMessage(r.Context(), h.inbound(origin, &msg, r))
 	httpbody.Write(w, reply)
 	reply.Release()
 }
 
-func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *bridge.Inbound {
-	return &bridge.Inbound{
-		Dialect: bridge.DialectCanonical, Origin: origin, Message: msg,
+func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *dialect.Inbound {
+	return &dialect.Inbound{
+		Dialect: dialect.Canonical, Origin: origin, Message: msg,
 		Header: r.Header, Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
 	}
 }
 
 // Refuse answers a request that was refused before it was read.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
-	httpbody.Write(w, h.bridge.Refuse(h.inbound(0, nil, r), err))
+	httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
 }
 
 // batch answers an array: 200 and the replies in the order of the requests,
@@ -92,7 +93,7 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate.Origin, body []byte) {
 	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.opts.Limits)
 	if err != nil {
-		httpbody.Write(w, h.bridge.Refuse(h.inbound(origin, nil, r), httpbody.BatchError(err, h.opts.MaxBatch)))
+		httpbody.Write(w, h.rpc.Refuse(h.inbound(origin, nil, r), httpbody.BatchError(err, h.opts.MaxBatch)))
 		return
 	}
 	httpbody.WriteBatch(w, h.beginAll(r, origin, entries))
@@ -100,11 +101,11 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate
 
 // beginAll registers the entries in their order, so that of two equal ids the
 // second is refused.
-func (h *Handler) beginAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []func() *bridge.Reply {
-	runs := make([]func() *bridge.Reply, len(entries))
+func (h *Handler) beginAll(r *http.Request, origin correlate.Origin, entries []json.RawMessage) []func() *dialect.Reply {
+	runs := make([]func() *dialect.Reply, len(entries))
 	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, h.profile, h.opts.Limits)
-		runs[i] = h.bridge.BeginMessage(r.Context(), h.inbound(origin, &msg, r))
+		runs[i] = h.rpc.BeginMessage(r.Context(), h.inbound(origin, &msg, r))
 	}
 	return runs
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -197,7 +198,7 @@ func TestIntegerIDsWhereTheyAreAdmitted(t *testing.T) {
 func TestTwoCallersWithOneIDNeverMeet(t *testing.T) {
 	t.Parallel()
 	backend := newHeld()
-	b := bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mcptest.Serve(t, rpchttp.New(b, rpchttp.Options{}))
 	answers := make(chan string, 2)
 	for _, nonce := range []string{"one", "two"} {
@@ -226,7 +227,7 @@ func TestTheEndOfTheConnectionCancels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			backend := newHeld()
-			b := bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{})
+			b := dialect.New(bridge.New(mcptest.Memory(t), backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			url := mcptest.Serve(t, rpchttp.New(b, rpchttp.Options{}))
 			ctx, hangUp := context.WithCancel(t.Context())
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))

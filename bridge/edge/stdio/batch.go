@@ -5,7 +5,7 @@ package stdio
 import (
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
@@ -24,18 +24,18 @@ func (s *session) isBatch(text []byte) bool {
 func (s *session) takeBatch(text []byte) {
 	entries, err := jsonrpc.SplitBatch(text, s.opts.MaxBatch, s.limits)
 	if err != nil {
-		in := s.inbound(bridge.DialectLegacy)
-		s.write(s.bridge.Refuse(in, httpbody.BatchError(err, s.opts.MaxBatch)))
+		in := s.inbound(dialect.Legacy)
+		s.write(s.rpc.Refuse(in, httpbody.BatchError(err, s.opts.MaxBatch)))
 		return
 	}
-	b := &batch{session: s, replies: make([]*bridge.Reply, len(entries)), left: len(entries) + 1}
+	b := &batch{session: s, replies: make([]*dialect.Reply, len(entries)), left: len(entries) + 1}
 	for i, entry := range entries {
 		msg := jsonrpc.Parse(entry, jsonrpc.ProfileMCP, s.limits)
 		if s.answered(&msg) {
 			b.done()
 			continue
 		}
-		s.takeEntry(&msg, len(entry), func(reply *bridge.Reply) {
+		s.takeEntry(&msg, len(entry), func(reply *dialect.Reply) {
 			b.replies[i] = reply
 			b.done()
 		})
@@ -45,11 +45,11 @@ func (s *session) takeBatch(text []byte) {
 
 // takeEntry begins one entry of a batch. What a call says meanwhile goes out line by
 // line.
-func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*bridge.Reply)) {
-	in := s.inbound(bridge.DialectLegacy)
+func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*dialect.Reply)) {
+	in := s.inbound(dialect.Legacy)
 	in.Message, in.Session, in.Send = msg, s.opened, s.send
 	var err *errmap.Error
-	if msg.Fault == nil && bridge.ClaimsModern(msg.Params) {
+	if msg.Fault == nil && dialect.ClaimsModern(msg.Params) {
 		err = errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
 		}))
@@ -61,7 +61,7 @@ func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*bridge
 // run like a message of its own.
 type batch struct {
 	session *session
-	replies []*bridge.Reply // each is set by its own entry
+	replies []*dialect.Reply // each is set by its own entry
 
 	mu   sync.Mutex
 	left int // entries without a reply, and one until all have begun
@@ -93,6 +93,6 @@ func (b *batch) write() {
 		out = reply.AppendTo(append(out, separator))
 	}
 	if out != nil {
-		b.session.write(bridge.NewReply(append(out, ']')))
+		b.session.write(dialect.NewReply(append(out, ']')))
 	}
 }

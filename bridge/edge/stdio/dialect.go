@@ -5,7 +5,7 @@ package stdio
 import (
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -37,21 +37,21 @@ func ParseMode(s string) (Mode, error) {
 // that is not legacy is modern; initialize is legacy, and makes all later
 // messages without such a _meta legacy until the end (see opensLegacy);
 // everything else is canonical, or, where only MCP may be spoken, an error.
-func (s *session) dialect(e *jsonrpc.Envelope) (bridge.Dialect, *errmap.Error) {
+func (s *session) dialect(e *jsonrpc.Envelope) (dialect.Dialect, *errmap.Error) {
 	if s.opts.Mode == ModeCanonical {
-		return bridge.DialectCanonical, nil
+		return dialect.Canonical, nil
 	}
 	meta, _ := e.Param("_meta")
-	if version, ok := bridge.MetaVersion(meta); ok && !bridge.IsLegacyVersion(version) {
-		return bridge.DialectModern, nil
+	if version, ok := dialect.MetaVersion(meta); ok && !dialect.IsLegacyVersion(version) {
+		return dialect.Modern, nil
 	}
 	if s.legacy || e.Method() == methodInitialize {
-		return bridge.DialectLegacy, nil
+		return dialect.Legacy, nil
 	}
 	if s.opts.Mode == ModeAuto {
-		return bridge.DialectCanonical, nil
+		return dialect.Canonical, nil
 	}
-	return bridge.DialectLegacy, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+	return dialect.Legacy, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 		Path: "/params/_meta", Keyword: "required",
 		Message: "open with initialize, or name a protocol version in params._meta",
 	}))
@@ -66,23 +66,23 @@ const (
 
 // opensLegacy holds for the request that makes later messages legacy. A message
 // that only looks like it, a notification or a faulty envelope, does not.
-func opensLegacy(d bridge.Dialect, msg *jsonrpc.Message) bool {
-	return d == bridge.DialectLegacy && msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodInitialize
+func opensLegacy(d dialect.Dialect, msg *jsonrpc.Message) bool {
+	return d == dialect.Legacy && msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodInitialize
 }
 
 // fallback is the dialect in which a line is answered that cannot be read at
 // all.
-func (s *session) fallback() bridge.Dialect {
+func (s *session) fallback() dialect.Dialect {
 	if s.legacy || s.opts.Mode == ModeMCP {
-		return bridge.DialectLegacy
+		return dialect.Legacy
 	}
-	return bridge.DialectCanonical
+	return dialect.Canonical
 }
 
 // profile is the set of envelope rules of a dialect.
-func (s *session) profile(d bridge.Dialect) jsonrpc.Profile {
+func (s *session) profile(d dialect.Dialect) jsonrpc.Profile {
 	switch {
-	case d != bridge.DialectCanonical:
+	case d != dialect.Canonical:
 		return jsonrpc.ProfileMCP
 	case s.opts.AnyID:
 		return jsonrpc.ProfileCanonicalAnyID

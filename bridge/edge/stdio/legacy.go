@@ -26,7 +26,7 @@ func (s *session) forget() {
 	if s.opened == nil {
 		return
 	}
-	_ = s.bridge.Sessions().End(bridge.CallerStdio, s.opened.ID()) // it may have ended already
+	_ = s.rpc.Sessions().End(bridge.CallerStdio, s.opened.ID()) // it may have ended already
 	s.opened.Release()
 	s.opened = nil
 }
@@ -59,7 +59,7 @@ func (s *session) follow(opened *mcpsession.Session) {
 			if err != nil {
 				return
 			}
-			if message := s.bridge.ChangeNotification(change); message != nil && s.send(message) != nil {
+			if message := s.rpc.ChangeNotification(change); message != nil && s.send(message) != nil {
 				return
 			}
 		}

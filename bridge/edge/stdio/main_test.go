@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -28,8 +29,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // sidecar is a bridge over the demo's tools whose backend is a function.
-func sidecar(live *catalog.Live, call mcptest.Caller) *bridge.Bridge {
-	return bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{})
+func sidecar(live *catalog.Live, call mcptest.Caller) *dialect.Handler {
+	return dialect.New(bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }
 
 // held is a backend that echoes when it is let go.
@@ -60,7 +61,7 @@ type peer struct {
 }
 
 // talk begins a conversation over two pipes.
-func talk(ctx context.Context, t *testing.T, b *bridge.Bridge, o stdio.Options) *peer {
+func talk(ctx context.Context, t *testing.T, b *dialect.Handler, o stdio.Options) *peer {
 	t.Helper()
 	inReader, inWriter := io.Pipe()
 	outReader, outWriter := io.Pipe()

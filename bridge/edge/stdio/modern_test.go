@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -115,7 +116,7 @@ func TestNothingFollowsTheCancellationOfACallThatReports(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		backend := &steady{entered: make(chan struct{}), ended: make(chan error, 1)}
-		b := bridge.New(live, backend, correlate.New(correlate.Options{}), bridge.Options{})
+		b := dialect.New(bridge.New(live, backend, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		p := talk(t.Context(), t, b, stdio.Options{})
 		p.send(modern(`5`, "tools/call", `"name":"fleet_watch_vehicles"`, `,"progressToken":5`))
 		p.want(`"method":"notifications/progress","params":{"progressToken":5,"progress":1,`)
@@ -181,10 +182,10 @@ func TestSubscriptionsEndAtOnceWithTheirConversation(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	ids := []string{`1`, `"1"`, `9007199254740993`}
-	for name, end := range map[string]func(p *peer, b *bridge.Bridge, stop context.CancelFunc){
-		"the input ends":     func(p *peer, _ *bridge.Bridge, _ context.CancelFunc) { _ = p.in.Close() },
-		"the sidecar ends":   func(_ *peer, _ *bridge.Bridge, stop context.CancelFunc) { stop() },
-		"the feed is closed": func(_ *peer, b *bridge.Bridge, _ context.CancelFunc) { b.Feed().Close() },
+	for name, end := range map[string]func(p *peer, b *dialect.Handler, stop context.CancelFunc){
+		"the input ends":     func(p *peer, _ *dialect.Handler, _ context.CancelFunc) { _ = p.in.Close() },
+		"the sidecar ends":   func(_ *peer, _ *dialect.Handler, stop context.CancelFunc) { stop() },
+		"the feed is closed": func(_ *peer, b *dialect.Handler, _ context.CancelFunc) { b.Feed().Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 )
 
@@ -22,8 +22,8 @@ type queued struct {
 	id   jsonrpc.ID
 	size int
 	// run runs it; deliver takes the reply. Both are called exactly once.
-	run     func() *bridge.Reply
-	deliver func(*bridge.Reply)
+	run     func() *dialect.Reply
+	deliver func(*dialect.Reply)
 	// leave gives its place back. It may be called again.
 	leave func()
 }

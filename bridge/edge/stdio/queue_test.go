@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -181,15 +182,15 @@ func TestNoLimitShedsTheBacklog(t *testing.T) {
 		"max_memory_bytes": {bridge: func() bridge.Options { return shortOf(func() bool { return true }) }},
 		"timeout":          {bridge: func() bridge.Options { return bridge.Options{Timeout: 50 * time.Millisecond} }},
 	} {
-		for dialect, in := range map[string]func(string) string{"canonical": func(s string) string { return s }, "modern": inModern} {
-			t.Run(name+" "+dialect, func(t *testing.T) {
+		for spoken, in := range map[string]func(string) string{"canonical": func(s string) string { return s }, "modern": inModern} {
+			t.Run(name+" "+spoken, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					var o bridge.Options
 					if tc.bridge != nil {
 						o = tc.bridge()
 					}
-					b := bridge.New(live, slow(20*time.Millisecond), correlate.New(correlate.Options{MaxInFlight: tc.inFlight}), o)
+					b := dialect.New(bridge.New(live, slow(20*time.Millisecond), correlate.New(correlate.Options{MaxInFlight: tc.inFlight}), o), dialect.Options{})
 					p := talk(t.Context(), t, b, stdio.Options{MaxConcurrent: 8})
 					p.feed(500, func(i int) string { return in(echoNumber(i)) })
 					allSucceed(t, p.rest(), 500)

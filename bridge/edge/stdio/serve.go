@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 )
@@ -74,8 +74,8 @@ var ErrStuck = errors.New("standard output was not read: answers are lost")
 // closed its end; ErrStuck, or the error of a failed read or write otherwise.
 // Where it stops before the end of input and in is an io.Closer, it closes in,
 // so that a pending read returns.
-func Serve(ctx context.Context, b *bridge.Bridge, in io.Reader, out io.Writer, o Options) error {
-	s := newSession(b, out, o)
+func Serve(ctx context.Context, rpc *dialect.Handler, in io.Reader, out io.Writer, o Options) error {
+	s := newSession(rpc, out, o)
 	defer s.cancel(nil)
 	lines := make(chan line)
 	go readLines(in, s.limits.MaxBytes, lines, s.stop)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -23,7 +24,7 @@ import (
 
 // session is the state of one conversation.
 type session struct {
-	bridge *bridge.Bridge
+	rpc    *dialect.Handler
 	opts   Options
 	limits jsonrpc.Limits
 	origin correlate.Origin
@@ -50,7 +51,7 @@ type session struct {
 	broken chan struct{}
 }
 
-func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
+func newSession(rpc *dialect.Handler, out io.Writer, o Options) *session {
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
@@ -64,8 +65,8 @@ func newSession(b *bridge.Bridge, out io.Writer, o Options) *session {
 		o.MaxBatch = DefaultMaxBatch
 	}
 	s := &session{
-		bridge: b, opts: o, limits: o.Limits.WithDefaults(),
-		origin: b.Flights().NewOrigin(), queue: newQueue(o.MaxConcurrent, o.MaxQueueBytes, o.QueueBytes),
+		rpc: rpc, opts: o, limits: o.Limits.WithDefaults(),
+		origin: rpc.Flights().NewOrigin(), queue: newQueue(o.MaxConcurrent, o.MaxQueueBytes, o.QueueBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), broken: make(chan struct{}),
 	}
 	s.run, s.cancel = context.WithCancelCause(context.Background())
@@ -94,7 +95,7 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 		s.forget() // the client can no longer answer the sidecar's own questions
 	}
 	// Streams of changes have no end of their own, and the conversation has one.
-	s.bridge.Feed().Close()
+	s.rpc.Feed().Close()
 	answered := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -125,7 +126,7 @@ func (s *session) dispatch() {
 func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 	for {
 		next := lines
-		if s.queue.pause(s.bridge.Flights().Crowded()) {
+		if s.queue.pause(s.rpc.Flights().Crowded()) {
 			next = nil
 		}
 		select {
@@ -153,7 +154,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 func (s *session) take(l line) {
 	in := s.inbound(s.fallback())
 	if l.tooLong {
-		s.write(s.bridge.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.WithViolations(errmap.Violation{
+		s.write(s.rpc.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
 		}))))
 		return
@@ -166,37 +167,37 @@ func (s *session) take(l line) {
 		return
 	}
 	envelope := jsonrpc.Read(l.text, s.limits)
-	dialect, err := s.dialect(&envelope)
-	in.Dialect = dialect
-	msg := envelope.As(s.profile(dialect))
+	spoken, err := s.dialect(&envelope)
+	in.Dialect = spoken
+	msg := envelope.As(s.profile(spoken))
 	in.Message = &msg
-	if dialect == bridge.DialectLegacy {
+	if spoken == dialect.Legacy {
 		in.Session = s.opened
 		if s.answered(&msg) {
 			return
 		}
 	}
-	if opensLegacy(dialect, &msg) && err == nil {
+	if opensLegacy(spoken, &msg) && err == nil {
 		s.legacy = true
 		in.Opened = s.open
 	}
 	in.Send = s.send
 	s.begin(&arrival{
 		in: in, size: len(l.text), failed: err, atOnce: msg.Method == methodPing,
-		deliver: func(reply *bridge.Reply) { s.write(*reply) },
+		deliver: func(reply *dialect.Reply) { s.write(*reply) },
 	})
 }
 
 // arrival is a message that has come.
 type arrival struct {
-	in   *bridge.Inbound
+	in   *dialect.Inbound
 	size int
 	// failed is why it cannot be a request.
 	failed *errmap.Error
 	// atOnce lets a request run before those that wait.
 	atOnce bool
 	// deliver takes the one reply, which may be empty.
-	deliver func(*bridge.Reply)
+	deliver func(*dialect.Reply)
 }
 
 // begin answers a message, or puts the request into the queue.
@@ -209,11 +210,11 @@ func (s *session) begin(a *arrival) {
 	}
 	switch {
 	case !isRequest:
-		reply := s.bridge.HandleMessage(s.run, a.in)
+		reply := s.rpc.HandleMessage(s.run, a.in)
 		s.withdraw(msg)
 		a.deliver(&reply)
 	case a.failed != nil:
-		reply := s.bridge.Refuse(a.in, a.failed)
+		reply := s.rpc.Refuse(a.in, a.failed)
 		a.deliver(&reply)
 	default:
 		s.enqueue(a)
@@ -226,8 +227,8 @@ func (s *session) enqueue(a *arrival) {
 	r := &queued{size: a.size, deliver: a.deliver}
 	a.in.Paced = true
 	a.in.Yield = func() { r.leave() }
-	var reply *bridge.Reply
-	if reply, r.run = s.bridge.TakeMessage(s.run, a.in); reply == nil && a.atOnce {
+	var reply *dialect.Reply
+	if reply, r.run = s.rpc.TakeMessage(s.run, a.in); reply == nil && a.atOnce {
 		reply = r.run()
 	}
 	if reply != nil {
@@ -243,7 +244,7 @@ func (s *session) enqueue(a *arrival) {
 // withdraw takes the request that a notification has cancelled out of the queue.
 // It ends at once, because its context has.
 func (s *session) withdraw(msg *jsonrpc.Message) {
-	id, ok := bridge.CancelledID(msg)
+	id, ok := dialect.CancelledID(msg)
 	if !ok {
 		return
 	}
@@ -253,12 +254,12 @@ func (s *session) withdraw(msg *jsonrpc.Message) {
 }
 
 // inbound is a message before it is known.
-func (s *session) inbound(d bridge.Dialect) *bridge.Inbound {
-	return &bridge.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
+func (s *session) inbound(d dialect.Dialect) *dialect.Inbound {
+	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
 }
 
 // write sends one reply as one line.
-func (s *session) write(reply bridge.Reply) {
+func (s *session) write(reply dialect.Reply) {
 	if !reply.IsEmpty() {
 		head, shared, tail := reply.Parts()
 		_ = s.out.line(head, shared, append(tail, '\n')) // a peer that is gone has ended the session

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"encoding/base64"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -29,19 +30,19 @@ const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
 func newModern() *era {
 	return &era{
 		methods: map[string]method{
-			"server/discover":          {op: OpList, read: readAnything, write: writeDiscover},
-			"tools/list":               {op: OpList, read: readPage, write: writeModernList},
-			methodToolsCall:            {op: OpCall, read: readMCPCall, write: writeModernResult},
-			"resources/list":           {op: OpListResources, read: readListResources, write: writeResources},
-			"resources/templates/list": {op: OpListTemplates, read: readListTemplates, write: writeTemplates},
-			"resources/read":           {op: OpReadResource, read: readReadResource, write: writeContents},
-			"prompts/list":             {op: OpListPrompts, read: readListPrompts, write: writePrompts},
-			"prompts/get":              {op: OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
-			"completion/complete":      {op: OpComplete, read: readComplete, write: writeCompletion},
-			"subscriptions/listen":     {op: OpListen, read: readListen, write: writeListen},
-			"tasks/get":                {op: OpGetTask, read: readGetTask, write: writeTask},
-			"tasks/update":             {op: OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
-			"tasks/cancel":             {op: OpCancelTask, read: readCancelTask, write: writeAcknowledged},
+			"server/discover":          {op: bridge.OpList, read: readAnything, write: writeDiscover},
+			"tools/list":               {op: bridge.OpList, read: readPage, write: writeModernList},
+			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
+			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
+			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
+			"subscriptions/listen":     {op: bridge.OpListen, read: readListen, write: writeListen},
+			"tasks/get":                {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
+			"tasks/update":             {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
+			"tasks/cancel":             {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
 		},
 		mirrors:       true,
 		admit:         admitModern,
@@ -108,7 +109,7 @@ func matchHeader(h http.Header, name, want string) *errmap.Error {
 		return err
 	}
 	if got != want {
-		return headerMismatch("%s is %s, the body has %s", name, quoteBounded(got), quoteBounded(want))
+		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
 	}
 	return nil
 }
@@ -136,13 +137,13 @@ func singleHeader(h http.Header, name string) (string, *errmap.Error) {
 
 // namedBy is the member of params that Mcp-Name repeats, empty for operations
 // that name nothing (MCP 2026-07-28, Streamable HTTP; tasks extension).
-func namedBy(op Op) string {
+func namedBy(op bridge.Op) string {
 	switch op {
-	case OpCall, OpGetPrompt:
+	case bridge.OpCall, bridge.OpGetPrompt:
 		return "name"
-	case OpReadResource:
+	case bridge.OpReadResource:
 		return "uri"
-	case OpGetTask, OpUpdateTask, OpCancelTask:
+	case bridge.OpGetTask, bridge.OpUpdateTask, bridge.OpCancelTask:
 		return "taskId"
 	}
 	return ""
@@ -151,7 +152,7 @@ func namedBy(op Op) string {
 // matchModernName checks Mcp-Name against the name in the body. The header may
 // be encoded, so it is decoded before the comparison. A name that is no string
 // is left to the reader of the params.
-func matchModernName(in *Inbound, op Op) *errmap.Error {
+func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 	member := namedBy(op)
 	if in.Header == nil || member == "" {
 		return nil
@@ -165,7 +166,7 @@ func matchModernName(in *Inbound, op Op) *errmap.Error {
 		return nil
 	}
 	if want, ok := jsonrpc.Text(raw); ok {
-		return headerMismatch("%s is %s, the body has %s", headerName, quoteBounded(name), quoteBounded(want))
+		return headerMismatch("%s is %s, the body has %s", headerName, errmap.Quote(name), errmap.Quote(want))
 	}
 	return nil
 }
@@ -204,29 +205,29 @@ func decodeSentinel(value string) (string, bool) {
 func readAnything(*exchange) *errmap.Error { return nil }
 
 // writeModernResult renders a tool result.
-func writeModernResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeModernResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if outcome := call.resp.Outcome; outcome != nil {
-		return b.writeModernOutcome(outcome)
+		return h.writeModernOutcome(outcome)
 	}
-	tail := b.modernTail
+	tail := h.modernTail
 	if call.resp.Truncated {
 		var err *errmap.Error
-		if tail, err = b.closeResult(nil, typeComplete, nil, truncatedMeta); err != nil {
+		if tail, err = h.closeResult(nil, typeComplete, nil, truncatedMeta); err != nil {
 			return nil, err
 		}
 	}
-	b.writeCall(call, tail)
+	h.writeCall(call, tail)
 	return nil, nil
 }
 
 // failModern writes an error: what the revision defines as a protocol error
 // stays one; what concerns one tool call becomes a result with isError.
-func failModern(b *Bridge, call *exchange, err *errmap.Error) Reply {
+func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
 	id := call.in.Message.ID
 	shown := err.MCP(errmap.Modern, call.about())
 	switch shown.Form {
 	case errmap.ToolResult:
-		return replyFrom(shown, jsonrpc.AppendResult(nil, id, b.appendModernToolError(shown.Text, shown.Data)))
+		return replyFrom(shown, jsonrpc.AppendResult(nil, id, h.appendModernToolError(shown.Text, shown.Data)))
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}
@@ -235,11 +236,11 @@ func failModern(b *Bridge, call *exchange, err *errmap.Error) Reply {
 
 // appendModernToolError is appendToolError with what every modern result
 // carries.
-func (b *Bridge) appendModernToolError(text string, data []byte) []byte {
+func (h *Handler) appendModernToolError(text string, data []byte) []byte {
 	dst := openToolError(nil, text)
 	dst = append(dst, `,"resultType":"complete","_meta":{"`+errmap.MetaKey+`":`...)
 	dst = append(dst, data...)
 	dst = append(dst, ',')
-	dst = b.appendServerMeta(dst)
+	dst = h.appendServerMeta(dst)
 	return append(dst, `}}`...)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import "github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 
@@ -10,17 +10,17 @@ type Dialect uint8
 // The dialects. DialectCanonical is the zero value: a message that claims no
 // MCP era is canonical.
 const (
-	DialectCanonical Dialect = iota
-	DialectModern
-	DialectLegacy
+	Canonical Dialect = iota
+	Modern
+	Legacy
 )
 
 // String returns the dialect's name as logs show it.
 func (d Dialect) String() string {
 	switch d {
-	case DialectModern:
+	case Modern:
 		return "mcp-modern"
-	case DialectLegacy:
+	case Legacy:
 		return "mcp-legacy"
 	default:
 		return "canonical"

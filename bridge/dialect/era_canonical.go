@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -18,11 +19,11 @@ import (
 func newCanonical() *era {
 	return &era{
 		methods: map[string]method{
-			"tools/list":      {op: OpList, read: readNothing, write: writeCanonicalList},
-			"tools/get":       {op: OpGet, read: readCanonicalGet, write: writeCanonicalTool},
-			methodToolsCall:   {op: OpCall, read: readCanonicalCall, write: writeCanonicalResult},
-			"server/describe": {op: OpServer, read: readNothing, write: writeDescription},
-			"ping":            {op: OpPing, read: readNothing, write: writeEmpty},
+			"tools/list":      {op: bridge.OpList, read: readNothing, write: writeCanonicalList},
+			"tools/get":       {op: bridge.OpGet, read: readCanonicalGet, write: writeCanonicalTool},
+			methodToolsCall:   {op: bridge.OpCall, read: readCanonicalCall, write: writeCanonicalResult},
+			"server/describe": {op: bridge.OpServer, read: readNothing, write: writeDescription},
+			"ping":            {op: bridge.OpPing, read: readNothing, write: writeEmpty},
 		},
 		admit:         admitAll,
 		matchHeaders:  ignoreHeaders,
@@ -67,7 +68,7 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 // met: its caller still reads a result.
 func isMessageForm(in *Inbound) bool {
 	m := in.Message
-	if in.Dialect != DialectCanonical || m.Kind != jsonrpc.KindRequest || m.Fault != nil || m.Method != methodToolsCall {
+	if in.Dialect != Canonical || m.Kind != jsonrpc.KindRequest || m.Fault != nil || m.Method != methodToolsCall {
 		return false
 	}
 	_, ok := m.Param("tool_name")
@@ -78,7 +79,7 @@ func isMessageForm(in *Inbound) bool {
 // else, canonical names only.
 func readMessageForm(call *exchange) *errmap.Error {
 	call.messageForm = true
-	call.req.Names = NamesCanonicalOnly
+	call.req.Names, call.req.Pointer = bridge.NamesCanonicalOnly, messagePointer
 	m := call.in.Message
 	if err := onlyMembers(m, "tool_name", "arguments"); err != nil {
 		return err
@@ -87,7 +88,7 @@ func readMessageForm(call *exchange) *errmap.Error {
 		return err
 	}
 	if !catalog.IsCanonicalName(call.req.Tool) {
-		return invalidParams("tool_name", "pattern", "%s is no canonical name, such as fleet.get_vehicle", quoteBounded(call.req.Tool))
+		return invalidParams("tool_name", "pattern", "%s is no canonical name, such as fleet.get_vehicle", errmap.Quote(call.req.Tool))
 	}
 	raw, ok := m.Param("arguments")
 	if !ok {
@@ -111,22 +112,22 @@ func readToolName(call *exchange, member string) (err *errmap.Error) {
 	if call.req.Version, err = textParam(m, "version"); err != nil {
 		return err
 	}
-	if _, ok := parseConstraint(call.req.Version); !ok {
-		return invalidParams("version", "pattern", "%s is no version constraint: want one like 1.2.3, ^1.2 or \">=1.4 <2\"", quoteBounded(call.req.Version))
+	if !bridge.IsVersionConstraint(call.req.Version) {
+		return invalidParams("version", "pattern", "%s is no version constraint: want one like 1.2.3, ^1.2 or \">=1.4 <2\"", errmap.Quote(call.req.Version))
 	}
 	return nil
 }
 
 // writeCanonicalResult renders the result of a call in the form it was made.
-func writeCanonicalResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeCanonicalResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if call.resp.Outcome != nil {
 		return writeCanonicalOutcome(call)
 	}
 	result := call.resp.Result.Bytes
 	if call.messageForm {
-		status := statusSuccess
+		status := bridge.StatusSuccess
 		if call.resp.Truncated {
-			status = statusPartial
+			status = bridge.StatusPartial
 		}
 		dst := make([]byte, 0, len(result)+80)
 		dst = append(append(dst, `{"status":"`...), status...)
@@ -138,7 +139,7 @@ func writeCanonicalResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 		}
 		return append(jsonrpc.AppendString(dst, call.resp.Explanation), '}'), nil
 	}
-	b.writeCall(call, call.resp.truncation(), closingBrace)
+	h.writeCall(call, truncation(call.resp), closingBrace)
 	return nil, nil
 }
 
@@ -152,17 +153,17 @@ func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
 	}
 	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, mcpjson.Rev20260728)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	own, err := appendVerdict(nil, result)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	if len(own) == 0 && result.GetMetaForm() == nil {
 		return append(dst, '}'), nil
 	}
 	if dst, err = mcpjson.AppendMeta(append(dst, `,"_meta":`...), result, own); err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	return append(dst, '}'), nil
 }
@@ -173,12 +174,12 @@ func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
 func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
 	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	hasFailed := result.GetStatus() == statusFailure
+	hasFailed := result.GetStatus() == bridge.StatusFailure
 	if len(data) == 0 && len(result.GetContent()) > 0 && !hasFailed {
 		if data, err = mcpjson.AppendContent([]byte(`{"content":`), result.GetContent(), mcpjson.Rev20260728); err != nil {
-			return nil, unwritable(err)
+			return nil, errmap.Unwritable(err)
 		}
 		data = append(data, '}')
 	}
@@ -190,7 +191,7 @@ func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *e
 	dst = append(append(dst, `,"data":`...), data...)
 	dst = append(dst, `,"error":`...)
 	if dst, err = appendDetail(dst, result.GetError()); err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	dst = append(dst, `,"explanation":`...)
 	if result.GetExplanation() == "" {
@@ -220,7 +221,7 @@ func appendDetail(dst []byte, e *outriggerv1.ErrorDetail) ([]byte, error) {
 // failCanonical writes an error. What the tool itself answered as a failure is
 // a result; what the sidecar found wrong is a JSON-RPC error, or, in the
 // message form, a result with a failure status and the table's HTTP status.
-func failCanonical(_ *Bridge, call *exchange, err *errmap.Error) Reply {
+func failCanonical(_ *Handler, call *exchange, err *errmap.Error) Reply {
 	id, about := call.in.Message.ID, call.about()
 	shown := err.JSONRPC(about)
 	reply := replyFrom(shown, nil)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -17,43 +18,44 @@ type era struct {
 	admit func(in *Inbound) *errmap.Error
 	// matchHeaders checks headers against the params, before anything is read
 	// from them.
-	matchHeaders func(in *Inbound, op Op) *errmap.Error
+	matchHeaders func(in *Inbound, op bridge.Op) *errmap.Error
 	// unknownMethod is the error for a method that the era does not have.
 	unknownMethod func(name string) *errmap.Error
 	// mirrors is set where HTTP headers have to repeat arguments that a tool
 	// marks.
 	mirrors bool
 	// fail writes an error.
-	fail func(b *Bridge, call *exchange, err *errmap.Error) Reply
+	fail func(h *Handler, call *exchange, err *errmap.Error) Reply
 }
 
 // method is one row of an era's method table.
 type method struct {
-	op Op
+	op bridge.Op
 	// read checks the params and turns them into facts of the request.
 	read func(call *exchange) *errmap.Error
 	// write renders the result member of the reply, compact.
-	write func(b *Bridge, call *exchange) ([]byte, *errmap.Error)
+	write func(h *Handler, call *exchange) ([]byte, *errmap.Error)
 }
 
 // exchange is one request and its answer inside a dialect.
 type exchange struct {
+	handler *Handler
+
 	in   *Inbound
-	req  *Request
-	resp *Response
+	req  *bridge.Request
+	resp *bridge.Response
 	// flight is the request on its way, era and method say how its reply is written,
 	// and reply is that.
-	flight *Flight
+	flight *bridge.Flight
 	era    *era
 	method method
 	reply  Reply
 	// messageForm marks a canonical call in the form {"tool_name", ...}, which
 	// is answered in kind.
 	messageForm bool
-	// repair decodes arguments that stand in a string; nil where they are not
-	// repaired.
-	repair func(raw []byte) Payload
-	// What readMCPCall found and did not read yet; nil where there is none.
+	// isNoted is set by noteRest; the others are what it found and did not read yet,
+	// nil where there is none.
+	isNoted                                                     bool
 	meta, progressToken, logLevel, inputResponses, requestState []byte
 	// page is a page of a listing that the writer leaves here in place of returning
 	// a result, so that it is not copied.
@@ -64,31 +66,31 @@ type exchange struct {
 }
 
 // era returns the rules of a dialect.
-func (b *Bridge) era(d Dialect) *era {
+func (h *Handler) era(d Dialect) *era {
 	switch d {
-	case DialectModern:
-		return b.modern
-	case DialectLegacy:
-		return b.legacy
+	case Modern:
+		return h.modern
+	case Legacy:
+		return h.legacy
 	default:
-		return b.canonical
+		return h.canonical
 	}
 }
 
 // methodNotFound is the unknownMethod of every era.
 func methodNotFound(name string) *errmap.Error {
-	return because(errmap.MethodNotFound, quoteBounded(name))
+	return errmap.Because(errmap.MethodNotFound, errmap.Quote(name))
 }
 
 // admitAll is for eras that ask nothing of a request as such.
 func admitAll(*Inbound) *errmap.Error { return nil }
 
 // ignoreHeaders is for eras in which no header repeats a parameter.
-func ignoreHeaders(*Inbound, Op) *errmap.Error { return nil }
+func ignoreHeaders(*Inbound, bridge.Op) *errmap.Error { return nil }
 
 // failed writes an error and remembers it.
-func (e *era) failed(b *Bridge, call *exchange, err *errmap.Error) Reply {
-	reply := e.fail(b, call, err)
+func (e *era) failed(h *Handler, call *exchange, err *errmap.Error) Reply {
+	reply := e.fail(h, call, err)
 	reply.err = err
 	if call.resp != nil {
 		reply.tool = call.resp.Tool
@@ -103,7 +105,7 @@ func (call *exchange) about() errmap.About {
 	if call.resp != nil {
 		about = call.resp.About(msg.ID.Raw())
 	}
-	about.ToolCall = call.req.Op == OpCall || (msg.Kind == jsonrpc.KindRequest && msg.Method == methodToolsCall)
+	about.ToolCall = call.req.Op == bridge.OpCall || (msg.Kind == jsonrpc.KindRequest && msg.Method == methodToolsCall)
 	return about
 }
 

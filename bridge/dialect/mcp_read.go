@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"errors"
 	"strings"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -25,7 +26,7 @@ const (
 // noted and read later.
 func readMCPCall(call *exchange) *errmap.Error {
 	m := call.in.Message
-	call.req.Names = NamesMCP
+	call.req.Names = bridge.NamesMCP
 	var err *errmap.Error
 	if call.req.Tool, err = textParam(m, "name"); err != nil {
 		return err
@@ -38,19 +39,19 @@ func readMCPCall(call *exchange) *errmap.Error {
 
 // noteRest notes the members of params that are read on first need.
 func (call *exchange) noteRest() *errmap.Error {
-	isModern := call.in.Dialect == DialectModern
+	isModern := call.in.Dialect == Modern
 	for name, raw := range call.in.Message.ParamFields() {
 		switch {
 		case string(name) == "_meta":
 			call.meta = raw
 		case !isModern: // older eras repeat nothing, so that these are anybody's names
 		case string(name) == "inputResponses":
-			call.inputResponses, call.req.repeated = raw, true
+			call.inputResponses, call.req.Repeated = raw, true
 		case string(name) == "requestState":
 			if _, ok := jsonrpc.Text(raw); !ok {
 				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
 			}
-			call.requestState, call.req.repeated = raw, true
+			call.requestState, call.req.Repeated = raw, true
 		}
 	}
 	for name, raw := range jsonrpc.Fields(call.meta) {
@@ -66,44 +67,50 @@ func (call *exchange) noteRest() *errmap.Error {
 				if text == "" {
 					text = string(raw)
 				}
-				return invalidParams("_meta/"+jsonPointerToken(metaLogLevelKey), "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", quoteBounded(text))
+				return invalidParams("_meta/"+jsonPointerToken(metaLogLevelKey), "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(text))
 			}
 			call.logLevel = raw
 		}
 	}
-	call.req.rest = call
+	call.isNoted = true
 	return nil
 }
 
-// readRest implements lazyReader.
-func (call *exchange) readRest(req *Request) *errmap.Error {
+// Rest implements [bridge.Envelope].
+func (call *exchange) Rest() (*bridge.Rest, *errmap.Error) {
+	if !call.isNoted {
+		return nil, nil
+	}
+	rest := &bridge.Rest{Meta: foreignMeta(call.meta)}
 	if call.inputResponses != nil {
 		responses, err := mcpjson.ReadInputResponses(call.inputResponses)
 		if err != nil {
-			return unreadable("inputResponses", err)
+			return nil, unreadable("inputResponses", err)
 		}
-		req.InputResponses = responses
+		rest.InputResponses = responses
 	}
 	if text, ok := jsonrpc.Text(call.requestState); ok {
-		req.RequestState = []byte(text)
+		rest.RequestState = []byte(text)
 	}
-	req.Meta = foreignMeta(call.meta)
-	if call.in.Dialect == DialectLegacy {
-		return call.legacyContext(req)
+	var err *errmap.Error
+	if call.in.Dialect == Legacy {
+		rest.Context, err = call.legacyContext()
+	} else {
+		rest.Context, err = call.readContext()
 	}
-	return call.readContext(req)
+	return rest, err
 }
 
-// forget implements forgetter. The id and the method are copies.
-func (call *exchange) forget() {
+// Forget implements [bridge.Envelope]. The id and the method are copies.
+func (call *exchange) Forget() {
 	call.in.Message.Params, call.in.found, call.in.hasLooked = nil, nil, true
 	call.meta, call.progressToken, call.logLevel, call.inputResponses, call.requestState = nil, nil, nil, nil, nil
-	call.req.rest = nil
+	call.isNoted = false
 }
 
 // readContext reads for whom a modern request is made. Everything stands in its
 // own _meta; nothing is known from earlier requests.
-func (call *exchange) readContext(req *Request) *errmap.Error {
+func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error) {
 	context := &outriggerv1.RequestContext{}
 	for name, raw := range jsonrpc.Members(call.meta) {
 		var err error
@@ -122,11 +129,10 @@ func (call *exchange) readContext(req *Request) *errmap.Error {
 			context.LogLevel, _ = mcpjson.ReadLogLevel(text)
 		}
 		if err != nil {
-			return unreadable("_meta/"+jsonPointerToken(name), err)
+			return nil, unreadable("_meta/"+jsonPointerToken(name), err)
 		}
 	}
-	req.Context = context
-	return nil
+	return context, nil
 }
 
 // foreignMeta is a request's _meta without what its context holds; nil where

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"encoding/json"
@@ -180,11 +180,8 @@ func FuzzMirror(f *testing.F) {
 		if !known {
 			return
 		}
-		c := &toolCall{
-			tool: &catalog.Tool{Native: true, HeaderParams: mirrored()},
-			req:  &Request{Header: header, mirrored: true, Arguments: Payload{Bytes: message.Params}},
-		}
-		err := (&Bridge{}).mirror(t.Context(), c)
+		call := &exchange{era: newModern(), in: &Inbound{Header: header}}
+		err := call.Check(&catalog.Tool{Native: true, HeaderParams: mirrored()}, message.Params)
 		if (err == nil) != want {
 			t.Errorf("%s with %v: got %v, want it to be the same: %v", arguments, header, err, want)
 		}

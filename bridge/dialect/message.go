@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"context"
+	"math"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/bytepool"
-	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // Inbound is one JSON-RPC message as an edge read it.
@@ -69,73 +66,31 @@ func (in *Inbound) meta() []byte {
 	return in.found
 }
 
-// Reply is the answer to one JSON-RPC message.
-type Reply struct {
-	// Status is the HTTP status that goes with it.
-	Status int
-	// RetryAfter, where positive, is the value of a Retry-After header in
-	// seconds.
-	RetryAfter int
-	// Challenge, where not empty, is the value of a WWW-Authenticate header.
-	Challenge string
-	// Then is a notification that follows the reply where the transport goes on
-	// after it (stdio); nil for none.
-	Then []byte
-	// Header is the backend's metadata that the allow-list admits, for edges
-	// whose transport carries metadata beside the body. It may be nil.
-	Header http.Header
-
-	// err is the error that the reply shows, and tool the tool that it is
-	// about; both are for the run record.
-	err  *errmap.Error
-	tool *catalog.Tool
-	// body is what the reply has of its own of its message; nil where nothing may be
-	// sent (a notification, a cancelled request).
-	body []byte
-	// lender takes body back; nil where it came from nowhere.
-	lender *bytepool.Pool
-	// shared is what stands in the message and not in body, of a large listing.
-	shared shared
-}
-
-// NewReply returns a reply with a message, which is its own, and the status 200.
-func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
-
-// Release gives up the message, which must not be looked at any more. Code that writes
-// replies and keeps nothing of them calls it, once; without it nothing is lost
-// but a buffer.
-func (r *Reply) Release() {
-	if r.lender != nil {
-		r.lender.Put(r.body)
-	}
-	r.body, r.lender, r.shared = nil, nil, shared{}
-}
-
 // HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
 // are answered too; a notification never runs a tool. The reply's message is owned
 // by the caller. It is safe for concurrent use and returns when the request has
 // ended.
-func (b *Bridge) HandleMessage(ctx context.Context, in *Inbound) Reply {
-	return *b.BeginMessage(ctx, in)()
+func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
+	return *h.BeginMessage(ctx, in)()
 }
 
 // begin is TakeMessage without the run record.
-func (b *Bridge) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, run = ready(b.refuse(in, b.Panicked(p, requestID(in.Message.ID))))
+			reply, run = ready(h.refuse(in, h.Panicked(p, bridge.RequestID(in.Message.ID))))
 		}
 	}()
 	msg := in.Message
 	switch {
 	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
-		return ready(b.strayResponse(in))
+		return ready(h.strayResponse(in))
 	case msg.Fault != nil:
-		return ready(b.refuse(in, FaultError(msg.Fault)))
+		return ready(h.refuse(in, FaultError(msg.Fault)))
 	case msg.Kind == jsonrpc.KindRequest:
-		return b.request(ctx, in)
+		return h.request(ctx, in)
 	}
-	return ready(b.notification(in))
+	return ready(h.notification(in))
 }
 
 // ready is a reply that needs no run.
@@ -144,69 +99,64 @@ func ready(r Reply) (reply *Reply, run func() *Reply) { return &r, nil }
 // strayResponse refuses a response: nothing here waits for one. Its id is not
 // echoed, because it is an id of our own requests: the sender could take the
 // answer for that of a call which it has in flight under the same id.
-func (b *Bridge) strayResponse(in *Inbound) Reply {
+func (h *Handler) strayResponse(in *Inbound) Reply {
 	anonymous := *in
 	anonymous.Message = &jsonrpc.Message{Kind: in.Message.Kind}
 	if in.Message.Fault != nil {
-		return b.refuse(&anonymous, FaultError(in.Message.Fault))
+		return h.refuse(&anonymous, FaultError(in.Message.Fault))
 	}
-	return b.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+	return h.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
 	})))
 }
 
 // request finds the method in the era's table and reads its params; run runs the
 // request and writes the reply. What is refused has its reply at once.
-func (b *Bridge) request(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
-	era := b.era(in.Dialect)
+func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	era := h.era(in.Dialect)
 	if err := era.admit(in); err != nil {
-		return ready(b.refuse(in, err))
+		return ready(h.refuse(in, err))
 	}
 	method, ok := era.methods[in.Message.Method]
 	if !ok {
-		return ready(b.refuse(in, era.unknownMethod(in.Message.Method)))
+		return ready(h.refuse(in, era.unknownMethod(in.Message.Method)))
 	}
-	call := &exchange{in: in, req: &Request{
+	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
-		Caller: in.Caller, Transport: in.Transport, Route: in.Route, enveloped: true,
-		PageSize: b.opts.PageSize, paced: in.Paced,
+		Caller: in.Caller, Transport: in.Transport, Route: in.Route, Paced: in.Paced,
+		PageSize: math.MaxInt, Pointer: pointer,
 	}}
-	call.req.message = call
-	call.req.mirrored = era.mirrors && in.Header != nil
-	if b.opts.RepairArguments {
-		call.repair = b.RepairArguments
-	}
+	call.req.Envelope = call
 	if err := era.matchHeaders(in, method.op); err != nil {
-		return ready(b.refuseCall(call, err))
+		return ready(h.refuseCall(call, err))
 	}
 	if err := method.read(call); err != nil {
-		return ready(b.refuseCall(call, err))
+		return ready(h.refuseCall(call, err))
 	}
 	if in.opensEarly() {
-		if err := b.openSession(call); err != nil {
-			return ready(b.refuseCall(call, err))
+		if err := h.openSession(call); err != nil {
+			return ready(h.refuseCall(call, err))
 		}
 	}
 	call.req.Header = WithTraceContext(in.Header, in.meta())
-	flight := b.Begin(ctx, call.req)
-	b.connect(call, flight)
-	call.flight, call.era, call.method = flight, era, method
+	h.connect(call)
+	call.flight = h.Begin(ctx, call.req)
 	run = func() *Reply {
 		// Nothing of the reply is there while the request runs: it may run for days.
 		call.resp = call.flight.Run()
-		b.replyTo(call)
+		h.replyTo(call)
 		return &call.reply
 	}
-	if flight.call == nil {
+	if call.flight.IsRefused() {
 		return run(), nil // it was not registered, and only says why
 	}
 	return nil, run
 }
 
 // replyTo writes the reply to a request that has run.
-func (b *Bridge) replyTo(call *exchange) {
+func (h *Handler) replyTo(call *exchange) {
 	resp := call.resp
-	call.reply = b.answer(call.era, call.method, call, resp)
+	call.reply = h.answer(call.era, call.method, call, resp)
 	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
 }
 
@@ -226,10 +176,10 @@ func mergedHeader(header, trailer http.Header) http.Header {
 }
 
 // answer writes a response in the era's words.
-func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response) (reply Reply) {
+func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = era.failed(b, call, b.Panicked(p, requestID(call.req.ID)))
+			reply = era.failed(h, call, h.Panicked(p, bridge.RequestID(call.req.ID)))
 		}
 	}()
 	if resp.Silent {
@@ -237,24 +187,24 @@ func (b *Bridge) answer(era *era, method method, call *exchange, resp *Response)
 	}
 	call.resp = resp
 	if resp.Err != nil {
-		return era.failed(b, call, resp.Err)
+		return era.failed(h, call, resp.Err)
 	}
 	if !call.in.opensEarly() {
-		if err := b.openSession(call); err != nil {
-			return era.failed(b, call, err)
+		if err := h.openSession(call); err != nil {
+			return era.failed(h, call, err)
 		}
 	}
-	result, err := method.write(b, call)
+	result, err := method.write(h, call)
 	if err != nil {
-		return era.failed(b, call, err)
+		return era.failed(h, call, err)
 	}
 	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
 	call.success(&reply, result)
 	if call.whole != nil {
-		reply.lender = &b.buffers
+		reply.lender = h.Buffers()
 	}
-	resp.Result.release(&b.buffers) // the reply has its bytes now
-	if call.req.Op == OpListen && call.in.Header == nil {
+	resp.Release(h.Buffers()) // the reply has its bytes now
+	if call.req.Op == bridge.OpListen && call.in.Header == nil {
 		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
 	}
 	return reply
@@ -269,47 +219,38 @@ const envelopeBytes = 40
 const statusClientClosed = 499
 
 // refuse answers a message that never became a request.
-func (b *Bridge) refuse(in *Inbound, err *errmap.Error) Reply {
-	return b.refuseCall(&exchange{in: in, req: &Request{}, messageForm: isMessageForm(in)}, err)
+func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
+	return h.refuseCall(&exchange{in: in, req: &bridge.Request{}, messageForm: isMessageForm(in)}, err)
 }
 
 // refuseCall answers a request whose params or headers do not fit.
-func (b *Bridge) refuseCall(call *exchange, err *errmap.Error) Reply {
+func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in := call.in
-	edge := stats.EdgeOf(in.Transport, in.Route, false)
-	b.opts.Stats.Operation(int(OpInvalid)).Count(edge, err.Code)
-	b.opts.Stats.Over(err.Limit)
-	if in.Transport == transportHTTP && isHTTPRefusal(err.Code) {
-		b.opts.Stats.HTTPRefused(edge, err.Code)
-	}
-	// A request without valid credentials has left its line where it was refused.
-	if err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
-		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", in.Route),
-			requestID(in.Message.ID), zap.String("trace_id", record.TraceID(in.Header.Get(traceparent))),
-			zap.String("caller", in.Caller), zap.String("code", string(err.Code)), zap.String("cause", errmap.Redact(err.Error())))
-	}
-	return b.era(in.Dialect).failed(b, call, err)
+	h.Refused(&bridge.Refusal{
+		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
+	})
+	return h.era(in.Dialect).failed(h, call, err)
 }
 
 // Refuse answers a message with a canonical error in its dialect. Edges use it
 // for what they find wrong themselves, before there is a message to handle.
-func (b *Bridge) Refuse(in *Inbound, err *errmap.Error) Reply {
+func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 	if in.Message == nil {
 		in.Message = &jsonrpc.Message{}
 	}
-	return b.refuse(in, err)
+	return h.refuse(in, err)
 }
 
 // notification takes a message that wants no answer, and never waits. A
 // cancellation goes by its requestId to whichever call of the same origin is in
 // flight, whatever dialect that call came in. Every other canonical notification
 // is an event; those of MCP mean something to MCP alone.
-func (b *Bridge) notification(in *Inbound) Reply {
+func (h *Handler) notification(in *Inbound) Reply {
 	switch {
 	case in.Message.Method == methodCancelled:
-		b.cancelled(in)
-	case in.Dialect == DialectCanonical && b.opts.Notify != nil:
-		b.notify(in)
+		h.cancelled(in)
+	case in.Dialect == Canonical && h.opts.Notify != nil:
+		h.notify(in)
 	}
 	return Reply{Status: http.StatusAccepted}
 }
@@ -319,25 +260,25 @@ const methodCancelled = "notifications/cancelled"
 
 // notify hands an event over. Whatever goes wrong there, a notification has no
 // answer.
-func (b *Bridge) notify(in *Inbound) {
+func (h *Handler) notify(in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = b.Panicked(p, zap.String("method", in.Message.Method))
+			_ = h.Panicked(p, zap.String("method", in.Message.Method))
 		}
 	}()
-	b.opts.Notify(in.Message.Method, in.Message.Params, in.Origin)
+	h.opts.Notify(in.Message.Method, in.Message.Params, in.Origin)
 }
 
 // cancelled ignores what it cannot match, because a cancellation may cross the
 // answer on its way (MCP, cancellation).
-func (b *Bridge) cancelled(in *Inbound) {
+func (h *Handler) cancelled(in *Inbound) {
 	id, ok := CancelledID(in.Message)
 	if !ok {
 		return
 	}
 	raw, _ := in.Message.Param("reason")
 	reason, _ := jsonrpc.Text(raw)
-	b.flights.Cancel(in.Origin, id, reason)
+	h.Flights().Cancel(in.Origin, id, reason)
 }
 
 // CancelledID is the id of the request that a message cancels; false where the
@@ -379,16 +320,4 @@ func LimitOf(f *jsonrpc.Fault) errmap.Limit {
 	case jsonrpc.Unbounded:
 	}
 	return ""
-}
-
-// transportHTTP is the transport of the JSON-RPC edges over HTTP.
-const transportHTTP = "http"
-
-// isHTTPRefusal holds for what is wrong with a request as one of HTTP.
-func isHTTPRefusal(code errmap.Code) bool {
-	switch code {
-	case errmap.Unauthenticated, errmap.MethodNotAllowed, errmap.NotAcceptable, errmap.UnsupportedMediaType, errmap.PayloadTooLarge:
-		return true
-	}
-	return false
 }

@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
+	"time"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
-
-// maxQuoted bounds how much of a caller's own text an error message repeats.
-const maxQuoted = 128
-
-// quoteBounded quotes a caller's text for an error message: escaped, so that it
-// cannot break a log line or a header, and cut to a length a person reads.
-func quoteBounded(s string) string {
-	if len(s) > maxQuoted {
-		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
-	}
-	return strconv.QuoteToASCII(s)
-}
 
 // invalidParams is INVALID_PARAMS for one member of params.
 func invalidParams(member, keyword, format string, args ...any) *errmap.Error {
@@ -30,6 +19,23 @@ func invalidParams(member, keyword, format string, args ...any) *errmap.Error {
 		Path: "/params/" + member, Keyword: keyword, Message: fmt.Sprintf(format, args...),
 	}))
 }
+
+// pointer is where the params of a message hold a field of outrigger.v1.
+func pointer(field string) string {
+	switch field {
+	case "tool_name":
+		field = "name"
+	case "request_state":
+		field = "requestState"
+	case "task_id":
+		field = "taskId"
+	}
+	return "/params/" + field
+}
+
+// messagePointer is pointer for the message form of a call, which has the
+// contract's own names.
+func messagePointer(field string) string { return "/params/" + field }
 
 // textParam reads a string member of params. It must not be empty.
 func textParam(m *jsonrpc.Message, member string) (string, *errmap.Error) {
@@ -49,26 +55,26 @@ func textParam(m *jsonrpc.Message, member string) (string, *errmap.Error) {
 
 // argumentsParam reads the arguments of a call: an object, or nothing at all
 // where absent or null stand for no arguments.
-func (call *exchange) argumentsParam() (Payload, *errmap.Error) {
+func (call *exchange) argumentsParam() (bridge.Payload, *errmap.Error) {
 	raw, ok := call.in.Message.Param("arguments")
 	if !ok || string(raw) == "null" {
-		return Payload{}, nil
+		return bridge.Payload{}, nil
 	}
 	return call.objectParam(raw)
 }
 
 // objectParam refuses arguments that are no object, nor, where arguments are
 // repaired, an object in a string.
-func (call *exchange) objectParam(raw []byte) (Payload, *errmap.Error) {
-	if raw[0] == '"' && call.repair != nil {
-		if repaired := call.repair(raw); repaired.Repaired {
+func (call *exchange) objectParam(raw []byte) (bridge.Payload, *errmap.Error) {
+	if raw[0] == '"' {
+		if repaired := call.handler.RepairArguments(raw); repaired.Repaired {
 			return repaired, nil
 		}
 	}
 	if raw[0] != '{' {
-		return Payload{}, invalidParams("arguments", "type", "arguments is %s, want an object", jsonKind(raw))
+		return bridge.Payload{}, invalidParams("arguments", "type", "arguments is %s, want an object", jsonKind(raw))
 	}
-	return Payload{Bytes: raw}, nil
+	return bridge.Payload{Bytes: raw}, nil
 }
 
 // onlyMembers refuses params that hold anything but the members named: what a
@@ -76,7 +82,7 @@ func (call *exchange) objectParam(raw []byte) (Payload, *errmap.Error) {
 func onlyMembers(m *jsonrpc.Message, known ...string) *errmap.Error {
 	for raw := range m.ParamFields() {
 		if name := string(raw); !slices.Contains(known, name) {
-			return invalidParams(jsonPointerToken(name), "additionalProperties", "unknown member %s", quoteBounded(name))
+			return invalidParams(jsonPointerToken(name), "additionalProperties", "unknown member %s", errmap.Quote(name))
 		}
 	}
 	return nil
@@ -118,23 +124,15 @@ func jsonKind(raw json.RawMessage) string {
 	return "a number"
 }
 
-// because is an error whose message is the table's, followed by the reason.
-func because(code errmap.Code, reason string) *errmap.Error {
-	row, err := errmap.Lookup(code)
-	if err != nil {
-		return errmap.Wrap(errmap.InternalError, err)
-	}
-	return errmap.New(code, errmap.Message(row.Message+": "+reason))
+// headerMismatch is HEADER_MISMATCH with what differs.
+func headerMismatch(format string, args ...any) *errmap.Error {
+	return errmap.Because(errmap.HeaderMismatch, fmt.Sprintf(format, args...))
 }
 
 // unavailable is UNAVAILABLE with a reason and a retry hint.
 func unavailable(reason string) *errmap.Error {
-	err := because(errmap.Unavailable, reason)
-	err.RetryAfter = retryAfter
-	return err
+	return errmap.Because(errmap.Unavailable, reason, errmap.RetryAfter(time.Second))
 }
 
-// headerMismatch is HEADER_MISMATCH with what differs.
-func headerMismatch(format string, args ...any) *errmap.Error {
-	return because(errmap.HeaderMismatch, fmt.Sprintf(format, args...))
-}
+// emptyObject is a result that says nothing.
+var emptyObject = []byte("{}")

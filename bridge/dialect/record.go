@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"context"
@@ -22,42 +22,42 @@ import (
 //
 // A panic in reading or writing is answered INTERNAL_ERROR, like one in the
 // pipeline: on a stream it must not end its neighbours.
-func (b *Bridge) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
-	reply, run := b.TakeMessage(ctx, in)
+func (h *Handler) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
+	reply, run := h.TakeMessage(ctx, in)
 	if reply != nil {
 		return func() *Reply { return reply }
 	}
 	return run
 }
 
-// TakeMessage is [Bridge.BeginMessage] for edges that let requests wait. Where
+// TakeMessage is [Handler.BeginMessage] for edges that let requests wait. Where
 // nothing is left to run, because the message is no request or is refused, it
 // returns the reply. Otherwise it returns what runs the request.
-func (b *Bridge) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
-	entry := b.recorded(in)
-	reply, run = b.begin(ctx, in)
+func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	entry := h.recorded(in)
+	reply, run = h.begin(ctx, in)
 	switch {
 	case entry == nil:
 		return reply, run
 	case reply != nil:
-		b.recordEnd(entry, in, reply)
+		h.recordEnd(entry, in, reply)
 		return reply, nil
 	}
 	work := run // the result run is what is returned here
 	return nil, func() *Reply {
 		reply := work()
-		b.recordEnd(entry, in, reply)
+		h.recordEnd(entry, in, reply)
 		return reply
 	}
 }
 
 // recorded begins the line of one envelope. Only the JSON-RPC edges leave lines:
 // an Exchange stream is Protobuf.
-func (b *Bridge) recorded(in *Inbound) *record.Entry {
-	if b.opts.Record == nil || (in.Transport != "http" && in.Transport != "stdio") {
+func (h *Handler) recorded(in *Inbound) *record.Entry {
+	if h.opts.Record == nil || (in.Transport != "http" && in.Transport != "stdio") {
 		return nil
 	}
-	return b.opts.Record.Begin(record.Arrival{
+	return h.opts.Record.Begin(record.Arrival{
 		RequestID: in.Message.ID.Raw(),
 		TraceID:   record.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
 		Transport: in.Transport, Route: in.Route, Method: in.Message.Method, Params: in.Message.Params,
@@ -66,19 +66,19 @@ func (b *Bridge) recorded(in *Inbound) *record.Entry {
 
 // recordEnd ends the line of one envelope. It stands apart from the wait before it,
 // which should not hold what it needs.
-func (b *Bridge) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
-	entry.End(b.recordedOutcome(in, reply))
+func (h *Handler) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
+	entry.End(h.recordedOutcome(in, reply))
 }
 
 // recordedOutcome is what the line says of the end. The numbers are those of
 // the canonical table on every edge, so that lines can be compared across them.
-func (b *Bridge) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
+func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
 	out := record.Outcome{OK: reply.err == nil}
 	if reply.err != nil {
 		shown := reply.err.JSONRPC(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
 		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
 	}
-	if b.opts.RecordPayloads {
+	if h.opts.RecordPayloads {
 		out.Result = reply.Bytes()
 		if reply.tool != nil {
 			out.Redact = redactedNames(reply.tool)

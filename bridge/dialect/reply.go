@@ -1,12 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"io"
+	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 )
+
+// Reply is the answer to one JSON-RPC message.
+type Reply struct {
+	// Status is the HTTP status that goes with it.
+	Status int
+	// RetryAfter, where positive, is the value of a Retry-After header in
+	// seconds.
+	RetryAfter int
+	// Challenge, where not empty, is the value of a WWW-Authenticate header.
+	Challenge string
+	// Then is a notification that follows the reply where the transport goes on
+	// after it (stdio); nil for none.
+	Then []byte
+	// Header is the backend's metadata that the allow-list admits, for edges
+	// whose transport carries metadata beside the body. It may be nil.
+	Header http.Header
+
+	// err is the error that the reply shows, and tool the tool that it is
+	// about; both are for the run record.
+	err  *errmap.Error
+	tool *catalog.Tool
+	// body is what the reply has of its own of its message; nil where nothing may be
+	// sent (a notification, a cancelled request).
+	body []byte
+	// lender takes body back; nil where it came from nowhere.
+	lender *bytepool.Pool
+	// shared is what stands in the message and not in body, of a large listing.
+	shared shared
+}
+
+// NewReply returns a reply with a message, which is its own, and the status 200.
+func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
+
+// Release gives up the message, which must not be looked at any more. Code that writes
+// replies and keeps nothing of them calls it, once; without it nothing is lost
+// but a buffer.
+func (r *Reply) Release() {
+	if r.lender != nil {
+		r.lender.Put(r.body)
+	}
+	r.body, r.lender, r.shared = nil, nil, shared{}
+}
 
 // leastShared is the size from which a part of a reply is not copied into it: up
 // to here one write of a copy costs less than three writes.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -20,17 +19,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
-// maxRounds bounds how often one legacy request may ask its client something:
-// more than any dialogue has, and an end to one that goes in circles.
-const maxRounds = 32
-
 // Sessions returns the sessions of the legacy eras, which edges find by the id
 // that a client names. Its owner closes it when the sidecar ends.
-func (b *Bridge) Sessions() *session.Manager { return b.opts.Sessions }
+func (h *Handler) Sessions() *session.Manager { return h.opts.Sessions }
 
 // AdmitLegacy refuses a message, or a GET or DELETE without one, whose header
 // names a revision that is not served (MCP 2025-11-25, Streamable HTTP: 400).
-func (b *Bridge) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
+func (h *Handler) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
 
 // opensEarly holds where messages may come right behind an initialize (stdio):
 // they belong to the session already. Elsewhere a client has to be told the id
@@ -38,14 +33,14 @@ func (b *Bridge) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in)
 func (in *Inbound) opensEarly() bool { return in.Header == nil }
 
 // openSession opens the session of an initialize, where its edge can keep one.
-func (b *Bridge) openSession(call *exchange) *errmap.Error {
-	if call.req.Op != OpOpen || call.in.Opened == nil {
+func (h *Handler) openSession(call *exchange) *errmap.Error {
+	if call.req.Op != bridge.OpOpen || call.in.Opened == nil {
 		return nil
 	}
-	opened, err := b.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
+	opened, err := h.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
-			b.opts.Stats.Over(errmap.LimitSessions)
+			h.Stats().Over(errmap.LimitSessions)
 		}
 		return sessionError(err)
 	}
@@ -61,7 +56,7 @@ func sessionError(err error) *errmap.Error {
 	case errors.Is(err, session.ErrFull):
 		return unavailable("too many sessions are open (--max-sessions)")
 	case errors.Is(err, session.ErrShare):
-		return overShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
+		return errmap.OverShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
 	case errors.Is(err, feed.ErrFull):
 		return unavailable("too much is being watched")
 	case errors.Is(err, session.ErrLargeClient):
@@ -76,47 +71,47 @@ func sessionError(err error) *errmap.Error {
 
 // UnknownSession answers a message whose session id names no session of its
 // caller: the client opens a new one then. Without any id it says so.
-func (b *Bridge) UnknownSession(in *Inbound, hasID bool) Reply {
+func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
 	err := errmap.New(errmap.SessionNotFound)
 	if !hasID {
 		err = errmap.New(errmap.SessionNotFound, errmap.NoSession(),
 			errmap.Message("Session not found: no Mcp-Session-Id was sent; send initialize first"))
 	}
-	return b.Refuse(in, err)
+	return h.Refuse(in, err)
 }
 
 // legacyContext is for whom a legacy request is made: what its client said when
 // it opened the session, and what the request itself says.
-func (call *exchange) legacyContext(req *Request) *errmap.Error {
-	req.Context = &outriggerv1.RequestContext{ProtocolVersion: call.in.revision().String()}
+func (call *exchange) legacyContext() (*outriggerv1.RequestContext, *errmap.Error) {
+	client := &outriggerv1.RequestContext{ProtocolVersion: call.in.revision().String()}
 	if s := call.in.Session; s != nil {
-		req.Context, _ = proto.Clone(s.Context()).(*outriggerv1.RequestContext)
-		req.Context.LogLevel = s.LogLevel()
+		client, _ = proto.Clone(s.Context()).(*outriggerv1.RequestContext)
+		client.LogLevel = s.LogLevel()
 	}
 	if call.in.Send == nil {
 		// Who takes nothing but the reply, as in a batch, cannot be asked meanwhile.
-		req.Context.Capabilities = nil
+		client.Capabilities = nil
 	}
 	if call.progressToken == nil {
-		return nil
+		return client, nil
 	}
 	token, err := mcpjson.ReadProgressToken(call.progressToken)
 	if err != nil {
-		return unreadable("_meta/"+progressTokenKey, err)
+		return nil, unreadable("_meta/"+progressTokenKey, err)
 	}
-	req.Context.ProgressToken = token
-	return nil
+	client.ProgressToken = token
+	return client, nil
 }
 
 // connectLegacy lets a request of a session ask its client. A question has an id
 // of its own, so that it can be withdrawn after the request was cancelled.
-func (b *Bridge) connectLegacy(call *exchange) {
+func connectLegacy(call *exchange) {
 	s, send := call.in.Session, call.in.Send
 	if s == nil {
 		return
 	}
 	switch call.req.Op {
-	case OpCall, OpReadResource, OpGetPrompt:
+	case bridge.OpCall, bridge.OpReadResource, bridge.OpGetPrompt:
 		call.req.AskClient = func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
 			if call.in.Yield != nil {
 				call.in.Yield()
@@ -162,7 +157,7 @@ func unaskable(err error) *errmap.Error {
 		return errmap.Wrap(errmap.MissingClientCapability, err,
 			errmap.Messagef("Missing required client capability: %s has no %s", unsupported.Revision, unsupported.Feature))
 	}
-	return unwritable(err)
+	return errmap.Unwritable(err)
 }
 
 // askedError is why a question was not answered.
@@ -171,7 +166,7 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 	switch {
 	case errors.As(err, &refused):
 		return errmap.Wrap(errmap.ToolExecutionFailed, err, errmap.BackendCode("failed_precondition"),
-			errmap.Messagef("The client did not answer %s: %s", refused.Method, quoteBounded(refused.Message)))
+			errmap.Messagef("The client did not answer %s: %s", refused.Method, errmap.Quote(refused.Message)))
 	case errors.Is(err, session.ErrNoAnswer):
 		return errmap.Wrap(errmap.Timeout, err, errmap.Message("The client did not answer in time"))
 	case errors.Is(err, session.ErrClosed):
@@ -182,59 +177,24 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, err)
 }
 
-// dialogue runs a request whose caller can be asked in between: each question
-// goes to the client, and the request is made again with the answers, until
-// there is none left.
-func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge, context.Context, *Request) *Response) *Response {
-	for range maxRounds {
-		resp := round(b, ctx, req)
-		in := resp.inputRequired()
-		if resp.Err != nil || in == nil || req.AskClient == nil {
-			return resp
-		}
-		if err := req.complete(); err != nil {
-			return &Response{Err: err, Tool: resp.Tool}
-		}
-		asked := time.Now()
-		answers, err := req.AskClient(ctx, in)
-		req.waited(asked)
-		if err != nil {
-			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool}
-		}
-		req.InputResponses, req.RequestState, req.repeated = answers, in.GetRequestState(), true
-	}
-	return &Response{Err: because(errmap.InvalidToolOutput, fmt.Sprintf("backend exceeded %d input rounds", maxRounds))}
-}
-
-// inputRequired is the question that a response is, nil where it is none.
-func (r *Response) inputRequired() *outriggerv1.InputRequired {
-	if in := r.Outcome.GetInputRequired(); in != nil {
-		return in
-	}
-	if asks, ok := r.Message.(interface {
-		GetInputRequired() *outriggerv1.InputRequired
-	}); ok {
-		return asks.GetInputRequired()
-	}
-	return nil
-}
-
 // ChangeNotification is a change as the legacy eras tell it, one JSON-RPC
 // notification; nil for a change that they do not have, or that belongs to a
 // capability which is not declared.
-func (b *Bridge) ChangeNotification(c feed.Change) []byte {
-	f := b.features(b.catalogs.Current())
+func (h *Handler) ChangeNotification(c feed.Change) []byte {
+	f := h.Features(h.Catalogs().Current())
 	switch {
-	case c.Kind == feed.ToolsListChanged:
-		return bareNotification(methodToolsChanged)
-	case c.Kind == feed.PromptsListChanged && f.promptsChanged:
-		return bareNotification(methodPromptsChanged)
-	case c.Kind == feed.ResourcesListChanged && f.resources:
-		return bareNotification(methodResourcesChanged)
-	case c.Kind == feed.ResourceUpdated && f.resourcesSubscribe:
-		return notification(methodResourceUpdated, updatedParams(c.URI))
+	case c.Kind == feed.ToolsListChanged,
+		c.Kind == feed.PromptsListChanged && f.PromptsChanged,
+		c.Kind == feed.ResourcesListChanged && f.Resources,
+		c.Kind == feed.ResourceUpdated && f.ResourcesSubscribe:
+	default:
+		return nil
 	}
-	return nil
+	n := bridge.Notification(c)
+	if params := n.GetParamsJson(); len(params) > 0 {
+		return notification(n.GetMethod(), params)
+	}
+	return bareNotification(n.GetMethod())
 }
 
 func bareNotification(method string) []byte {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 )
 
@@ -34,7 +35,7 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			continue
 		}
 		value, ok := jsonrpc.Text(raw)
-		if !ok || value == "" || len(value) > maxTraceValue || !isFieldValue(value) {
+		if !ok || value == "" || len(value) > maxTraceValue || !bridge.IsFieldValue(value) {
 			continue
 		}
 		if out == nil {
@@ -46,12 +47,12 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			out.Del(tracestate)
 		}
 	}
-	if key, ok := jsonrpc.Lookup(meta, idempotencyMember); ok {
+	if key, ok := jsonrpc.Lookup(meta, bridge.IdempotencyMember); ok {
 		if out == nil {
 			out = cloneHeader(h)
 		}
 		text, _ := jsonrpc.Text(key) // what is no string is no key, and refused as one
-		out[IdempotencyHeader] = []string{text}
+		out[bridge.IdempotencyHeader] = []string{text}
 	}
 	if out == nil {
 		return h
@@ -65,16 +66,4 @@ func cloneHeader(h http.Header) http.Header {
 		return out
 	}
 	return make(http.Header, 1)
-}
-
-// isFieldValue keeps header injection out: visible ASCII, space and tab only
-// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E, which gRPC does
-// not admit).
-func isFieldValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -20,35 +19,35 @@ import (
 // (MCP 2026-07-28, custom headers).
 const headerParamPrefix = "Mcp-Param-"
 
-// mirror compares the arguments that a tool wants repeated in HTTP headers with
-// what the headers say, so that a proxy that routes by a header and a server that reads the
-// body see the same call.
-func (b *Bridge) mirror(_ context.Context, c *toolCall) *errmap.Error {
-	if !c.req.mirrored || len(c.tool.HeaderParams) == 0 {
+// Check implements [bridge.Envelope]: it compares the arguments that a tool wants
+// repeated in HTTP headers with what the headers say, so that a proxy that
+// routes by a header and a server that reads the body see the same call.
+func (call *exchange) Check(tool *catalog.Tool, arguments []byte) *errmap.Error {
+	if !call.era.mirrors || call.in.Header == nil {
 		return nil
 	}
-	for i := range c.tool.HeaderParams {
-		if err := mirrorOne(c, &c.tool.HeaderParams[i]); err != nil {
+	for i := range tool.HeaderParams {
+		if err := call.mirror(tool, arguments, &tool.HeaderParams[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mirrorOne compares one argument. A header for an argument that is absent or
+// mirror compares one argument. A header for an argument that is absent or
 // null is ignored, as the revision says.
-func mirrorOne(c *toolCall, p *catalog.HeaderParam) *errmap.Error {
-	value, ok := argumentAt(c, p.Path)
+func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.HeaderParam) *errmap.Error {
+	value, ok := argumentAt(tool, arguments, p.Path)
 	if !ok || jsonrpc.IsNull(value) {
 		return nil
 	}
 	name := headerParamPrefix + p.Header
-	header, err := decodedHeader(c.req.Header, name)
+	header, err := decodedHeader(call.in.Header, name)
 	if err != nil {
 		return err
 	}
 	if !sameArgument(value, header) {
-		return headerMismatch("%s is %s, the body has %s at %s", name, quoteBounded(header), quoteBounded(string(value)), p.Pointer)
+		return headerMismatch("%s is %s, the body has %s at %s", name, errmap.Quote(header), errmap.Quote(string(value)), p.Pointer)
 	}
 	return nil
 }
@@ -56,11 +55,11 @@ func mirrorOne(c *toolCall, p *catalog.HeaderParam) *errmap.Error {
 // argumentAt finds an argument. Of a plain RPC's fields it knows both names that
 // ProtoJSON has for each, or an argument could come under the name that is not
 // looked at.
-func argumentAt(c *toolCall, path []string) (json.RawMessage, bool) {
-	value := json.RawMessage(c.arguments())
+func argumentAt(tool *catalog.Tool, arguments []byte, path []string) (json.RawMessage, bool) {
+	value := json.RawMessage(arguments)
 	var message protoreflect.MessageDescriptor
-	if !c.tool.Native {
-		message = c.tool.Method.Descriptor.Input()
+	if !tool.Native {
+		message = tool.Method.Descriptor.Input()
 	}
 	for _, name := range path {
 		field := fieldNamed(message, name)

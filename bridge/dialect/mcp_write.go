@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"errors"
@@ -9,19 +9,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
-
-// unwritable is what a caller is told when the backend's answer has no form in
-// MCP: it is no fault of the caller's.
-func unwritable(err error) *errmap.Error {
-	return errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(errmap.Violation{
-		Keyword: "mcp", Message: err.Error(),
-	}))
-}
 
 // answerOf is the answer of an operation that leaves one in Response.Message.
 func answerOf[T proto.Message](call *exchange) (T, *errmap.Error) {
@@ -58,23 +51,19 @@ func appendNextCursor(dst []byte, next *string) []byte {
 
 // close closes the result of a method that both eras have. Legacy results have
 // neither a type nor anything about caches.
-func (b *Bridge) close(call *exchange, dst []byte, from mcpjson.MetaHolder) ([]byte, *errmap.Error) {
-	if call.in.Dialect == DialectLegacy {
+func (h *Handler) close(call *exchange, dst []byte, from mcpjson.MetaHolder) ([]byte, *errmap.Error) {
+	if call.in.Dialect == Legacy {
 		return closeLegacy(dst, from, "")
 	}
-	return b.closeResult(dst, typeComplete, from, "")
+	return h.closeResult(dst, typeComplete, from, "")
 }
 
 // closeCached is close for a result that may be kept.
-func (b *Bridge) closeCached(call *exchange, dst []byte, from cacheable, announced bool) ([]byte, *errmap.Error) {
-	if call.in.Dialect != DialectLegacy {
-		cache := from.GetCache()
-		if call.req.repeated {
-			cache = momentary() // it was made of this caller's answers
-		}
-		dst = appendCache(dst, cache, announced)
+func (h *Handler) closeCached(call *exchange, dst []byte, from cacheable, announced bool) ([]byte, *errmap.Error) {
+	if call.in.Dialect != Legacy {
+		dst = appendCache(dst, from.GetCache(), announced)
 	}
-	return b.close(call, dst, from)
+	return h.close(call, dst, from)
 }
 
 // cacheable is a message that says how long it may be kept.
@@ -85,16 +74,16 @@ type cacheable interface {
 
 // closeResult closes a modern result with its type and its _meta: the backend's
 // own, and what the sidecar says.
-func (b *Bridge) closeResult(dst []byte, resultType string, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
+func (h *Handler) closeResult(dst []byte, resultType string, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
 	dst = append(dst, `,"resultType":"`...)
 	dst = append(append(dst, resultType...), `","_meta":`...)
-	owned := b.appendServerMeta(nil)
+	owned := h.appendServerMeta(nil)
 	if own != "" {
 		owned = append(append(owned, ','), own...)
 	}
 	dst, err := mcpjson.AppendMeta(dst, from, owned)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	return append(dst, '}'), nil
 }
@@ -108,42 +97,42 @@ const (
 
 // writeModernOutcome renders the outcome of a call that is more than the answer
 // of a plain RPC.
-func (b *Bridge) writeModernOutcome(outcome *outriggerv1.ToolOutcome) ([]byte, *errmap.Error) {
+func (h *Handler) writeModernOutcome(outcome *outriggerv1.ToolOutcome) ([]byte, *errmap.Error) {
 	switch o := outcome.GetOutcome().(type) {
 	case *outriggerv1.ToolOutcome_InputRequired:
-		return b.writeInputRequired(o.InputRequired)
+		return h.writeInputRequired(o.InputRequired)
 	case *outriggerv1.ToolOutcome_Task:
 		dst, err := mcpjson.AppendNewTask([]byte{'{'}, o.Task)
 		if err != nil {
-			return nil, unwritable(err)
+			return nil, errmap.Unwritable(err)
 		}
-		return b.closeResult(dst, typeTask, o.Task, "")
+		return h.closeResult(dst, typeTask, o.Task, "")
 	}
-	return b.modernToolResult(nil, outcome.GetResult())
+	return h.modernToolResult(nil, outcome.GetResult())
 }
 
 // modernToolResult renders a whole tool result.
-func (b *Bridge) modernToolResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
+func (h *Handler) modernToolResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
 	dst, err := mcpjson.AppendToolResult(append(dst, '{'), result, mcpjson.Rev20260728)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	own, err := appendVerdict(nil, result)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	return b.closeResult(dst, typeComplete, result, string(own))
+	return h.closeResult(dst, typeComplete, result, string(own))
 }
 
 // writeInputRequired renders a question to the caller's client. It is never to
 // be kept, so that it says nothing about caches.
-func (b *Bridge) writeInputRequired(in *outriggerv1.InputRequired) ([]byte, *errmap.Error) {
+func (h *Handler) writeInputRequired(in *outriggerv1.InputRequired) ([]byte, *errmap.Error) {
 	dst := []byte{'{'}
 	var err error
 	if len(in.GetInputRequests()) > 0 {
 		dst = append(dst, `"inputRequests":`...)
 		if dst, err = mcpjson.AppendInputRequests(dst, in.GetInputRequests()); err != nil {
-			return nil, unwritable(err)
+			return nil, errmap.Unwritable(err)
 		}
 	}
 	if len(in.GetRequestState()) > 0 {
@@ -153,82 +142,82 @@ func (b *Bridge) writeInputRequired(in *outriggerv1.InputRequired) ([]byte, *err
 		dst = append(dst, `"requestState":`...)
 		dst = jsonrpc.AppendString(dst, string(in.GetRequestState()))
 	}
-	return b.closeResult(dst, typeInputRequired, in, "")
+	return h.closeResult(dst, typeInputRequired, in, "")
 }
 
 // taskMembers are the members of a task, its result included.
-func (b *Bridge) taskMembers(t *outriggerv1.Task) ([]byte, error) {
+func (h *Handler) taskMembers(t *outriggerv1.Task) ([]byte, error) {
 	var result []byte
 	if t.GetResult() != nil {
 		var failed *errmap.Error
-		if result, failed = b.modernToolResult(nil, t.GetResult()); failed != nil {
+		if result, failed = h.modernToolResult(nil, t.GetResult()); failed != nil {
 			return nil, failed
 		}
 	}
 	return mcpjson.AppendTask(nil, t, result)
 }
 
-func writeResources(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeResources(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.ListResourcesResponse](call)
 	if failed != nil {
 		return nil, failed
 	}
 	dst, err := mcpjson.AppendResources([]byte(`{"resources":`), got.GetResources())
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return b.closeCached(call, dst, got, true)
+	return h.closeCached(call, dst, got, true)
 }
 
-func writeTemplates(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeTemplates(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.ListResourceTemplatesResponse](call)
 	if failed != nil {
 		return nil, failed
 	}
 	dst, err := mcpjson.AppendTemplates([]byte(`{"resourceTemplates":`), got.GetResourceTemplates())
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return b.closeCached(call, dst, got, true)
+	return h.closeCached(call, dst, got, true)
 }
 
-func writePrompts(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writePrompts(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.ListPromptsResponse](call)
 	if failed != nil {
 		return nil, failed
 	}
 	dst, err := mcpjson.AppendPrompts([]byte(`{"prompts":`), got.GetPrompts())
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return b.closeCached(call, dst, got, b.features(call.resp.Catalog).promptsChanged)
+	return h.closeCached(call, dst, got, h.Features(call.resp.Catalog).PromptsChanged)
 }
 
-func writeContents(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeContents(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.ResourceOutcome](call)
 	if failed != nil {
 		return nil, failed
 	}
 	if in := got.GetInputRequired(); in != nil {
-		return b.writeInputRequired(in)
+		return h.writeInputRequired(in)
 	}
 	dst, err := mcpjson.AppendContents([]byte(`{"contents":`), got.GetResult().GetContents())
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	return b.closeCached(call, dst, got.GetResult(), false)
+	return h.closeCached(call, dst, got.GetResult(), false)
 }
 
-func writePromptMessages(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writePromptMessages(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.PromptOutcome](call)
 	if failed != nil {
 		return nil, failed
 	}
 	if in := got.GetInputRequired(); in != nil {
-		return b.writeInputRequired(in)
+		return h.writeInputRequired(in)
 	}
 	dst := []byte{'{'}
 	if text := got.GetResult().GetDescription(); text != "" {
@@ -236,58 +225,58 @@ func writePromptMessages(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 		dst = append(jsonrpc.AppendString(dst, text), ',')
 	}
 	revision := mcpjson.Rev20260728
-	if call.in.Dialect == DialectLegacy {
+	if call.in.Dialect == Legacy {
 		revision = call.in.revision()
 	}
 	dst, err := mcpjson.AppendPromptMessages(append(dst, `"messages":`...), got.GetResult().GetMessages(), revision)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	return b.close(call, dst, got.GetResult())
+	return h.close(call, dst, got.GetResult())
 }
 
-func writeCompletion(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeCompletion(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.CompleteResponse](call)
 	if failed != nil {
 		return nil, failed
 	}
 	dst, err := mcpjson.AppendCompletion([]byte(`{"completion":`), got)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	return b.close(call, dst, got)
+	return h.close(call, dst, got)
 }
 
-func writeTask(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeTask(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	got, failed := answerOf[*outriggerv1.Task](call)
 	if failed != nil {
 		return nil, failed
 	}
-	members, err := b.taskMembers(got)
+	members, err := h.taskMembers(got)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
-	return b.closeResult(append([]byte{'{'}, members...), typeComplete, got, "")
+	return h.closeResult(append([]byte{'{'}, members...), typeComplete, got, "")
 }
 
 // writeAcknowledged renders a result that only says that something was done.
-func writeAcknowledged(b *Bridge, _ *exchange) ([]byte, *errmap.Error) {
+func writeAcknowledged(h *Handler, _ *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"resultType":"complete","_meta":{`...)
-	return append(b.appendServerMeta(dst), `}}`...), nil
+	return append(h.appendServerMeta(dst), `}}`...), nil
 }
 
 // writeListen ends a stream of changes that the server ends.
-func writeListen(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeListen(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"resultType":"complete","_meta":{"`+subscriptionKey+`":`...)
 	dst = append(dst, call.in.Message.ID.Raw()...)
 	dst = append(dst, ',')
-	return append(b.appendServerMeta(dst), `}}`...), nil
+	return append(h.appendServerMeta(dst), `}}`...), nil
 }
 
 // appendVerdict appends the _meta member for what a result says and MCP has no
 // member for. A plain success says nothing more.
 func appendVerdict(dst []byte, result *outriggerv1.ToolResult) ([]byte, error) {
-	if result.GetStatus() == statusSuccess && result.GetExplanation() == "" {
+	if result.GetStatus() == bridge.StatusSuccess && result.GetExplanation() == "" {
 		return dst, nil
 	}
 	return mcpjson.AppendResultMeta(dst, result)
@@ -298,7 +287,7 @@ var closingBrace = []byte{'}'}
 
 // truncation is the _meta member of a result that holds only the beginning of
 // what there was; nil where it holds all.
-func (r *Response) truncation() []byte {
+func truncation(r *bridge.Response) []byte {
 	if !r.Truncated {
 		return nil
 	}
@@ -307,4 +296,12 @@ func (r *Response) truncation() []byte {
 
 // truncatedMeta is that member of a result that holds only the beginning of what
 // there was.
-const truncatedMeta = `"` + mcpjson.ResultMetaKey + `":{"status":"` + statusPartial + `"}`
+const truncatedMeta = `"` + mcpjson.ResultMetaKey + `":{"status":"` + bridge.StatusPartial + `"}`
+
+// appendCacheScope appends MCP's member. Only what is said to be the same for everybody is public.
+func appendCacheScope(dst []byte, scope outriggerv1.CacheScope) []byte {
+	if scope == outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC {
+		return append(dst, `,"cacheScope":"public"`...)
+	}
+	return append(dst, `,"cacheScope":"private"`...)
+}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"bytes"
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
@@ -15,8 +16,8 @@ import (
 // notices writes what happens during one request as notifications of MCP, which
 // belong to that request and go before its reply.
 type notices struct {
-	bridge *Bridge
-	send   func([]byte) error
+	log  *zap.Logger
+	send func([]byte) error
 	// token is the caller's progress token as it came; nil wants no progress.
 	token []byte
 	// level is the least level of log messages that the caller wants;
@@ -32,17 +33,17 @@ type notices struct {
 
 // connect gives a request the way back that its caller asked for. A caller that
 // wants neither progress nor logs costs nothing.
-func (b *Bridge) connect(call *exchange, flight *Flight) {
-	if call.in.Send == nil || flight.call == nil {
+func (h *Handler) connect(call *exchange) {
+	send := call.in.Send
+	if send == nil {
 		return
 	}
-	send := flight.guarded(call.in.Send)
 	switch call.req.Op {
-	case OpListen:
-		call.req.Changes = yielding(b.subscription(call, send), call.in.Yield)
-	case OpCall:
-		n := &notices{bridge: b, send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
-		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == DialectModern {
+	case bridge.OpListen:
+		call.req.Changes = yielding(h.subscription(call, send), call.in.Yield)
+	case bridge.OpCall:
+		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
+		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == Modern {
 			n.level, _ = mcpjson.ReadLogLevel(text)
 		}
 		if call.in.Session != nil {
@@ -52,8 +53,8 @@ func (b *Bridge) connect(call *exchange, flight *Flight) {
 			call.req.Events = n.event
 		}
 	}
-	if call.in.Dialect == DialectLegacy {
-		b.connectLegacy(call)
+	if call.in.Dialect == Legacy {
+		connectLegacy(call)
 	}
 }
 
@@ -69,26 +70,13 @@ func yielding(changes func(*outriggerv1.Notification) error, yield func()) func(
 	}
 }
 
-// guarded is a send that a cancellation stops: after it nothing may be sent for
-// the id (MCP, cancellation). A send that fails ends the request, because its
-// caller is gone.
-func (f *Flight) guarded(send func([]byte) error) func([]byte) error {
-	ctx := f.call.Context()
-	return func(message []byte) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return send(message)
-	}
-}
-
 // event passes on what the caller asked for.
 func (n *notices) event(e *outriggerv1.ToolEvent) {
 	switch e := e.GetEvent().(type) {
 	case *outriggerv1.ToolEvent_Progress:
 		n.progress(e.Progress)
 	case *outriggerv1.ToolEvent_Log:
-		n.log(e.Log)
+		n.message(e.Log)
 	case *outriggerv1.ToolEvent_Quiet:
 		if n.quiet != nil {
 			n.quiet()
@@ -111,7 +99,7 @@ func (n *notices) progress(p *outriggerv1.Progress) {
 	n.write("notifications/progress", params)
 }
 
-func (n *notices) log(m *outriggerv1.LogMessage) {
+func (n *notices) message(m *outriggerv1.LogMessage) {
 	if n.level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED || m.GetLevel() < n.level {
 		return
 	}
@@ -129,13 +117,13 @@ func (n *notices) write(method string, params []byte) {
 	}
 	if err := n.send(notification(method, params)); err != nil {
 		n.broken = true
-		n.bridge.noted.Debug("caller no longer accepts notifications", zap.Error(err))
+		n.log.Debug("caller no longer accepts notifications", zap.Error(err))
 	}
 }
 
 // unwritten tells an operator of what a backend sent and no caller can get.
 func (n *notices) unwritten(what string, err error) {
-	n.bridge.noted.Warn("backend notification dropped", zap.String("kind", what), zap.Error(err))
+	n.log.Warn("backend notification dropped", zap.String("kind", what), zap.Error(err))
 }
 
 // notification is a JSON-RPC notification with params, compact and on one line.
@@ -153,12 +141,12 @@ func notification(method string, params []byte) []byte {
 const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
 
 // subscription writes the notifications of a stream of changes.
-func (b *Bridge) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
+func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
 	id := call.in.Message.ID.Raw()
 	return func(n *outriggerv1.Notification) error {
-		members, err := b.changeMembers(n)
+		members, err := h.changeMembers(n)
 		if err != nil {
-			b.noted.Warn("change notification dropped", zap.String("method", n.GetMethod()), zap.Error(err))
+			h.BoundedLog().Warn("change notification dropped", zap.String("method", n.GetMethod()), zap.Error(err))
 			return nil
 		}
 		params := append([]byte{'{'}, members...)
@@ -172,13 +160,13 @@ func (b *Bridge) subscription(call *exchange, send func([]byte) error) func(*out
 }
 
 // changeMembers are the members of a change's params besides _meta.
-func (b *Bridge) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
+func (h *Handler) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
 	switch params := n.GetParamsForm().(type) {
 	case *outriggerv1.Notification_Acknowledged:
 		filter, err := mcpjson.AppendChangeFilter(nil, params.Acknowledged)
 		return append([]byte(`"notifications":`), filter...), err
 	case *outriggerv1.Notification_Task:
-		return b.taskMembers(params.Task)
+		return h.taskMembers(params.Task)
 	case *outriggerv1.Notification_ParamsJson:
 		text := params.ParamsJson
 		return text[1 : len(text)-1], nil

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"context"
 	"slices"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -20,19 +21,19 @@ import (
 func newLegacy() *era {
 	return &era{
 		methods: map[string]method{
-			methodInitialize:           {op: OpOpen, read: readInitialize, write: writeInitialize},
-			"ping":                     {op: OpPing, read: readAnything, write: writeEmpty},
-			"tools/list":               {op: OpList, read: readPage, write: writeLegacyList},
-			methodToolsCall:            {op: OpCall, read: readMCPCall, write: writeLegacyResult},
-			"resources/list":           {op: OpListResources, read: readListResources, write: writeResources},
-			"resources/templates/list": {op: OpListTemplates, read: readListTemplates, write: writeTemplates},
-			"resources/read":           {op: OpReadResource, read: readReadResource, write: writeContents},
-			"resources/subscribe":      {op: OpServer, read: readWatch, write: writeWatch},
-			"resources/unsubscribe":    {op: OpServer, read: readWatch, write: writeUnwatch},
-			"prompts/list":             {op: OpListPrompts, read: readListPrompts, write: writePrompts},
-			"prompts/get":              {op: OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
-			"completion/complete":      {op: OpComplete, read: readComplete, write: writeCompletion},
-			"logging/setLevel":         {op: OpServer, read: readSetLevel, write: writeSetLevel},
+			methodInitialize:           {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
+			"ping":                     {op: bridge.OpPing, read: readAnything, write: writeEmpty},
+			"tools/list":               {op: bridge.OpList, read: readPage, write: writeLegacyList},
+			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeLegacyResult},
+			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
+			"resources/subscribe":      {op: bridge.OpServer, read: readWatch, write: writeWatch},
+			"resources/unsubscribe":    {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
+			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
+			"logging/setLevel":         {op: bridge.OpServer, read: readSetLevel, write: writeSetLevel},
 		},
 		admit:         admitLegacy,
 		matchHeaders:  ignoreHeaders,
@@ -114,13 +115,13 @@ func readInitialize(call *exchange) *errmap.Error {
 
 // writeInitialize answers with the revision that the client asked for where it
 // is served, else with the newest that is (MCP lifecycle, version negotiation).
-func writeInitialize(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := jsonrpc.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
-	dst = b.features(call.resp.Catalog).appendMCPCapabilities(dst, false)
+	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), false)
 	dst = append(dst, `,"serverInfo":`...)
-	dst = append(dst, b.serverInfo...)
-	dst = b.appendInstructions(dst)
+	dst = append(dst, h.serverInfo...)
+	dst = h.appendInstructions(dst)
 	return append(dst, '}'), nil
 }
 
@@ -139,14 +140,14 @@ func readSetLevel(call *exchange) *errmap.Error {
 		return err
 	}
 	if _, ok := mcpjson.ReadLogLevel(level); !ok {
-		return invalidParams("level", "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", quoteBounded(level))
+		return invalidParams("level", "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(level))
 	}
 	return needSession(call)
 }
 
-func writeSetLevel(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	if !b.features(call.resp.Catalog).logging {
-		return nil, notOffered("log messages")
+func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).Logging {
+		return nil, bridge.NotOffered("log messages")
 	}
 	text, _ := textParam(call.in.Message, "level")
 	level, _ := mcpjson.ReadLogLevel(text)
@@ -160,31 +161,31 @@ func readWatch(call *exchange) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if err := checkURI(call.req, uri); err != nil {
+	if err := bridge.CheckURI(pointer("uri"), uri); err != nil {
 		return err
 	}
 	return needSession(call)
 }
 
-func writeWatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	if !b.features(call.resp.Catalog).resourcesSubscribe {
-		return nil, notOffered("subscriptions to resources")
+func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+		return nil, bridge.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
-	if !call.resp.who.MayRead(uri) {
-		return nil, notPermitted(call.resp.who, "this resource")
+	if err := call.resp.MayRead(uri); err != nil {
+		return nil, err
 	}
 	if err := call.in.Session.Watch(uri); err != nil {
 		return nil, sessionError(err)
 	}
 	// A session's call does not end with its connection.
-	b.feed.Settle(context.Background())
+	h.Feed().Settle(context.Background())
 	return emptyObject, nil
 }
 
-func writeUnwatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	if !b.features(call.resp.Catalog).resourcesSubscribe {
-		return nil, notOffered("subscriptions to resources")
+func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+		return nil, bridge.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.in.Session.Unwatch(uri); err != nil {
@@ -194,11 +195,11 @@ func writeUnwatch(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 }
 
 // writeLegacyResult renders a tool result.
-func writeLegacyResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeLegacyResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if outcome := call.resp.Outcome; outcome != nil {
 		return writeLegacyOutcome(outcome.GetResult(), call.in.revision())
 	}
-	b.writeCall(call, call.resp.truncation(), closingBrace)
+	h.writeCall(call, truncation(call.resp), closingBrace)
 	return nil, nil
 }
 
@@ -208,11 +209,11 @@ func writeLegacyResult(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
 func writeLegacyOutcome(result *outriggerv1.ToolResult, revision mcpjson.Revision) ([]byte, *errmap.Error) {
 	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, revision)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	own, err := appendVerdict(nil, result)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	return closeLegacy(dst, result, string(own))
 }
@@ -225,13 +226,13 @@ func closeLegacy(dst []byte, from mcpjson.MetaHolder, own string) ([]byte, *errm
 	}
 	dst, err := mcpjson.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, errmap.Unwritable(err)
 	}
 	return append(dst, '}'), nil
 }
 
 // failLegacy writes an error as the initialize-based revisions show it.
-func failLegacy(_ *Bridge, call *exchange, err *errmap.Error) Reply {
+func failLegacy(_ *Handler, call *exchange, err *errmap.Error) Reply {
 	id := call.in.Message.ID
 	shown := err.MCP(errmap.Legacy, call.about())
 	switch shown.Form {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 // writeCall renders the reply to a call that ended well, whole and in one buffer:
 // a large result is copied once for each place where it stands. tail closes the
 // result.
-func (b *Bridge) writeCall(call *exchange, tail ...[]byte) {
+func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	result := call.resp.Result.Bytes
 	const around = 128 // the names and brackets around the two copies
 	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result) + len(call.resp.Explanation)
 	for _, piece := range tail {
 		size += len(piece)
 	}
-	dst := jsonrpc.AppendResultHead(b.buffers.Get(size), call.in.Message.ID)
+	dst := jsonrpc.AppendResultHead(h.Buffers().Get(size), call.in.Message.ID)
 	dst = appendContent(dst, result, call.resp.Explanation)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)

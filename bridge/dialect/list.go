@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package dialect
 
 import (
 	"encoding/json"
 	"strconv"
 	"sync/atomic"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -23,20 +24,28 @@ type listCache struct {
 	canonical, modern, legacy atomic.Pointer[listing]
 }
 
-func writeCanonicalList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&b.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
+func newListCache() any { return &listCache{} }
+
+// listsOf is where the rendered lists of a catalog are kept.
+func (h *Handler) listsOf(cat *catalog.Catalog) *listCache {
+	lists, _ := h.Rendered(cat, newListCache).(*listCache)
+	return lists
+}
+
+func writeCanonicalList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	return call.list(listed(&h.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
 }
 
 // writeModernList renders a page of tools.
-func writeModernList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(listed(&b.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, b.modernTail...))
+	return call.list(listed(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.modernTail...))
 }
 
-func writeLegacyList(b *Bridge, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&b.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	return call.list(listed(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no
@@ -129,7 +138,7 @@ func orNull(schema json.RawMessage) json.RawMessage {
 
 // writeCanonicalTool renders tools/get: the listing's members and both
 // canonical schemas.
-func writeCanonicalTool(_ *Bridge, call *exchange) ([]byte, *errmap.Error) {
+func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
 	t := call.resp.Tool
 	dst := appendCanonicalMembers(nil, t)
 	dst = append(dst, `,"canonicalInputSchema":`...)
@@ -194,6 +203,6 @@ func appendFacts(dst []byte, t *catalog.Tool) []byte {
 // ToolJSON returns one tool as tools/get of the canonical dialect shows it:
 // what `sidecar tools --json` prints.
 func ToolJSON(t *catalog.Tool) json.RawMessage {
-	body, _ := writeCanonicalTool(nil, &exchange{resp: &Response{Tool: t}})
+	body, _ := writeCanonicalTool(nil, &exchange{resp: &bridge.Response{Tool: t}})
 	return body
 }

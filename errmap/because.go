@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errmap
+
+import (
+	"strconv"
+	"time"
+)
+
+// Because is an error whose message is the table's, followed by the reason.
+func Because(code Code, reason string, options ...Option) *Error {
+	row, err := Lookup(code)
+	if err != nil {
+		return Wrap(InternalError, err)
+	}
+	return New(code, append([]Option{Message(row.Message + ": " + reason)}, options...)...)
+}
+
+// OverShare is RATE_LIMITED for a caller that holds its share of something.
+func OverShare(reason string) *Error {
+	return Because(RateLimited, reason, RetryAfter(time.Second))
+}
+
+// Unwritable is INVALID_TOOL_OUTPUT for an answer of the backend that has no form
+// in MCP. The caller is not at fault.
+func Unwritable(err error) *Error {
+	return Wrap(InvalidToolOutput, err, WithViolations(Violation{Keyword: "mcp", Message: err.Error()}))
+}
+
+// maxQuoted bounds how much of a caller's own text an error message repeats.
+const maxQuoted = 128
+
+// Quote quotes a caller's text for an error message: escaped, so that it cannot
+// break a log line or a header, and cut to a length that a person reads.
+func Quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
+	}
+	return strconv.QuoteToASCII(s)
+}
