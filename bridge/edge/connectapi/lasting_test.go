@@ -295,7 +295,7 @@ func TestExchangesAreStreams(t *testing.T) {
 }
 
 // TestTheEndOfTheServiceEndsExchanges closes under one that waits for its caller,
-// and one that waits for a call.
+// and one that waits for a call, which is answered first.
 func TestTheEndOfTheServiceEndsExchanges(t *testing.T) {
 	t.Parallel()
 	for _, p := range wires() {
@@ -312,21 +312,25 @@ func TestTheEndOfTheServiceEndsExchanges(t *testing.T) {
 			send(t, busy, echo(text("1"), "held"))
 			<-backend.entered
 			api.Close()
-			for name, stream := range map[string]*calls{"idle": idle, "busy": busy} {
-				var err error
-				for err == nil {
-					_, err = stream.Receive()
+			wantEnded := func(name string, stream *calls) {
+				t.Helper()
+				m, err := stream.Receive()
+				if err == nil {
+					t.Fatalf("%s: got %v", name, m)
 				}
 				if code, _ := refusal(t, err); code != errmap.Unavailable {
 					t.Errorf("%s: ended with %v, want UNAVAILABLE", name, err)
 				}
 			}
+			wantEnded("idle", idle)
+			close(backend.release["held"])
+			if _, code, result := nextReply(t, busy); code != "" || !strings.Contains(result, "held") {
+				t.Errorf("the call in flight: %s %s", code, result)
+			}
+			wantEnded("busy", busy)
 			late := open(t, url, p.options...)
 			_ = late.Send(request(text("1"), "ping", "")) // it may be refused by then
-			_, err := late.Receive()
-			if code, _ := refusal(t, err); code != errmap.Unavailable {
-				t.Errorf("after the end: %v, want UNAVAILABLE", err)
-			}
+			wantEnded("after the end", late)
 			eventually(t, "an empty house", func() bool { return api.Lasting() == 0 })
 		})
 	}
