@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -42,7 +41,7 @@ Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
 			if err != nil {
 				return err
 			}
-			return env.callOnce(cmd.Context(), a.Bridge(), args[0], arguments)
+			return env.callOnce(cmd.Context(), a, args[0], arguments)
 		})
 	}
 	return cmd
@@ -75,11 +74,8 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 }
 
 // callOnce makes the call and prints what came of it.
-func (env environment) callOnce(ctx context.Context, b *bridge.Bridge, name string, arguments json.RawMessage) error {
-	resp := b.Handle(ctx, &bridge.Request{
-		Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), Tool: name,
-		Arguments: bridge.Payload{Bytes: arguments}, Caller: "cli", Transport: "cli", Route: "call",
-	})
+func (env environment) callOnce(ctx context.Context, a *server.App, name string, arguments json.RawMessage) error {
+	resp := a.Call(ctx, "cli", "call", name, arguments)
 	if resp.Err == nil {
 		return printJSON(env.stdout, json.RawMessage(resp.Result.Bytes))
 	}

@@ -115,7 +115,7 @@ func TestServeTalksToAPerson(t *testing.T) {
 					t.Errorf("no %s on the screen:\n%s", want, seen)
 				}
 			}
-			if got := strings.TrimSpace(seen[before:]); got != "Stopped: everything was answered." {
+			if got := strings.TrimSpace(seen[before:]); got != "Stopped: all calls answered." {
 				t.Errorf("Ctrl-C printed\n%s", got)
 			}
 			if strings.Contains(seen, "\x1b[") != tt.colour {

@@ -63,6 +63,23 @@ func Load(kind Kind, flags *pflag.FlagSet, environ []string, o Options) (*Config
 	return &Config{Config: d.config, File: file, Warnings: d.warnings}, nil
 }
 
+// Verify checks a configuration that a program has made itself, as Load checks one that
+// was read. The error is an *Error, as that of Load.
+func Verify(kind Kind, cfg *configv1.Config, o Options) error {
+	d := newDraft(cfg)
+	if err := d.checkRules(); err != nil {
+		return err
+	}
+	d.checkSense(kind)
+	for _, check := range o.Checks {
+		check(d.config, d.judge)
+	}
+	if len(d.faults) > 0 {
+		return errorFromFaults(d.faults)
+	}
+	return nil
+}
+
 // fileName finds the configuration file, and who named it.
 func fileName(flags *pflag.FlagSet, vars map[string]string) (string, origin) {
 	if texts := flagTexts(flags, configFlag); texts != nil {

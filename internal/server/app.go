@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
 // Options are what a sidecar has besides its configuration. Zero fields take their
@@ -44,6 +45,13 @@ type Options struct {
 	Sources []catalog.Source
 	// Authenticator, where set, finds out who calls in place of the configuration.
 	Authenticator access.Authenticator
+	// Dial, where set, connects to the backend in place of the network.
+	Dial settings.Dial
+	// OnEnd, where set, hears of the end of each call of a tool. It does not wait.
+	OnEnd func(stats.CallEnd)
+	// Embedded tells that the process is not the sidecar's own: what concerns the
+	// process as a whole, such as giving memory back, is left alone.
+	Embedded bool
 }
 
 // Narrator tells a person who started the sidecar by hand what it is doing.
@@ -79,7 +87,7 @@ type App struct {
 	// watch is nil where the backend is not asked for tools of its own.
 	watch *follow.Watch
 	// watcher looks at every file that may change while the process runs;
-	// whoever reads one adds it. reloader is set by Reload.
+	// the reader of one adds it. reloader is set by Reload.
 	watcher  *reload.Watcher
 	reloader *reconfigure.Reloader
 	memory   pressure.Memory
@@ -125,7 +133,7 @@ func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 
 func (a *App) open(ctx context.Context) error {
 	var err error
-	if a.backend, err = openToolService(ctx, a.cfg, a.opts.Version, a.life, a.log, a.noted); err != nil {
+	if a.backend, err = openToolService(ctx, a.cfg, settings.Backend(a.cfg.GetBackend(), a.opts.Version, a.opts.Dial), a.life, a.log, a.noted); err != nil {
 		return err
 	}
 	a.diagnose = upstream.Diagnoser{Client: a.backend.client, Config: a.cfg.GetBackend()}

@@ -45,7 +45,7 @@ type toolService struct {
 // openToolService starts the demo service where it is asked for, and makes the
 // client of whatever the backend is. close ends what it has started, also after an
 // error.
-func openToolService(ctx context.Context, cfg *configv1.Config, version string, life *lifecycle.Machine, log, noted *zap.Logger) (*toolService, error) {
+func openToolService(ctx context.Context, cfg *configv1.Config, options backend.Options, life *lifecycle.Machine, log, noted *zap.Logger) (*toolService, error) {
 	t := &toolService{log: log, noted: noted, life: life, seek: make(chan struct{}, 1)}
 	url := cfg.GetBackend().GetUrl()
 	if cfg.GetDemo() {
@@ -64,7 +64,6 @@ func openToolService(ctx context.Context, cfg *configv1.Config, version string, 
 	if err != nil {
 		return t, fmt.Errorf("--backend: %w", err)
 	}
-	options := settings.Backend(cfg.GetBackend(), version)
 	if t.client, err = backend.New(target, options); err != nil {
 		return t, fmt.Errorf("backend: %w", err)
 	}

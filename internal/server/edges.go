@@ -40,7 +40,9 @@ func (a *App) Prepare(drain func()) error {
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
-	a.memory.Open(a.cfg.GetLimits().GetMaxMemoryBytes(), a.log)
+	if wanted := a.cfg.GetLimits().GetMaxMemoryBytes(); wanted > 0 || !a.opts.Embedded {
+		a.memory.Open(wanted, a.log)
+	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log},
@@ -81,6 +83,10 @@ func (a *App) Handler(at listen.Place) (http.Handler, error) {
 	at.Edge = a.table.Name
 	return a.listeners.Front(a.callers(), at)
 }
+
+// Operators is the admin listener's handler, for a server that is not ours.
+// [App.Prepare] comes before.
+func (a *App) Operators() http.Handler { return a.probes.Handler() }
 
 // callers is what callers meet behind the guard.
 func (a *App) callers() http.Handler {

@@ -81,6 +81,7 @@ func (a *App) openPipeline() error {
 	caller, nativeCaller := a.backend.callers()
 	a.limiter = settings.Limiter(a.cfg.GetLimits())
 	a.stats = stats.New(0, bridge.Operations()...)
+	a.stats.OnEnd(a.opts.OnEnd)
 	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}

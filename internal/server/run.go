@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
@@ -50,7 +51,9 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		ProbeTimeout: a.cfg.GetBackend().GetProbeTimeout().AsDuration(), Log: a.log,
 	}
 	var housekeeping sync.WaitGroup
-	housekeeping.Go(func() { pressure.KeepSmall(loading, a.activity, a.log) })
+	if !a.opts.Embedded {
+		housekeeping.Go(func() { pressure.KeepSmall(loading, a.activity, a.log) })
+	}
 	housekeeping.Go(func() { versions.run(loading) })
 	housekeeping.Go(func() { a.watchFiles(loading) })
 	housekeeping.Go(func() { a.watch.Run(loading) })
@@ -134,7 +137,7 @@ func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
 	}
 	log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())),
 		zap.Duration("uptime_ms", time.Since(start)))
-	if old == nil {
+	if old == nil && !a.opts.Embedded {
 		if _, err := memory.Release(); err != nil {
 			a.log.Debug("releasing memory failed", zap.Error(err))
 		}
@@ -152,4 +155,13 @@ func logError(log *zap.Logger, what string, err error) {
 func shortFingerprint(fingerprint string) string {
 	const digits = 12
 	return fingerprint[:min(digits, len(fingerprint))]
+}
+
+// Call runs one tool as a request of the process itself, through the whole pipeline.
+// from says in the log which part of the process called, and on which way.
+func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte) *bridge.Response {
+	return a.bridge.Handle(ctx, &bridge.Request{
+		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: tool,
+		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route,
+	})
 }

@@ -79,6 +79,9 @@ func (s *Series) End(e End) {
 	}
 	s.inFlight.Add(-1)
 	s.Count(e.Edge, e.Code)
+	if s.stats.ended != nil {
+		s.stats.ended(CallEnd{Tool: s.name, End: e})
+	}
 	s.took.add(callBounds[:], e.Took)
 	if e.Elsewhere > 0 {
 		// Without a call of the backend there is nothing that could be overhead.

@@ -32,6 +32,8 @@ type Stats struct {
 	mu    sync.Mutex // held to replace tools
 	other *Series
 
+	// ended hears of the end of each call; nil tells no one.
+	ended      func(CallEnd)
 	operations []*Series
 	overhead   [edges]histogram
 	// http is what was refused before it became a message, limits what was refused
@@ -55,6 +57,17 @@ func New(maxTools int, operations ...string) *Stats {
 	}
 	return t
 }
+
+// CallEnd is the end of one call of a tool.
+type CallEnd struct {
+	// Tool is the canonical name; "" for a tool that does not exist.
+	Tool string
+	End
+}
+
+// OnEnd has f called at the end of each call of a tool, by the goroutine of the call. It
+// comes before the first call.
+func (t *Stats) OnEnd(f func(CallEnd)) { t.ended = f }
 
 // Tool returns the series of a tool, by its canonical name. The empty name is
 // for calls of tools that do not exist: what callers write is no label.

@@ -3,14 +3,20 @@
 package settings
 
 import (
+	"context"
 	"errors"
+	"net"
 
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
-// Backend returns the options of the client of the tool service.
-func Backend(b *configv1.Backend, version string) backend.Options {
+// Dial connects to a backend in place of the network.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Backend returns the options of the client of the tool service. A nil dial uses the
+// network.
+func Backend(b *configv1.Backend, version string, dial Dial) backend.Options {
 	return backend.Options{
 		TLS: backend.TLSOptions{
 			CAFile: b.GetTls().GetCaFile(), CertFile: b.GetTls().GetCertFile(),
@@ -23,6 +29,7 @@ func Backend(b *configv1.Backend, version string) backend.Options {
 		DialTimeout:      b.GetConnectTimeout().AsDuration(),
 		ProbeTimeout:     b.GetProbeTimeout().AsDuration(),
 		UserAgent:        "outrigger/" + version,
+		Dial:             dial,
 	}
 }
 

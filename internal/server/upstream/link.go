@@ -67,7 +67,7 @@ func (l *Link) Run(ctx context.Context) {
 				return
 			case <-lost:
 				timer.Stop()
-				if !pauseFor(ctx, rand.N(linkSettle)) { //nolint:gosec // nobody gains by guessing it
+				if !pauseFor(ctx, rand.N(linkSettle)) { //nolint:gosec // a guess gains nothing
 					return
 				}
 			case <-timer.C:
@@ -95,7 +95,7 @@ func (l *Link) Run(ctx context.Context) {
 // await asks until the backend answers; false where ctx ended first.
 func (l *Link) await(ctx context.Context) bool {
 	for pause := linkFirstPause; !l.ask(ctx); pause = min(2*pause, linkLongestPause) {
-		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // nobody gains by guessing it
+		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // a guess gains nothing
 			return false
 		}
 	}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outrigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+)
+
+// Tool is one tool that can be called.
+type Tool struct {
+	// Name is the canonical name ("shop.buy"), MCPName the one that MCP clients see.
+	Name, MCPName string
+	Title         string
+	// Description is what models read.
+	Description string
+	// InputSchema and OutputSchema are JSON Schema 2020-12; the second is empty where
+	// the tool has none.
+	InputSchema, OutputSchema json.RawMessage
+	// Procedure is the RPC behind the tool ("/shop.v1.Shop/Buy").
+	Procedure string
+	// Destructive tells that the method is marked so; callers need trust for it.
+	Destructive bool
+}
+
+// Source is where tools come from. Load fetches everything afresh; it may be called
+// again at any time, one call at a time.
+type Source = catalog.Source
+
+// Loaded is what one load of a [Source] brings: descriptors, and which of their services
+// become tools.
+type Loaded = catalog.Loaded
+
+// Services is a source of services whose generated code is linked into this program, by
+// their full names ("shop.v1.Shop"). Generated code has no comments: tools are described
+// by their names alone, unless methods declare texts with options.
+func Services(names ...string) Source { return linked(names) }
+
+// linked are full names of services.
+type linked []string
+
+// Name implements [Source].
+func (linked) Name() string { return "services of this program" }
+
+// Load implements [Source].
+func (l linked) Load(context.Context) (*Loaded, error) {
+	out := &Loaded{Source: l.Name(), Services: l, Static: true}
+	seen := map[string]bool{}
+	for _, name := range l {
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		if err == nil {
+			if _, ok := found.(protoreflect.ServiceDescriptor); !ok {
+				err = fmt.Errorf("%s is no service", name)
+			}
+		}
+		if err != nil {
+			return nil, &catalog.SourceError{Source: l.Name(), Step: "find services", Permanent: true, Cause: err}
+		}
+		out.Files = appendFile(out.Files, seen, found.ParentFile())
+	}
+	return out, nil
+}
+
+// appendFile appends a file behind those that it imports, each once.
+func appendFile(files []*descriptorpb.FileDescriptorProto, seen map[string]bool, file protoreflect.FileDescriptor) []*descriptorpb.FileDescriptorProto {
+	if seen[file.Path()] {
+		return files
+	}
+	seen[file.Path()] = true
+	for i := range file.Imports().Len() {
+		files = appendFile(files, seen, file.Imports().Get(i).FileDescriptor)
+	}
+	return append(files, protodesc.ToFileDescriptorProto(file))
+}
+
+// Tools returns the tools that can be called now, sorted by name; none before
+// the first load.
+func (s *Sidecar) Tools() []Tool { return toolsOf(s.app.Live().Current()) }
+
+func toolsOf(now *catalog.Catalog) []Tool {
+	if now == nil {
+		return nil
+	}
+	out := make([]Tool, 0, len(now.Tools()))
+	for _, t := range now.Tools() {
+		one := Tool{
+			Name: t.Name, MCPName: t.MCPName, Title: t.Title, Description: t.Description,
+			InputSchema: json.RawMessage(t.Input.Advertised), Procedure: t.Method.Procedure, Destructive: t.Metadata.Destructive,
+		}
+		if t.HasOutput() {
+			one.OutputSchema = json.RawMessage(t.Output.Advertised)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// CallTool calls one tool, by its canonical or MCP name, through the same validation,
+// gate and limits as a call from outside. arguments is a JSON object; nil is an empty
+// one. It returns the result as JSON. The error is an [*errmap.Error], whose Code
+// is the canonical one (docs/errors.md). Before the first load it waits for the tools.
+func (s *Sidecar) CallTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+	answer := s.app.Call(ctx, "go", "CallTool", name, arguments)
+	if answer.Err != nil {
+		return nil, answer.Err
+	}
+	return json.RawMessage(answer.Result.Bytes), nil
+}
