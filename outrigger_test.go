@@ -18,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger"
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 func TestMain(m *testing.M) {
@@ -191,9 +190,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"several faults": {outrigger.Options{
 			Backend: "http://127.0.0.1:1", Policy: outrigger.Policy{Gate: "closed"}, Limits: outrigger.Limits{Timeout: -time.Second}, TokensFile: "nowhere.yaml",
 		}, []string{"gate", "timeout", "access.tokens_file"}},
-		"a service that is not linked": {outrigger.Options{
-			Handler: service(), Config: &configv1.Config{Catalog: &configv1.Catalog{Include: []string{"a..b"}}},
-		}, []string{"catalog.include"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

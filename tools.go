@@ -5,7 +5,7 @@ package outrigger
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -56,13 +56,11 @@ func (l linked) Load(context.Context) (*Loaded, error) {
 	seen := map[string]bool{}
 	for _, name := range l {
 		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-		if err == nil {
-			if _, ok := found.(protoreflect.ServiceDescriptor); !ok {
-				err = fmt.Errorf("%s is no service", name)
-			}
+		if _, ok := found.(protoreflect.ServiceDescriptor); !ok && err == nil {
+			err = errors.New("not a service")
 		}
 		if err != nil {
-			return nil, &catalog.SourceError{Source: l.Name(), Step: "find services", Permanent: true, Cause: err}
+			return nil, &catalog.SourceError{Source: l.Name(), Step: "find " + name, Permanent: true, Cause: err}
 		}
 		out.Files = appendFile(out.Files, seen, found.ParentFile())
 	}
