@@ -162,7 +162,7 @@ func ExampleSource() {
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
 		if err := json.Unmarshal(tool.InputSchema, &schema); err != nil {
-			log.Fatal(err)
+			log.Print(err)
 		}
 		fmt.Println(tool.Name, len(schema.Properties), "argument")
 	}
@@ -213,11 +213,11 @@ func ExampleSidecar_CallTool() {
 
 	data, err := sidecar.CallTool(ctx, "lab.echo", json.RawMessage(`{"nonce": "hello"}`))
 	if err != nil {
-		log.Fatal(err)
+		log.Print(err)
 	}
 	var answer struct{ Nonce string }
 	if err := json.Unmarshal(data, &answer); err != nil {
-		log.Fatal(err)
+		log.Print(err)
 	}
 	fmt.Println(answer.Nonce)
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -199,10 +200,10 @@ func (l Limits) apply(cfg *configv1.Config) {
 	setDuration(&cfg.Timeout, l.Timeout)
 	setNumber(&to.MaxMessageBytes, l.MaxMessageBytes)
 	setNumber(&to.MaxResultBytes, l.MaxResultBytes)
-	setNumber(&to.MaxInFlight, int32(l.MaxInFlight))               //nolint:gosec // Verify refuses what is out of range
-	setNumber(&to.MaxConcurrentCalls, int32(l.MaxConcurrentCalls)) //nolint:gosec // as above
-	setNumber(&to.MaxStreams, int32(l.MaxStreams))                 //nolint:gosec // as above
-	setNumber(&to.MaxSessions, int32(l.MaxSessions))               //nolint:gosec // as above
+	setNumber(&to.MaxInFlight, int32(min(l.MaxInFlight, math.MaxInt32)))
+	setNumber(&to.MaxConcurrentCalls, int32(min(l.MaxConcurrentCalls, math.MaxInt32)))
+	setNumber(&to.MaxStreams, int32(min(l.MaxStreams, math.MaxInt32)))
+	setNumber(&to.MaxSessions, int32(min(l.MaxSessions, math.MaxInt32)))
 	if l.CallerRate != 0 {
 		to.CallerRate = &configv1.Rate{PerSecond: l.CallerRate}
 	}

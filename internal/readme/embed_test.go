@@ -34,12 +34,12 @@ func TestEmbedding(t *testing.T) {
 	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source) //nolint:gosec // files of this test
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source)
 	build.Dir = root()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.CommandContext(t.Context(), binary) //nolint:gosec // as above
+	cmd := exec.CommandContext(t.Context(), binary)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
