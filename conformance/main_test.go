@@ -4,21 +4,13 @@ package conformance
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
-	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
-
-// buildTimeout bounds all builds together: from an empty cache, the race
-// detector's variant of every package has to be compiled.
-const buildTimeout = 8 * time.Minute
 
 // built is what TestMain made; it is written before the first test starts.
 var built struct {
@@ -26,30 +18,11 @@ var built struct {
 	binary, examples string
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "conformance")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	if built.binary, err = sidecar.Build(ctx, dir); err == nil {
-		built.examples, err = dir, peer.BuildExamples(ctx, dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(sidecar.Main(m, func(ctx context.Context, binary, dir string) error {
+		built.binary, built.examples = binary, dir
+		return peer.BuildExamples(ctx, dir)
+	}))
 }
 
 // serve starts the sidecar and waits until it is ready.
