@@ -60,6 +60,9 @@ func New(o Options) *Watch {
 	return w
 }
 
+// Begun is closed when the backend is followed, or it is certain that it will not be.
+func (w *Watch) Begun() <-chan struct{} { return w.begun }
+
 // settle waits until the backend reports what callers have subscribed to, so that
 // nothing is missed after they have been told so.
 func (w *Watch) settle(ctx context.Context) {
