@@ -52,7 +52,7 @@ func TestDrainCommand(t *testing.T) {
 	if code := server.Wait(t); code != 0 {
 		t.Errorf("the sidecar's exit code is %d", code)
 	}
-	if code, text := drain(t, address); code != 0 || !strings.Contains(text, "gone already") {
+	if code, text := drain(t, address); code != 0 || !strings.Contains(text, "stopped already") {
 		t.Errorf("again: exit code %d, %s", code, text)
 	}
 }

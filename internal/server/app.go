@@ -38,8 +38,8 @@ type Options struct {
 	Log *zap.Logger
 	// Version is what the sidecar calls itself where the configuration does not say.
 	Version string
-	// Narrator talks to a person who watches; nil where nobody does. Milestones are
-	// left out of the log then.
+	// Narrator reports milestones to a person at a terminal, in place of log lines; nil
+	// without one.
 	Narrator Narrator
 	// Sources are where tools come from besides the configuration.
 	Sources []catalog.Source

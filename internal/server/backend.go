@@ -38,7 +38,7 @@ type toolService struct {
 	// still; both are nil without a backend.
 	guard *resilience.Guard
 	clock *stall.Clock
-	// seek wakes who looks for a backend that is away.
+	// seek wakes the probe for an unreachable backend.
 	seek chan struct{}
 }
 
@@ -89,7 +89,7 @@ func (t *toolService) callers() (bridge.Caller, bridge.Native) {
 	return bridge.NewBackendCaller(t.client), bridge.NewNativeCaller(t.native)
 }
 
-// look has somebody look for a backend that may be away.
+// look wakes the probe for a backend that may be unreachable.
 func (t *toolService) look() {
 	select {
 	case t.seek <- struct{}{}:

@@ -31,7 +31,7 @@ func (d drainer) Drained(ctx context.Context) error { return d.app.life.Wait(ctx
 // InFlight implements [admin.Drainer].
 func (d drainer) InFlight() int { return d.app.bridge.Flights().InFlight() }
 
-// lingering is how long the process stays after somebody who waited for the drain
+// lingering is how long the process stays after an operator who waited for the drain
 // was told: `sidecar drain` in the same container would be killed together with
 // it, and a hook that is killed counts as failed.
 const lingering = 250 * time.Millisecond

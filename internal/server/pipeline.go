@@ -42,7 +42,7 @@ type pipeline struct {
 	sessions *session.Manager
 	tasks    *task.Manager
 	bus      *event.Memory
-	// streams are those that last until somebody ends them, on every edge.
+	// streams are the long-lived streams of every edge.
 	streams *share.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
 	calls  *bridge.CallLog

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth assembles who may come in at the main listener: the file of callers, the
+// Package auth assembles who may come in at the main listener: the callers file, the
 // certificates of both sides of the listener, and the authenticator that they make. It
 // has the files read again when they change.
 package auth

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow passes on what a native backend reports as changed: to the catalog,
-// and to everybody who listens for changes. It asks the backend for what somebody here
-// wants to hear of, and for nothing else.
+// Package follow passes on what a native backend reports as changed: to the catalog and
+// to subscribers. It asks the backend only for changes that have a subscriber.
 package follow
 
 import (
@@ -79,8 +78,8 @@ func (w *Watch) settle(ctx context.Context) {
 }
 
 // Run passes on the changes that a native backend reports, until ctx
-// ends. It asks the backend for what somebody here wants to hear of, and for
-// changes of the tools, which the catalog wants.
+// ends. It asks the backend for changes that have a subscriber, and for changes of the
+// tools, which the catalog follows.
 func (w *Watch) Run(ctx context.Context) {
 	if w == nil {
 		return

@@ -84,7 +84,7 @@ func IsStream(r *http.Request) bool {
 	return false
 }
 
-// IsLasting reports whether a request lasts until somebody ends it.
+// IsLasting reports whether a request stays open until one side ends it.
 func IsLasting(r *http.Request) bool {
 	switch r.URL.Path {
 	case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure:
