@@ -5,8 +5,10 @@ package correlate
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,46 @@ func TestDrainEmpty(t *testing.T) {
 	if _, err := table.Register(t.Context(), table.NewOrigin(), one); !errors.Is(err, ErrDraining) || !table.Draining() {
 		t.Errorf("error %v, want ErrDraining", err)
 	}
+}
+
+// TestWhoComesDuringADrainIsNotCounted: a drain waits for the calls that there were,
+// however many callers come again and again.
+func TestWhoComesDuringADrainIsNotCounted(t *testing.T) {
+	t.Parallel()
+	table := New(Options{})
+	held := register(t, table, table.NewOrigin(), one)
+	drained := make(chan error, 1)
+	go func() { drained <- table.Drain(t.Context()) }()
+	for !table.Draining() {
+		runtime.Gosched()
+	}
+	var callers sync.WaitGroup
+	var came atomic.Int64
+	const most = 1_000_000
+	for range 4 {
+		callers.Go(func() {
+			for o := table.NewOrigin(); came.Add(1) < most; {
+				if _, err := table.Register(t.Context(), o, one); !errors.Is(err, ErrDraining) {
+					t.Errorf("error %v, want ErrDraining", err)
+					return
+				}
+			}
+		})
+	}
+	for came.Load() < most {
+		if n := table.InFlight(); n != 1 {
+			t.Errorf("%d calls are counted, want the one from before", n)
+			break
+		}
+	}
+	if !held.Finish() {
+		t.Error("the call in flight lost its reply")
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	came.Store(most)
+	callers.Wait()
 }
 
 // TestDrainWaits: calls in flight end as ever, new ones are refused, and all who

@@ -70,6 +70,11 @@ func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...C
 // RegisterNamed is Register of a call that has a name for people, such as that of
 // the tool: a drain that cuts it off says so.
 func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name string, opts ...CallOption) (*Call, error) {
+	// What comes after a drain has begun is not counted: callers that come again and
+	// again could keep the count above zero.
+	if t.draining.Load() {
+		return nil, ErrDraining
+	}
 	// Counted first, asked second: either this sees the drain, or the drain sees
 	// the call.
 	count := t.inFlight.Add(1)

@@ -90,10 +90,12 @@ func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 	if c, _, err := p.take(false); c != nil || err != nil {
 		return c, err
 	}
-	turn := newTurn()
+	turn, woken := newTurn(), false
 	defer p.queue.leave(turn)
 	for mayDial := true; ; {
-		p.queue.join(turn) // before the look, so that nothing is missed after it
+		// Before the look, so that nothing is missed after it. A call that comes later may
+		// have taken what this one was woken for: it keeps its place then.
+		p.queue.join(turn, woken)
 		c, d, err := p.take(mayDial)
 		if c != nil || err != nil {
 			return c, err
@@ -106,7 +108,7 @@ func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-turn:
-			mayDial = true
+			mayDial, woken = true, true
 		case <-dialled:
 			trusted, suspects := p.count()
 			switch {
@@ -255,11 +257,15 @@ type turnQueue struct {
 
 func newTurn() chan struct{} { return make(chan struct{}, 1) }
 
-// join puts turn at the end, unless it is in the queue.
-func (q *turnQueue) join(turn chan struct{}) {
+// join puts turn at the end, or at the front, unless it is in the queue.
+func (q *turnQueue) join(turn chan struct{}, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !slices.Contains(q.turns, turn) {
+	switch {
+	case slices.Contains(q.turns, turn):
+	case first:
+		q.turns = slices.Insert(q.turns, 0, turn)
+	default:
 		q.turns = append(q.turns, turn)
 	}
 }
