@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package route_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/server/route"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+)
+
+// answer is a handler that says its name.
+func answer(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
+}
+
+// TestTheThreeAgree: the edge that handles a request is the one that it is counted for,
+// and the one that refuses it.
+func TestTheThreeAgree(t *testing.T) {
+	t.Parallel()
+	refuse := func(name string) func(http.ResponseWriter, *http.Request, *errmap.Error) {
+		return func(w http.ResponseWriter, _ *http.Request, _ *errmap.Error) { _, _ = io.WriteString(w, name) }
+	}
+	table := route.NewTable()
+	table.Register(&route.Edge{
+		Name: route.Is(stats.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp"), "/sse": answer("mcp")}, Refuse: refuse("mcp"),
+	})
+	table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{"/rpc": answer("rpc")}, Refuse: refuse("rpc")})
+	table.Register(&route.Edge{Name: route.Is(stats.EdgeOther), Rest: answer("other"), Refuse: refuse("other")})
+	for path, want := range map[string]string{"/mcp": "mcp", "/sse": "mcp", "/rpc": "rpc", "/rpc/": "other", "/shop.v1.Shop/Buy": "other"} {
+		r := httptest.NewRequest(http.MethodPost, path, nil)
+		handled, refused := httptest.NewRecorder(), httptest.NewRecorder()
+		table.ServeHTTP(handled, r)
+		table.Refuse(refused, r, errmap.New(errmap.Unauthenticated))
+		if got := table.Name(r).String(); handled.Body.String() != want || refused.Body.String() != want || got != want {
+			t.Errorf("%s is handled by %s, refused by %s, counted for %s; want %s", path, handled.Body, refused.Body, got, want)
+		}
+	}
+}
