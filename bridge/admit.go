@@ -102,7 +102,7 @@ func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	var err *errmap.Error
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return b.caller.Call(ctx, c.tool.Method, c.wire, header)
+		return b.upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err
 }

@@ -40,7 +40,7 @@ func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var keys []string
-				b := dialect.New(bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, _ []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+				b := dialect.New(bridge.New(live, mcptest.Upstream(func(_ context.Context, _ *catalog.Method, _ []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 					keys = append(keys, strings.Join(h.Values(bridge.IdempotencyHeader), ","))
 					return nil, errmap.New(errmap.TransportError)
 				}), correlate.New(correlate.Options{}), bridge.Options{Guard: resilience.New(resilience.Options{})}), dialect.Options{})
@@ -73,7 +73,7 @@ func TestKeysInMessages(t *testing.T) {
 		`"k-1"`: "k-1", `""`: "", `7`: "", `"a b"`: "", `"a\nb"`: "", `"` + strings.Repeat("x", 256) + `"`: "", `"é"`: "",
 	} {
 		var got []string
-		b := dialect.New(bridge.New(live, mcptest.Caller(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+		b := dialect.New(bridge.New(live, mcptest.Upstream(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 			got = append(got, h.Get(bridge.IdempotencyHeader))
 			return &bridge.Answer{Body: bytes.Clone(in)}, nil
 		}), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
@@ -94,7 +94,7 @@ func TestWaitingForAPlaceCounts(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Minute})
-		b := dialect.New(bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots}), dialect.Options{})
+		b := dialect.New(bridge.New(live, mcptest.Upstream(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots}), dialect.Options{})
 		start := time.Now()
 		done := make(chan *bridge.Response, 2)
 		for range 2 {

@@ -59,7 +59,7 @@ func double(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*br
 // that the same dialect lists says. A typed caller gets it bare.
 func TestAResultThatIsNoObject(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(bare(t), mcptest.Caller(double), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(bare(t), mcptest.Upstream(double), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
 		got := answer(t, b, d,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"word_double","arguments":{"value":"ab"},`+modernMeta+`}}`)

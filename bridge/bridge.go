@@ -50,13 +50,13 @@ type Catalogs interface {
 	Wait(ctx context.Context) (*catalog.Catalog, error)
 }
 
-// Caller calls one method of the backend with encoded bytes. Its error is
-// already canonical, because only the caller knows whether the backend said it
+// Upstream calls one method of the backend with encoded bytes. Its error is
+// already canonical, because only it knows whether the backend said it
 // or never heard of the call; it is made for this call, and the bridge adds to
 // it. The answer to a call that failed may be nil, and holds metadata at most.
 // Nothing of in may be kept when a call has returned, nor be a part of the answer:
 // its bytes are used again.
-type Caller interface {
+type Upstream interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
 	// Stream calls a method that answers with a stream, and gives each answer to
 	// each, in order, before it returns; the bytes are each's own until then. An
@@ -132,7 +132,7 @@ type Options struct {
 	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
 	ForwardsHeaders bool
 	// MaxResult bounds the bytes of one result; zero leaves it to what the
-	// caller of the backend admits.
+	// upstream admits.
 	MaxResult int
 	// Log receives one line a call; nil discards. CallLog decides for which calls.
 	Log     *zap.Logger
@@ -145,7 +145,7 @@ type Options struct {
 type Bridge struct {
 	opts     Options
 	catalogs Catalogs
-	caller   Caller
+	upstream Upstream
 	flights  *correlate.Table
 	feed     *feed.Hub
 	spent    *seal.Spent
@@ -166,7 +166,7 @@ type Bridge struct {
 
 // New returns a Bridge over its three partners: where tools come from, who
 // calls the backend, and the table of requests in flight.
-func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Options) *Bridge {
+func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	if opts.Timeout <= 0 {
 		opts.Timeout = DefaultTimeout
 	}
@@ -198,7 +198,7 @@ func New(catalogs Catalogs, caller Caller, flights *correlate.Table, opts Option
 		opts.Server.Version = "0.0.0"
 	}
 	return &Bridge{
-		opts: opts, catalogs: catalogs, caller: caller, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
+		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		parting: parting{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
 		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
 	}

@@ -54,8 +54,8 @@ func newGated(t *testing.T) *gated {
 	g.one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	rig := mcptest.Start(t, mcptest.Options{
 		Bridge: bridge.Options{Gate: g.gate},
-		Wrap: func(next bridge.Caller) bridge.Caller {
-			return mcptest.Caller(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+		Wrap: func(next bridge.Upstream) bridge.Upstream {
+			return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 				if m.Procedure == demov1connect.FleetCancelOrderProcedure {
 					g.cancelled.Add(1)
 				}

@@ -61,7 +61,7 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 	defer timer.Stop()
 	answer, err := resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return b.caller.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+		return b.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})
 	c.answer = answer
 	b.keepMetadata(c)

@@ -15,19 +15,19 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// BackendCaller calls the methods of one backend. It is a [Caller] and safe for
+// BackendUpstream calls the methods of one backend. It is an [Upstream] and safe for
 // concurrent use; closing the client is its owner's business.
-type BackendCaller struct {
+type BackendUpstream struct {
 	client *backend.Client
 }
 
-// NewBackendCaller returns a caller over a backend's client.
-func NewBackendCaller(client *backend.Client) *BackendCaller {
-	return &BackendCaller{client: client}
+// NewBackendUpstream returns one over a backend's client.
+func NewBackendUpstream(client *backend.Client) *BackendUpstream {
+	return &BackendUpstream{client: client}
 }
 
-// Call implements [Caller].
-func (c *BackendCaller) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error) {
+// Call implements [Upstream].
+func (c *BackendUpstream) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error) {
 	answer, err := c.client.Call(ctx, m.Procedure, in, header)
 	if err != nil {
 		return metadataOf(err), backendError(ctx, err)
@@ -35,8 +35,8 @@ func (c *BackendCaller) Call(ctx context.Context, m *catalog.Method, in []byte, 
 	return &Answer{Body: answer.Body, Header: answer.Header, Trailer: answer.Trailer}, nil
 }
 
-// Stream implements [Caller].
-func (c *BackendCaller) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*Answer, *errmap.Error) {
+// Stream implements [Upstream].
+func (c *BackendUpstream) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*Answer, *errmap.Error) {
 	answer, err := c.client.Stream(ctx, m.Procedure, in, header, each)
 	if err != nil {
 		return metadataOf(err), backendError(ctx, err)
@@ -54,15 +54,15 @@ func metadataOf(err error) *Answer {
 	return &Answer{Trailer: failed.Metadata}
 }
 
-// NoBackend is a Caller for a sidecar that only shows tools.
+// NoBackend is an Upstream for a sidecar that only shows tools.
 type NoBackend struct{}
 
-// Call implements [Caller]: it is always UNAVAILABLE.
+// Call implements [Upstream]: it is always UNAVAILABLE.
 func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
 	return nil, unavailable("no backend is configured; name it with --backend")
 }
 
-// Stream implements [Caller]: it is always UNAVAILABLE.
+// Stream implements [Upstream]: it is always UNAVAILABLE.
 func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
 	return nil, unavailable("no backend is configured; name it with --backend")
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/native"
 )
 
-// NativeCaller is a [Native] over the client of a backend that speaks the tool
+// NativeUpstream is a [Native] over the client of a backend that speaks the tool
 // API. It is safe for concurrent use.
-type NativeCaller struct {
+type NativeUpstream struct {
 	client *native.Client
 }
 
-// NewNativeCaller returns a NativeCaller over a client.
-func NewNativeCaller(client *native.Client) *NativeCaller { return &NativeCaller{client: client} }
+// NewNativeUpstream returns a NativeUpstream over a client.
+func NewNativeUpstream(client *native.Client) *NativeUpstream { return &NativeUpstream{client: client} }
 
 // CallTool implements [Native].
-func (c *NativeCaller) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
+func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
 	outcome, metadata, err := c.client.CallTool(ctx, call, header, events)
 	if err != nil {
 		return nil, nativeMetadata(metadata, err), nativeError(ctx, err)
@@ -37,7 +37,7 @@ func (c *NativeCaller) CallTool(ctx context.Context, call *outriggerv1.ToolCall,
 
 // Ask implements [Native]. What a backend says with the bare code of an RPC gets
 // the meaning that the contract gives it there.
-func (c *NativeCaller) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
+func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
 	out, metadata, err := c.client.Ask(ctx, in, header)
 	if err != nil {
 		return nil, nativeMetadata(metadata, err), askError(in, nativeError(ctx, err))

@@ -234,7 +234,7 @@ func TestContractOfTheDescription(t *testing.T) {
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Server: bridge.ServerInfo{Name: "isle", Version: "4.5.6"}}), dialect.Options{})
 	got := said(t, b, "server/describe", `{}`)
 
 	t.Run("server/describe has name, version and the contract version 1.0.0", func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestContractOfTheGate(t *testing.T) {
 			if err := live.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Gate: tt.gate}), dialect.Options{})
+			b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Gate: tt.gate}), dialect.Options{})
 			if got := codeOf(b.Handle(t.Context(), toolCall(b, tt.tool, tt.arguments))); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

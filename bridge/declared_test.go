@@ -23,7 +23,7 @@ import (
 
 // declaring returns a bridge over the demo's tools and desk.repeat, which is
 // lab.echo with schemas of its own.
-func declaring(t testing.TB, call mcptest.Caller, o bridge.Options) *dialect.Handler {
+func declaring(t testing.TB, call mcptest.Upstream, o bridge.Options) *dialect.Handler {
 	t.Helper()
 	live := mcptest.Memory(t)
 	_, _, err := live.Register(context.Background(), catalog.Registration{
@@ -126,12 +126,12 @@ func BenchmarkListOf1000AfterAChange(b *testing.B) {
 	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
 	for _, state := range []string{"cold", "warm"} {
 		b.Run(state, func(b *testing.B) {
-			sidecar := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+			sidecar := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 			origin := sidecar.Flights().NewOrigin()
 			b.ReportAllocs()
 			for b.Loop() {
 				if state == "cold" {
-					sidecar = dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+					sidecar = dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 					origin = sidecar.Flights().NewOrigin()
 				}
 				reply := sidecar.HandleMessage(context.Background(), inbound(b, origin, dialect.Canonical, list))

@@ -67,7 +67,7 @@ func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *dialect.Handl
 		t.Fatal("there is no lab.echo")
 	}
 	tool.In, tool.Out = message, message
-	b = dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+	b = dialect.New(bridge.New(live, mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		mu.Lock()
 		defer mu.Unlock()
 		called++

@@ -51,7 +51,7 @@ func documents(t *testing.T) *catalog.Live {
 // fetching is a bridge whose backend answers with these bytes.
 func fetching(t *testing.T, live *catalog.Live, wire []byte, o bridge.Options) modernClient {
 	t.Helper()
-	caller := mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+	caller := mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		return &bridge.Answer{Body: wire}, nil
 	})
 	return modernClient{t: t, bridge: dialect.New(bridge.New(live, caller, correlate.New(correlate.Options{}), o), dialect.Options{})}

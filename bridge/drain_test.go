@@ -29,7 +29,7 @@ func containsAll(s string, parts ...string) bool {
 
 // inBubble makes the bridge inside the bubble of a test, so that its channels
 // belong to it, over a catalog that was loaded outside.
-func inBubble(live *catalog.Live, call mcptest.Caller) *dialect.Handler {
+func inBubble(live *catalog.Live, call mcptest.Upstream) *dialect.Handler {
 	return dialect.New(bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }
 

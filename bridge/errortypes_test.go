@@ -97,7 +97,7 @@ func sidecarOf(t *testing.T, handler http.Handler) (url string, backendServer *h
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NewBackendCaller(client), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NewBackendUpstream(client), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	return mcptest.Serve(t, allEdges(b)), server
 }
 

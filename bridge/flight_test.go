@@ -183,7 +183,7 @@ func TestAFullTableIsUnavailable(t *testing.T) {
 	} {
 		t.Run(d.dialect.String(), func(t *testing.T) {
 			t.Parallel()
-			b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{MaxInFlight: 1}), bridge.Options{}), dialect.Options{})
+			b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{MaxInFlight: 1}), bridge.Options{}), dialect.Options{})
 			ctx := context.Background()
 			first := b.Begin(ctx, toolCall(b, "lab.echo", `{}`))
 			got := answer(t, b, d.dialect, echoCall)

@@ -70,7 +70,7 @@ func TestAToolThatOnlyMayBeDestructiveRuns(t *testing.T) {
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	if resp := b.Handle(t.Context(), toolCall(b, "lab.echo", `{}`)); resp.Err != nil {
 		t.Errorf("got %v", resp.Err)
 	}

@@ -37,7 +37,7 @@ func TestTheListingFollowsTheCatalog(t *testing.T) {
 	t.Parallel()
 	source := &growing{}
 	live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	check := func(want int) {
 		t.Helper()
 		if err := live.Refresh(t.Context()); err != nil {

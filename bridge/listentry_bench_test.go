@@ -48,7 +48,7 @@ func BenchmarkListAfterOneMore(b *testing.B) {
 				if err := live.Refresh(context.Background()); err != nil {
 					b.Fatal(err)
 				}
-				sidecar = dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{PageSize: 2000}), dialect.Options{})
+				sidecar = dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{PageSize: 2000}), dialect.Options{})
 				for n = 0; len(live.Current().Tools()) < 1000; {
 					more()
 				}

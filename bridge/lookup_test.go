@@ -96,7 +96,7 @@ func hiding(t *testing.T) *catalog.Live {
 
 func TestAHiddenToolIsAnUnknownOne(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(hiding(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(hiding(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	for _, raw := range []string{
 		`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"NAME"}}`,
 		`{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"NAME"}}`,

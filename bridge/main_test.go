@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // fake returns a bridge over the demo's tools whose backend is a function.
-func fake(t *testing.T, call mcptest.Caller, o bridge.Options) *dialect.Handler {
+func fake(t *testing.T, call mcptest.Upstream, o bridge.Options) *dialect.Handler {
 	t.Helper()
 	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), o), dialect.Options{})
 }

@@ -250,7 +250,7 @@ func FuzzMessageForm(f *testing.F) {
 	for params := range messageCalls() {
 		f.Add([]byte(params))
 	}
-	form := newMessageForm(f, dialect.New(bridge.New(mcptest.Memory(f), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}))
+	form := newMessageForm(f, dialect.New(bridge.New(mcptest.Memory(f), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}))
 	f.Fuzz(func(t *testing.T, params []byte) {
 		form.check(t, string(params))
 	})

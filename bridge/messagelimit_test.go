@@ -182,7 +182,7 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 			if _, err := flights.Register(t.Context(), flights.NewOrigin(), jsonrpc.ID{}); err != nil {
 				t.Fatal(err)
 			}
-			return dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), flights, bridge.Options{}), dialect.Options{}), func() {}
+			return dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), flights, bridge.Options{}), dialect.Options{}), func() {}
 		}, errmap.Unavailable, 0},
 		"drain": {[]string{"/rpc", "batch", "stdio"}, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
@@ -211,7 +211,7 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 		}, errmap.Timeout, 0},
 		"max_result_bytes": {all, one, over(func() bridge.Options { return bridge.Options{MaxResult: 4} }), errmap.ResourceExhausted, 0},
 		"catalog_wait": {all, one, func(*testing.T) (*dialect.Handler, func()) {
-			return dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{}), func() {}
+			return dialect.New(bridge.New(loading(), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{}), func() {}
 		}, errmap.Unavailable, 0},
 		"an id in flight, in a batch": {[]string{"batch"}, twice, over(func() bridge.Options { return bridge.Options{} }), errmap.DuplicateRequestID, 0},
 		"an id in flight":             {[]string{"stdio"}, twice, busy, errmap.DuplicateRequestID, 0},

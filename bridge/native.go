@@ -13,7 +13,7 @@ import (
 )
 
 // Native is a backend that speaks the tool API itself, and so can offer more
-// than RPCs. Errors are canonical, as with [Caller]; methods are safe for
+// than RPCs. Errors are canonical, as with [Upstream]; methods are safe for
 // concurrent use.
 type Native interface {
 	// CallTool runs a tool. Where events is not nil it takes what happens

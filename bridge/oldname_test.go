@@ -43,7 +43,7 @@ func suffixed(t *testing.T) *catalog.Live {
 // TestTheNameWithTheServiceSuffixIsUnderstood in every dialect, in both forms and by grants.
 func TestTheNameWithTheServiceSuffixIsUnderstood(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(suffixed(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(suffixed(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	for _, name := range []string{"schema.read", "schema_read", "schema_service.read", "schema_service_read"} {
 		for _, pattern := range []string{"schema.read", "schema_service.read", "schema_service.*", "schema*"} {
 			ctx := as(t, access.Grant{Name: "planner", Tools: []string{pattern}})

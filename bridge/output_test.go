@@ -19,9 +19,9 @@ import (
 
 // altering stands between the bridge and the real backend and replaces what
 // comes back.
-func altering(body []byte) func(bridge.Caller) bridge.Caller {
-	return func(next bridge.Caller) bridge.Caller {
-		return mcptest.Caller(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+func altering(body []byte) func(bridge.Upstream) bridge.Upstream {
+	return func(next bridge.Upstream) bridge.Upstream {
+		return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 			answer, err := next.Call(ctx, m, in, h)
 			if err != nil {
 				return nil, err

@@ -67,7 +67,7 @@ func sleeping(t *testing.T, live *catalog.Live, s *sleeper, more ...func(*bridge
 	for _, change := range more {
 		change(&options)
 	}
-	b := dialect.New(bridge.New(live, mcptest.Caller(s.call), correlate.New(correlate.Options{}), options), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(s.call), correlate.New(correlate.Options{}), options), dialect.Options{})
 	return modernClient{t: t, bridge: b, caller: "ann", capabilities: withTasks}
 }
 

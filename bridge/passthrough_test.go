@@ -20,7 +20,7 @@ import (
 // A request without fields has no bytes, and is a request all the same.
 func TestAnEmptyMessagePassesThroughInEveryProtocol(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mcptest.Serve(t, connectapi.New(b, connectapi.Options{}).PassThrough(http.NotFoundHandler()))
 	for name, options := range map[string][]connect.ClientOption{
 		"Connect":       nil,

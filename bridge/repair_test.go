@@ -161,7 +161,7 @@ func TestRepairedForDeclaredSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var calls int
-	b := dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+	b := dialect.New(bridge.New(live, mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 		calls++
 		return &bridge.Answer{}, nil
 	}), correlate.New(correlate.Options{}), bridge.Options{RepairArguments: true}), dialect.Options{})

@@ -80,7 +80,7 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 				t.Errorf("the second name: %+v, %v", registered, err)
 			}
 			ran := false
-			b := dialect.New(bridge.New(live, mcptest.Caller(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+			b := dialect.New(bridge.New(live, mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 				ran = true
 				return &bridge.Answer{}, nil
 			}), correlate.New(correlate.Options{}), bridge.Options{Gate: policy.NewScopedGate(policy.Untrusted, tt.scope)}), dialect.Options{})

@@ -37,7 +37,7 @@ type streaming struct {
 	ended error
 }
 
-// Stream implements bridge.Caller.
+// Stream implements bridge.Upstream.
 func (s *streaming) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
 	for _, item := range s.items {
 		select {

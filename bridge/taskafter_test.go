@@ -47,7 +47,7 @@ func TestAnySlowCallBecomesATask(t *testing.T) {
 					return mcptest.Echo(ctx, m, in, h)
 				}
 				tasks := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
-				b := dialect.New(bridge.New(live, mcptest.Caller(slow), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, TaskAfter: tc.after}), dialect.Options{})
+				b := dialect.New(bridge.New(live, mcptest.Upstream(slow), correlate.New(correlate.Options{}), bridge.Options{Tasks: tasks, TaskAfter: tc.after}), dialect.Options{})
 				start := time.Now()
 				reply := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Modern,
 					`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_echo",`+tc.meta+`}}`))

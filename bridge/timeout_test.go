@@ -48,7 +48,7 @@ func TestTheShortestTimeoutWins(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := dialect.New(bridge.New(live, mcptest.Caller(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.option}), dialect.Options{})
+				b := dialect.New(bridge.New(live, mcptest.Upstream(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: tc.option}), dialect.Options{})
 				ctx := context.Background()
 				if tc.parent > 0 {
 					var cancel context.CancelFunc
@@ -80,7 +80,7 @@ func loading() *catalog.Live {
 func TestInitializeWaitsForTheFirstCatalogAndThenAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		b := dialect.New(bridge.New(loading(), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		start := time.Now()
 		got := answer(t, b, dialect.Legacy, `{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
 		if got.code() != "" || time.Since(start) != bridge.DefaultCatalogWait {
@@ -115,7 +115,7 @@ func TestRequestsWaitForTheFirstCatalog(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+				b := dialect.New(bridge.New(loading(), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 				start := time.Now()
 				got := answer(t, b, tc.dialect, `{"jsonrpc":"2.0","id":"1","method":"`+tc.method+`","params":`+tc.params+`}`)
 				if !tc.waits {
@@ -139,7 +139,7 @@ func TestACatalogThatComesInTimeIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		live := loading()
-		b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		responses := make(chan *bridge.Response, 1)
 		go func() { responses <- b.Handle(t.Context(), toolCall(b, "lab.echo", `{"nonce":"n"}`)) }()
 		time.Sleep(3 * time.Second) // the bubble's clock
@@ -155,7 +155,7 @@ func TestACatalogThatComesInTimeIsUsed(t *testing.T) {
 func TestACallerWhoseTimeEndsFirstHearsWhatWasWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := dialect.New(bridge.New(loading(), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Minute}), dialect.Options{})
+		b := dialect.New(bridge.New(loading(), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Minute}), dialect.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if resp := b.Handle(ctx, toolCall(b, "lab.echo", `{}`)); codeOf(resp) != errmap.Unavailable {
@@ -176,7 +176,7 @@ func TestTheWaitKeepsItsCauseForTheLog(t *testing.T) {
 	if err := live.Refresh(context.Background()); err == nil {
 		t.Fatal("the file exists")
 	}
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{CatalogWait: time.Millisecond}), dialect.Options{})
 	req := toolCall(b, "lab.echo", `{}`)
 	req.ID = jsonrpc.ID{}
 	resp := b.Handle(context.Background(), req)

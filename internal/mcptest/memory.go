@@ -22,16 +22,16 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Caller is a [bridge.Caller] that is a function.
-type Caller func(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error)
+// Upstream is a [bridge.Upstream] that is a function.
+type Upstream func(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error)
 
-// Call implements [bridge.Caller].
-func (c Caller) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
+// Call implements [bridge.Upstream].
+func (c Upstream) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
 	return c(ctx, m, in, header)
 }
 
-// Stream implements [bridge.Caller]: the one answer is all of the stream.
-func (c Caller) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
+// Stream implements [bridge.Upstream]: the one answer is all of the stream.
+func (c Upstream) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
 	answer, failed := c(ctx, m, in, header)
 	if failed != nil {
 		return answer, failed
@@ -42,7 +42,7 @@ func (c Caller) Stream(ctx context.Context, m *catalog.Method, in []byte, header
 	return answer, nil
 }
 
-// Echo is a Caller that answers with the bytes it was sent, which the response
+// Echo is an Upstream that answers with the bytes it was sent, which the response
 // of lab.echo reads like its request.
 func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 	return &bridge.Answer{Body: bytes.Clone(in)}, nil

@@ -33,7 +33,7 @@ type Rig struct {
 	// Native is the backend with tables, nil where there is none.
 	Native *Native
 
-	caller bridge.Caller
+	caller bridge.Upstream
 	native bridge.Native
 	log    *zap.Logger
 }
@@ -66,7 +66,7 @@ type Options struct {
 	// changed is followed.
 	Behind string
 	// Wrap, where set, stands between the bridge and the backend.
-	Wrap func(bridge.Caller) bridge.Caller
+	Wrap func(bridge.Upstream) bridge.Upstream
 	// Live configures the catalog.
 	Live catalog.LiveOptions
 	Log  *zap.Logger
@@ -88,20 +88,20 @@ func Start(t testing.TB, o Options) *Rig {
 		rig.URL = startDemo(ctx, t, o.Log)
 		client := dial(t, rig.URL)
 		sources = append(sources, bridge.NewReflectionSource(client, catalog.ReflectionOptions{}))
-		rig.caller = bridge.NewBackendCaller(client)
+		rig.caller = bridge.NewBackendUpstream(client)
 	}
 	var talks *native.Client
 	if o.Native != nil {
 		talks = native.New(dial(t, "connect+"+o.Native.Start(t)))
 		sources = append(sources, bridge.NewNativeSource("tables", talks, true))
-		rig.native = bridge.NewNativeCaller(talks)
+		rig.native = bridge.NewNativeUpstream(talks)
 	}
 	if o.Behind != "" {
 		client := dial(t, o.Behind)
-		talks, rig.caller = native.New(client), bridge.NewBackendCaller(client)
+		talks, rig.caller = native.New(client), bridge.NewBackendUpstream(client)
 		sources = append(sources, bridge.NewReflectionSource(client, catalog.ReflectionOptions{}),
 			bridge.NewNativeSource("tool API", talks, false))
-		rig.native = bridge.NewNativeCaller(talks)
+		rig.native = bridge.NewNativeUpstream(talks)
 	}
 	rig.Live = catalog.NewLive(sources, o.Live)
 	if err := rig.Live.Refresh(ctx); err != nil {

@@ -79,14 +79,14 @@ func openToolService(ctx context.Context, cfg *configv1.Config, options backend.
 
 // callers are what makes the backend's calls, and what makes those of its own tools;
 // the second is nil where it is not asked for any.
-func (t *toolService) callers() (bridge.Caller, bridge.Native) {
+func (t *toolService) callers() (bridge.Upstream, bridge.Native) {
 	if t.client == nil {
 		return bridge.NoBackend{}, nil
 	}
 	if t.native == nil {
-		return bridge.NewBackendCaller(t.client), nil
+		return bridge.NewBackendUpstream(t.client), nil
 	}
-	return bridge.NewBackendCaller(t.client), bridge.NewNativeCaller(t.native)
+	return bridge.NewBackendUpstream(t.client), bridge.NewNativeUpstream(t.native)
 }
 
 // look wakes the probe for a backend that may be unreachable.

@@ -119,21 +119,21 @@ func TestRefusedUnregistrationsAreCanonicalErrors(t *testing.T) {
 
 // held is a backend that answers when it is told to.
 type held struct {
-	bridge.Caller
+	bridge.Upstream
 	arrived, release chan struct{}
 }
 
 func (h *held) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*bridge.Answer, *errmap.Error) {
 	h.arrived <- struct{}{}
 	<-h.release
-	return h.Caller.Call(ctx, m, in, header)
+	return h.Upstream.Call(ctx, m, in, header)
 }
 
 // TestCallsInFlightOutliveTheirTool changes the tool of a call in flight, and takes it back.
 func TestCallsInFlightOutliveTheirTool(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}), release: make(chan struct{})}
-	s := openStation(t, mcptest.Options{Wrap: func(c bridge.Caller) bridge.Caller { h.Caller = c; return h }})
+	s := openStation(t, mcptest.Options{Wrap: func(c bridge.Upstream) bridge.Upstream { h.Caller = c; return h }})
 	way := operatorWays()["gRPC"]
 	caller := way(t, s.main)
 	ended := make(chan error, 2)

@@ -17,7 +17,7 @@ import (
 // BenchmarkCallTool is one plain call without its sockets: what the handler and
 // the pipeline cost, with a backend that answers at once.
 func BenchmarkCallTool(b *testing.B) {
-	pipeline := dialect.New(bridge.New(mcptest.Memory(b), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	pipeline := dialect.New(bridge.New(mcptest.Memory(b), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	service := connectapi.New(pipeline, connectapi.Options{})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -29,7 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-func bridgeInMemory(t *testing.T, call mcptest.Caller) *dialect.Handler {
+func bridgeInMemory(t *testing.T, call mcptest.Upstream) *dialect.Handler {
 	t.Helper()
 	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }

@@ -27,7 +27,7 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mount(t, b, connectapi.Options{})
 	check := func(when, service string, want healthv1.HealthCheckResponse_ServingStatus) {
 		t.Helper()

@@ -205,7 +205,7 @@ func TestPathsThatAreNothing(t *testing.T) {
 func TestBeforeTheFirstCatalogNothingIsUnknown(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
-	b := dialect.New(bridge.New(live, mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mount(t, b, connectapi.Options{})
 	for _, p := range wires() {
 		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)

@@ -25,7 +25,7 @@ type watched struct {
 	ended            chan error
 }
 
-// Call implements bridge.Caller.
+// Call implements bridge.Upstream.
 func (w *watched) Call(ctx context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 	close(w.entered)
 	select {

@@ -31,7 +31,7 @@ const (
 // edge is the handler over the demo's tools with a backend that echoes.
 func edge(t *testing.T) string {
 	t.Helper()
-	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	return mcptest.Serve(t, mcphttp.New(b, mcphttp.Options{}))
 }
 

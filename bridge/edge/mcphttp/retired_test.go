@@ -19,7 +19,7 @@ import (
 // paths that they try.
 func TestTheTransportOf2024IsNotOffered(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Caller(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	handler := mcphttp.New(b, mcphttp.Options{})
 	mux := http.NewServeMux()
 	mux.Handle(mcphttp.Path, handler)

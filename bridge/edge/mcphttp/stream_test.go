@@ -146,7 +146,7 @@ type waiting struct {
 	ended   chan error
 }
 
-// Stream implements bridge.Caller.
+// Stream implements bridge.Upstream.
 func (w *waiting) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
 	if err := each(w.item); err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)

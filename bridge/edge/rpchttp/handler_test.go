@@ -259,7 +259,7 @@ func newHeld() *held {
 	return &held{entered: make(chan struct{}, 256), left: make(chan struct{}, 256), release: make(chan struct{})}
 }
 
-// Call implements bridge.Caller.
+// Call implements bridge.Upstream.
 func (h *held) Call(ctx context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 	h.entered <- struct{}{}
 	select {

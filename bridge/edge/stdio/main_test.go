@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // sidecar is a bridge over the demo's tools whose backend is a function.
-func sidecar(live *catalog.Live, call mcptest.Caller) *dialect.Handler {
+func sidecar(live *catalog.Live, call mcptest.Upstream) *dialect.Handler {
 	return dialect.New(bridge.New(live, call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 }
 

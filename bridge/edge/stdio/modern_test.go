@@ -97,7 +97,7 @@ type steady struct {
 	ended   chan error
 }
 
-// Stream implements bridge.Caller.
+// Stream implements bridge.Upstream.
 func (s *steady) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ http.Header, each func([]byte) error) (*bridge.Answer, *errmap.Error) {
 	item, err := proto.Marshal(&demov1.VehicleUpdate{Round: 1})
 	if err != nil {

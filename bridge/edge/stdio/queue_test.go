@@ -46,7 +46,7 @@ func allSucceed(t *testing.T, replies []string, n int) {
 }
 
 // slow is a backend that echoes after a while.
-func slow(d time.Duration) mcptest.Caller {
+func slow(d time.Duration) mcptest.Upstream {
 	return func(ctx context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 		select {
 		case <-time.After(d):
