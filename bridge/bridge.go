@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -48,26 +47,6 @@ type Catalogs interface {
 	// Wait returns the snapshot in use, or waits for the first one until ctx
 	// ends; its error says why there is none.
 	Wait(ctx context.Context) (*catalog.Catalog, error)
-}
-
-// Upstream calls one method of the backend with encoded bytes. Its error is
-// already canonical, because only it knows whether the backend said it
-// or never heard of the call; it is made for this call, and the bridge adds to
-// it. The answer to a call that failed may be nil, and holds metadata at most.
-// Nothing of in may be kept when a call has returned, nor be a part of the answer:
-// its bytes are used again.
-type Upstream interface {
-	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
-	// Stream calls a method that answers with a stream, and gives each answer to
-	// each, in order, before it returns; the bytes are each's own until then. An
-	// error of each ends the call.
-	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
-}
-
-// Answer is what the backend sent back.
-type Answer struct {
-	Body            []byte
-	Header, Trailer http.Header
 }
 
 // ServerInfo is how the sidecar introduces itself.

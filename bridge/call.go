@@ -4,15 +4,12 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -119,7 +116,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		b.limit,
 		b.admit,
 		b.envelope,
-		b.repairing,
+		b.validate,
 		b.reopen,
 		b.confirm,
 		b.invoke,
@@ -220,54 +217,6 @@ func (b *Bridge) envelope(_ context.Context, c *toolCall) *errmap.Error {
 	return c.req.Envelope.Check(c.tool, c.arguments())
 }
 
-// validate turns the arguments into wire bytes, or names everything that is
-// wrong with them.
-func (b *Bridge) validate(_ context.Context, c *toolCall) *errmap.Error {
-	if c.tool.Native {
-		return declaredInput(c.tool, c.arguments())
-	}
-	var err error
-	switch c.req.Arguments.Encoding {
-	case EncodingProtobuf:
-		c.wire = c.req.Arguments.Bytes
-		if err = c.tool.In.CheckWire(c.wire); err == nil {
-			return declaredMessage(c.tool, c.wire)
-		}
-	default:
-		arguments := c.arguments()
-		if failed := declaredInput(c.tool, arguments); failed != nil {
-			return failed
-		}
-		c.wire, err = c.tool.In.ToWireWith(&b.buffers, nil, arguments)
-		c.lent = err == nil
-	}
-	if err == nil {
-		return nil
-	}
-	return inputError(c.tool, err)
-}
-
-// inputError tells arguments that break the schema or its rules from bytes that
-// are no message at all, which only a typed pass-through can send, and both from
-// a fault of ours.
-func inputError(tool *catalog.Tool, err error) *errmap.Error {
-	var input *transcode.InputError
-	if errors.As(err, &input) {
-		failed := errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
-		if slices.ContainsFunc(input.Violations, func(v schema.Violation) bool { return v.Keyword == "maxDepth" }) {
-			failed.Limit = errmap.LimitJSONDepth
-		}
-		return failed
-	}
-	var unreadable *transcode.OutputError
-	if errors.As(err, &unreadable) {
-		return errmap.InvalidInput(tool.Name, true, errmap.Violation{
-			Keyword: "encoding", Message: "the bytes are not an encoding of " + string(tool.Method.Descriptor.Input().FullName()),
-		})
-	}
-	return internalError(err)
-}
-
 // reopen reads what the caller brought back from an earlier round. Most calls
 // bring nothing, and most tools ask nothing.
 func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
@@ -345,96 +294,55 @@ func (b *Bridge) allowed(c *toolCall) time.Duration {
 	return b.opts.Timeout
 }
 
-// result checks the answer and brings it into the caller's encoding.
-func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
-	c.resp.Result.Encoding = c.req.Arguments.Encoding
-	if c.resp.Result.Bytes != nil {
-		return b.checked(c) // a stream was read to its end, item by item
-	}
-	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON {
-		return b.rawBody(c)
-	}
-	var err error
-	switch c.req.Arguments.Encoding {
-	case EncodingProtobuf:
-		c.resp.Result.Bytes = c.answer.Body
-		err = c.tool.Out.CheckWire(c.answer.Body)
-	default:
-		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
-		c.resp.Result.lent = true
-		c.answer = nil // all of it is there as JSON
-	}
-	if err == nil {
-		return b.checked(c)
-	}
-	c.resp.Result = Payload{}
-	return outputError(err)
-}
-
-// checked lets a result through that is not too large and, where an output
-// schema was declared, keeps to it.
-func (b *Bridge) checked(c *toolCall) *errmap.Error {
-	failed := b.bounded(c)
-	if failed == nil {
-		failed = declaredOutput(c)
-	}
-	if failed != nil {
-		c.resp.Result = Payload{}
-	}
-	return failed
-}
-
-// outputError tells what is no message at all from a message that breaks its
-// own schema; what is neither is a fault of ours.
-func outputError(err error) *errmap.Error {
-	var broken *transcode.InputError
-	if errors.As(err, &broken) {
-		return errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(violations(broken.Violations)...))
-	}
-	var unreadable *transcode.OutputError
-	if errors.As(err, &unreadable) {
-		return errmap.Wrap(errmap.SerializationError, err)
-	}
-	return internalError(err)
-}
-
-// bounded refuses a result that no caller should have to take.
-func (b *Bridge) bounded(c *toolCall) *errmap.Error {
-	size := len(c.resp.Result.Bytes)
-	if b.opts.MaxResult <= 0 || size <= b.opts.MaxResult {
-		return nil
-	}
-	return b.tooLargeResult(size)
-}
-
-// resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
-// in an object {"value": ...} where it is no object itself. Only a typed
-// pass-through gets it bare, because its caller knows the message.
-func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
-	if !c.tool.OutputNotObject || c.req.Procedure != "" {
-		return b.answerJSON(ctx, c, nil, c.answer.Body)
-	}
-	dst, err := b.answerJSON(ctx, c, []byte(`{"value":`), c.answer.Body)
-	if err != nil {
-		return nil, err
-	}
-	return append(dst, '}'), nil
-}
-
-// violations carries a schema's findings over into the canonical vocabulary.
-func violations(found []schema.Violation) []errmap.Violation {
-	if len(found) == 0 {
-		return nil
-	}
-	out := make([]errmap.Violation, len(found))
-	for i, v := range found {
-		out[i] = errmap.Violation(v)
-	}
-	return out
-}
-
 // operationCall names a call in what is sealed for it.
 const operationCall = "tools/call"
 
 // emptyObject stands for arguments that were not sent.
 var emptyObject = []byte("{}")
+
+// events is what takes the events of a call on behalf of its caller; nil where
+// the caller wants none. Nothing is passed on after the call has ended.
+func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.ToolEvent) {
+	if c.req.Events == nil {
+		return nil
+	}
+	return func(e *outriggerv1.ToolEvent) {
+		if ctx.Err() == nil {
+			c.req.Events(e)
+		}
+	}
+}
+
+// EventFilter lets those events of a call through that its caller asked for. It is
+// for the calls of one request, one after the other.
+type EventFilter struct {
+	// Progress says that the caller wants progress, Level what of the log messages:
+	// this level and above, none where it is unspecified.
+	Progress bool
+	Level    outriggerv1.LogLevel
+
+	// last is the progress of the last report, once there is one.
+	last    float64
+	hasLast bool
+}
+
+// Wants reports whether the caller gets an event. Progress has to increase with
+// each report (MCP, progress); one that does not says nothing new.
+func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
+	switch e := e.GetEvent().(type) {
+	case *outriggerv1.ToolEvent_Progress:
+		now := e.Progress.GetProgress()
+		if !f.Progress || f.hasLast && now <= f.last {
+			return false
+		}
+		if !math.IsNaN(now) {
+			f.last, f.hasLast = now, true
+		}
+		return true
+	case *outriggerv1.ToolEvent_Log:
+		return f.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED && e.Log.GetLevel() >= f.Level
+	case *outriggerv1.ToolEvent_Partial, *outriggerv1.ToolEvent_Quiet:
+		return true
+	}
+	return false
+}

@@ -106,23 +106,3 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 	}
 	return errmap.MissingCapability(name, required)
 }
-
-// tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
-// to take.
-func (b *Bridge) tooLargeResult(size int) *errmap.Error {
-	b.opts.Stats.Over(errmap.LimitResultBytes)
-	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
-}
-
-// events is what takes the events of a call on behalf of its caller; nil where
-// the caller wants none. Nothing is passed on after the call has ended.
-func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.ToolEvent) {
-	if c.req.Events == nil {
-		return nil
-	}
-	return func(e *outriggerv1.ToolEvent) {
-		if ctx.Err() == nil {
-			c.req.Events(e)
-		}
-	}
-}

@@ -91,20 +91,5 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// ToolOutcome is the outcome of a successful OpCall in JSON as the contract has
-// it, whatever it was made of.
-func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
-	if r.Outcome != nil {
-		return r.Outcome
-	}
-	status := StatusSuccess
-	if r.Truncated {
-		status = StatusPartial
-	}
-	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
-		Status: status, Explanation: r.Explanation, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
-	}}}
-}
-
 // StatusPartial is the status of a result that holds a part of what there was.
 const StatusPartial = "partial_success"

@@ -4,7 +4,11 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -23,4 +27,58 @@ func internalError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.InternalError, err, errmap.Message("Internal error: the checks of "+found.Message+" disagree: "+found.What))
 	}
 	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// inputError tells arguments that break the schema or its rules from bytes that
+// are no message at all, which only a typed pass-through can send, and both from
+// a fault of ours.
+func inputError(tool *catalog.Tool, err error) *errmap.Error {
+	var input *transcode.InputError
+	if errors.As(err, &input) {
+		failed := errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
+		if slices.ContainsFunc(input.Violations, func(v schema.Violation) bool { return v.Keyword == "maxDepth" }) {
+			failed.Limit = errmap.LimitJSONDepth
+		}
+		return failed
+	}
+	var unreadable *transcode.OutputError
+	if errors.As(err, &unreadable) {
+		return errmap.InvalidInput(tool.Name, true, errmap.Violation{
+			Keyword: "encoding", Message: "the bytes are not an encoding of " + string(tool.Method.Descriptor.Input().FullName()),
+		})
+	}
+	return internalError(err)
+}
+
+// outputError tells what is no message at all from a message that breaks its
+// own schema; what is neither is a fault of ours.
+func outputError(err error) *errmap.Error {
+	var broken *transcode.InputError
+	if errors.As(err, &broken) {
+		return errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(violations(broken.Violations)...))
+	}
+	var unreadable *transcode.OutputError
+	if errors.As(err, &unreadable) {
+		return errmap.Wrap(errmap.SerializationError, err)
+	}
+	return internalError(err)
+}
+
+// violations carries a schema's findings over into the canonical vocabulary.
+func violations(found []schema.Violation) []errmap.Violation {
+	if len(found) == 0 {
+		return nil
+	}
+	out := make([]errmap.Violation, len(found))
+	for i, v := range found {
+		out[i] = errmap.Violation(v)
+	}
+	return out
+}
+
+// tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
+// to take.
+func (b *Bridge) tooLargeResult(size int) *errmap.Error {
+	b.opts.Stats.Over(errmap.LimitResultBytes)
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Methods of the notifications of a change feed (MCP 2026-07-28, subscriptions;
@@ -270,4 +272,19 @@ func listenError(err error) *errmap.Error {
 	}
 	// Nothing else ends a stream but its reader.
 	return errmap.Wrap(errmap.Cancelled, err)
+}
+
+// OpenStream takes a place for a stream that lasts until somebody ends it: a
+// stream of changes, a GET stream, an exchange, a subscription. What it returns
+// gives the place back, and has to be called once.
+func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
+	switch b.opts.Streams.Take(caller) {
+	case share.Full:
+		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
+	case share.Over:
+		return nil, errmap.OverShare("this caller has its share of the open streams (--max-streams, --caller-share)")
+	case share.Granted:
+	}
+	return func() { b.opts.Streams.Give(caller) }, nil
 }

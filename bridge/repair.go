@@ -4,7 +4,6 @@ package bridge
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -50,30 +49,6 @@ func objectIn(raw []byte, brackets string) []byte {
 		return nil
 	}
 	return content
-}
-
-// repairing is validate where objects and arrays that stand in strings may be
-// decoded: only where the arguments are wrong as they are, only where an object
-// or array is wanted, and once.
-func (b *Bridge) repairing(ctx context.Context, c *toolCall) *errmap.Error {
-	failed := b.validate(ctx, c)
-	if !b.opts.RepairArguments || c.req.Arguments.Encoding != EncodingJSON {
-		return failed
-	}
-	if c.req.Arguments.Repaired {
-		c.repairs = append(c.repairs, "")
-	}
-	if failed != nil && failed.Code == errmap.InvalidToolInput {
-		if plain, places := c.decoded(c.arguments(), failed); len(places) > 0 {
-			c.repaired = plain
-			c.repairs = append(c.repairs, places...)
-			failed = b.validate(ctx, c)
-		}
-	}
-	if failed == nil && len(c.repairs) > 0 {
-		b.repaired.Add(1)
-	}
-	return failed
 }
 
 // decoded looks for what can be decoded in arguments that were refused. The

@@ -19,16 +19,11 @@ type notices struct {
 	log  *zap.Logger
 	send func([]byte) error
 	// token is the caller's progress token as it came; nil wants no progress.
-	token []byte
-	// level is the least level of log messages that the caller wants;
-	// unspecified wants none.
-	level outriggerv1.LogLevel
+	token  []byte
+	filter bridge.EventFilter
 	// quiet is told that nothing will come for a while; nil where it does not matter.
-	quiet func()
-	// last is the progress that was told last, once there is one.
-	last    float64
-	hasLast bool
-	broken  bool
+	quiet  func()
+	broken bool
 }
 
 // connect gives a request the way back that its caller asked for. A caller that
@@ -44,12 +39,13 @@ func (h *Handler) connect(call *exchange) {
 	case bridge.OpCall:
 		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == Modern {
-			n.level, _ = mcpjson.ReadLogLevel(text)
+			n.filter.Level, _ = mcpjson.ReadLogLevel(text)
 		}
 		if call.in.Session != nil {
-			n.level = call.in.Session.LogLevel()
+			n.filter.Level = call.in.Session.LogLevel()
 		}
-		if n.token != nil || n.level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
+		n.filter.Progress = n.token != nil
+		if n.filter.Progress || n.filter.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
 			call.req.Events = n.event
 		}
 	}
@@ -72,6 +68,9 @@ func yielding(changes func(*outriggerv1.Notification) error, yield func()) func(
 
 // event passes on what the caller asked for.
 func (n *notices) event(e *outriggerv1.ToolEvent) {
+	if !n.filter.Wants(e) {
+		return
+	}
 	switch e := e.GetEvent().(type) {
 	case *outriggerv1.ToolEvent_Progress:
 		n.progress(e.Progress)
@@ -84,25 +83,16 @@ func (n *notices) event(e *outriggerv1.ToolEvent) {
 	}
 }
 
-// progress has to increase with each notification (MCP, progress); a report that
-// does not tells nothing new.
 func (n *notices) progress(p *outriggerv1.Progress) {
-	if n.token == nil || n.hasLast && p.GetProgress() <= n.last {
-		return
-	}
 	params, err := mcpjson.AppendProgress(nil, n.token, p)
 	if err != nil {
 		n.unwritten("progress", err)
 		return
 	}
-	n.last, n.hasLast = p.GetProgress(), true
 	n.write("notifications/progress", params)
 }
 
 func (n *notices) message(m *outriggerv1.LogMessage) {
-	if n.level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED || m.GetLevel() < n.level {
-		return
-	}
 	params, err := mcpjson.AppendLog(nil, m)
 	if err != nil {
 		n.unwritten("log", err)

@@ -133,7 +133,7 @@ func (h *held) Call(ctx context.Context, m *catalog.Method, in []byte, header ht
 func TestCallsInFlightOutliveTheirTool(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}), release: make(chan struct{})}
-	s := openStation(t, mcptest.Options{Wrap: func(c bridge.Upstream) bridge.Upstream { h.Caller = c; return h }})
+	s := openStation(t, mcptest.Options{Wrap: func(c bridge.Upstream) bridge.Upstream { h.Upstream = c; return h }})
 	way := operatorWays()["gRPC"]
 	caller := way(t, s.main)
 	ended := make(chan error, 2)

@@ -99,7 +99,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	defer r.waitFor() // for the end of the stream
 	told := &telling{
 		stream: stream, reader: r, cancel: cancel,
-		progress: call.Context.GetProgressToken() != nil, level: call.Context.GetLogLevel(),
+		filter: bridge.EventFilter{Progress: call.Context.GetProgressToken() != nil, Level: call.Context.GetLogLevel()},
 	}
 	call.Events = told.event
 	resp := s.bridge.Handle(ctx, call)
@@ -121,20 +121,14 @@ type telling struct {
 	reader *reader
 	// cancel ends the call once it is no longer read.
 	cancel context.CancelCauseFunc
-	// progress: the caller wants to hear of it. level is the least level of log
-	// messages that it wants; unspecified wants none.
-	progress bool
-	level    outriggerv1.LogLevel
-	// last is the progress that was told last, once there is one.
-	last    float64
-	hasLast bool
+	filter bridge.EventFilter
 	// began: something was sent, and headers with it. broken: no more can be.
 	began, broken bool
 }
 
 // event passes on what the caller wants.
 func (t *telling) event(e *outriggerv1.ToolEvent) {
-	if t.broken || !t.wants(e) {
+	if t.broken || !t.filter.Wants(e) {
 		return
 	}
 	t.began = true
@@ -142,23 +136,4 @@ func (t *telling) event(e *outriggerv1.ToolEvent) {
 		t.broken = true
 		t.cancel(err)
 	}
-}
-
-// wants reports whether an event is the caller's business. Progress has to
-// increase with each report; one that does not tells nothing new.
-func (t *telling) wants(e *outriggerv1.ToolEvent) bool {
-	switch e := e.GetEvent().(type) {
-	case *outriggerv1.ToolEvent_Progress:
-		now := e.Progress.GetProgress()
-		if !t.progress || t.hasLast && now <= t.last {
-			return false
-		}
-		t.last, t.hasLast = now, true
-		return true
-	case *outriggerv1.ToolEvent_Log:
-		return t.level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED && e.Log.GetLevel() >= t.level
-	case *outriggerv1.ToolEvent_Partial, *outriggerv1.ToolEvent_Quiet:
-		return true
-	}
-	return false
 }

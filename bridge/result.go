@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"mime"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+)
+
+// result checks the answer and brings it into the caller's encoding.
+func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
+	c.resp.Result.Encoding = c.req.Arguments.Encoding
+	if c.resp.Result.Bytes != nil {
+		return b.checked(c) // a stream was read to its end, item by item
+	}
+	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON {
+		return b.rawBody(c)
+	}
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.resp.Result.Bytes = c.answer.Body
+		err = c.tool.Out.CheckWire(c.answer.Body)
+	default:
+		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
+		c.resp.Result.lent = true
+		c.answer = nil // all of it is there as JSON
+	}
+	if err == nil {
+		return b.checked(c)
+	}
+	c.resp.Result = Payload{}
+	return outputError(err)
+}
+
+// checked lets a result through that is not too large and, where an output
+// schema was declared, keeps to it.
+func (b *Bridge) checked(c *toolCall) *errmap.Error {
+	failed := b.bounded(c)
+	if failed == nil {
+		failed = declaredOutput(c)
+	}
+	if failed != nil {
+		c.resp.Result = Payload{}
+	}
+	return failed
+}
+
+// bounded refuses a result that no caller should have to take.
+func (b *Bridge) bounded(c *toolCall) *errmap.Error {
+	size := len(c.resp.Result.Bytes)
+	if b.opts.MaxResult <= 0 || size <= b.opts.MaxResult {
+		return nil
+	}
+	return b.tooLargeResult(size)
+}
+
+// resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
+// in an object {"value": ...} where it is no object itself. Only a typed
+// pass-through gets it bare, because its caller knows the message.
+func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
+	if !c.tool.OutputNotObject || c.req.Procedure != "" {
+		return b.answerJSON(ctx, c, nil, c.answer.Body)
+	}
+	dst, err := b.answerJSON(ctx, c, []byte(`{"value":`), c.answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, '}'), nil
+}
+
+// ToolOutcome is the outcome of a successful OpCall in JSON as the contract has
+// it, whatever it was made of.
+func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
+	if r.Outcome != nil {
+		return r.Outcome
+	}
+	status := StatusSuccess
+	if r.Truncated {
+		status = StatusPartial
+	}
+	return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+		Status: status, Explanation: r.Explanation, DataForm: &outriggerv1.ToolResult_DataJson{DataJson: r.Result.Bytes},
+	}}}
+}
+
+// declaredOutput asks a tool's declared output schema about the result, in the
+// form in which callers of the tool get it. The backend has answered by then,
+// so no error of its own is hidden.
+func declaredOutput(c *toolCall) *errmap.Error {
+	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
+		return nil
+	}
+	result, isBare := c.resp.Result.Bytes, c.req.Procedure != ""
+	if c.resp.Result.Encoding == EncodingProtobuf {
+		var err error
+		if result, err = c.tool.Out.ToJSON(nil, result); err != nil {
+			return outputError(err)
+		}
+	}
+	found, err := c.tool.CheckResult(result, isBare)
+	switch {
+	case err != nil:
+		return errmap.Wrap(errmap.InternalError, err)
+	case len(found) > 0:
+		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
+	}
+	return nil
+}
+
+// declaredData asks a native tool's output schema about its result. A tool that
+// promises data has to bring it, unless it failed, which nothing hides.
+func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
+	if !t.HasOutput() || result.GetStatus() == StatusFailure {
+		return nil
+	}
+	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	if len(data) == 0 || string(data) == "null" {
+		return errmap.New(errmap.InvalidToolOutput, errmap.Tool(t.Name), errmap.WithViolations(errmap.Violation{
+			Keyword: "required", Message: "the tool declares an output schema, and answered without data",
+		}))
+	}
+	found, err := t.CheckResult(data, true)
+	switch {
+	case err != nil:
+		return errmap.Wrap(errmap.InternalError, err)
+	case len(found) > 0:
+		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
+	}
+	return nil
+}
+
+// StatusFailure is the status of a tool that failed.
+const StatusFailure = "failure"
+
+// Field numbers of google.api.HttpBody.
+const (
+	httpBodyContentType = 1
+	httpBodyData        = 2
+)
+
+// rawBody shows an answer of the type google.api.HttpBody as what it is: a
+// document with a media type, and no Protobuf message to be described by a
+// schema.
+func (b *Bridge) rawBody(c *toolCall) *errmap.Error {
+	mediaType, data, ok := readHTTPBody(c.answer.Body)
+	if !ok {
+		return errmap.Because(errmap.SerializationError, "the answer is no google.api.HttpBody")
+	}
+	if b.opts.MaxResult > 0 && len(data) > b.opts.MaxResult {
+		return b.tooLargeResult(len(data))
+	}
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+		Status:  StatusSuccess,
+		Content: []*outriggerv1.ContentBlock{bodyBlock(c.tool.Name, mediaType, data)},
+	}}}
+	return nil
+}
+
+// readHTTPBody reads the two fields that matter; extensions have no place in a
+// content block.
+func readHTTPBody(wire []byte) (mediaType string, data []byte, ok bool) {
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return "", nil, false
+		}
+		wire = wire[n:]
+		if kind == protowire.BytesType && (number == httpBodyContentType || number == httpBodyData) {
+			value, n := protowire.ConsumeBytes(wire)
+			if n < 0 {
+				return "", nil, false
+			}
+			if number == httpBodyContentType {
+				mediaType = string(value)
+			} else {
+				data = value
+			}
+			wire = wire[n:]
+			continue
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
+			return "", nil, false
+		}
+		wire = wire[n:]
+	}
+	return mediaType, data, utf8.ValidString(mediaType)
+}
+
+// defaultMediaType is that of bytes about which nothing is known (RFC 9110,
+// section 8.3).
+const defaultMediaType = "application/octet-stream"
+
+// bodyBlock is the kind of content that a media type calls for.
+func bodyBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBlock {
+	kind, params, err := mime.ParseMediaType(mediaType)
+	if err != nil {
+		kind, mediaType = defaultMediaType, defaultMediaType
+	}
+	switch {
+	case isText(kind, params["charset"]) && utf8.Valid(data):
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: string(data)}}}
+	case strings.HasPrefix(kind, "image/") && len(data) > 0:
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Image{Image: &outriggerv1.ImageContent{Data: data, MimeType: mediaType}}}
+	case strings.HasPrefix(kind, "audio/") && len(data) > 0:
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Audio{Audio: &outriggerv1.AudioContent{Data: data, MimeType: mediaType}}}
+	}
+	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Resource{Resource: &outriggerv1.EmbeddedResource{
+		Contents: &outriggerv1.ResourceContents{
+			Uri: "outrigger://tools/" + tool + "/result", MimeType: mediaType,
+			Data: &outriggerv1.ResourceContents_Blob{Blob: data},
+		},
+	}}}
+}
+
+// isText holds for media types that people and models read as text.
+func isText(kind, charset string) bool {
+	if charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+		return false
+	}
+	switch {
+	case strings.HasPrefix(kind, "text/"), strings.HasSuffix(kind, "+json"), strings.HasSuffix(kind, "+xml"):
+		return true
+	}
+	switch kind {
+	case "application/json", "application/xml", "application/yaml", "application/x-ndjson", "application/javascript":
+		return true
+	}
+	return false
+}
+
+// StatusSuccess is the status of a result that ended well.
+const StatusSuccess = "success"

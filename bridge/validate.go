@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// validate turns the arguments into wire bytes. Where the sidecar repairs
+// arguments, objects and arrays that stand in strings may be decoded: only where
+// the arguments are wrong as they are, only where an object or array is wanted,
+// and once.
+func (b *Bridge) validate(ctx context.Context, c *toolCall) *errmap.Error {
+	failed := b.encode(ctx, c)
+	if !b.opts.RepairArguments || c.req.Arguments.Encoding != EncodingJSON {
+		return failed
+	}
+	if c.req.Arguments.Repaired {
+		c.repairs = append(c.repairs, "")
+	}
+	if failed != nil && failed.Code == errmap.InvalidToolInput {
+		if plain, places := c.decoded(c.arguments(), failed); len(places) > 0 {
+			c.repaired = plain
+			c.repairs = append(c.repairs, places...)
+			failed = b.encode(ctx, c)
+		}
+	}
+	if failed == nil && len(c.repairs) > 0 {
+		b.repaired.Add(1)
+	}
+	return failed
+}
+
+// encode turns the arguments into wire bytes, or names everything that is wrong
+// with them.
+func (b *Bridge) encode(_ context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Native {
+		return declaredInput(c.tool, c.arguments())
+	}
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.wire = c.req.Arguments.Bytes
+		if err = c.tool.In.CheckWire(c.wire); err == nil {
+			return declaredMessage(c.tool, c.wire)
+		}
+	default:
+		arguments := c.arguments()
+		if failed := declaredInput(c.tool, arguments); failed != nil {
+			return failed
+		}
+		c.wire, err = c.tool.In.ToWireWith(&b.buffers, nil, arguments)
+		c.lent = err == nil
+	}
+	if err == nil {
+		return nil
+	}
+	return inputError(c.tool, err)
+}
+
+// declaredInput asks a tool's declared input schema about JSON arguments,
+// before the transcoder sees them.
+func declaredInput(t *catalog.Tool, arguments []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckArguments(arguments))
+}
+
+// declaredMessage asks it about the request of a typed caller.
+func declaredMessage(t *catalog.Tool, wire []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckRequest(wire))
+}
+
+// refusedInput turns what a check found into what the caller is told.
+func refusedInput(t *catalog.Tool) func([]schema.Violation, error) *errmap.Error {
+	return func(found []schema.Violation, err error) *errmap.Error {
+		switch {
+		case err != nil:
+			return errmap.Wrap(errmap.InternalError, err)
+		case len(found) > 0:
+			return errmap.InvalidInput(t.Name, slices.ContainsFunc(found, isStructural), violations(found)...)
+		}
+		return nil
+	}
+}
+
+// isStructural reports whether a schema was broken in its structure, and not
+// only by a value out of its range.
+func isStructural(v schema.Violation) bool {
+	switch v.Keyword {
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+		"format", "enum", "const", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties":
+		return false
+	}
+	return true
+}
