@@ -147,7 +147,7 @@ func FuzzBackendAnswers(f *testing.F) {
 		params := kind.params
 		if kind.method == "tasks/get" {
 			begun := &saying{answer: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: proto.CloneOf(desk.Tasks["drying"][0])}}}
-			sealer := fixedSealer(t)
+			sealer := mcptest.FixedSealer(t)
 			first := c
 			first.bridge = dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{Native: begun, Sealer: sealer}), dialect.Options{})
 			params = `"taskId":` + string(first.send("tools/call", `"name":"do","arguments":{"job":"drying"}`).Result["taskId"])

@@ -26,7 +26,7 @@ import (
 // seedConversations adds everything that the modern conversations send.
 func seedConversations(f *testing.F) {
 	f.Helper()
-	files, err := filepath.Glob("testdata/modern*.txtar")
+	files, err := filepath.Glob("dialect/testdata/modern*.txtar")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no conversations: %v", err)
 	}
@@ -37,8 +37,13 @@ func seedConversations(f *testing.F) {
 		}
 		for _, part := range archive.Files {
 			if strings.HasSuffix(part.Name, ".send") {
-				f.Add(sentBody(part.Data), true)
-				f.Add(sentBody(part.Data), false)
+				body := part.Data
+				if _, after, ok := bytes.Cut(body, []byte("\n\n")); ok {
+					body = after // the lines before it are headers
+				}
+				body = bytes.TrimSpace(body)
+				f.Add(body, true)
+				f.Add(body, false)
 			}
 		}
 	}

@@ -347,7 +347,7 @@ func envelopes() []string {
 // goldens are the messages of the golden conversations.
 func goldens(t tb) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../bridge/testdata/*.txtar")
+	files, err := filepath.Glob("../../bridge/dialect/testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no conversations: %v", err)
 	}

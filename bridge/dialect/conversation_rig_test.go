@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge_test
+package dialect_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -69,7 +66,7 @@ func (r *rigs) shared(kind string, o bridge.Options, d dialect.Options) *mcptest
 func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 	c.t.Helper()
 	kind := "demo"
-	o := bridge.Options{Server: conversationServer(), Sealer: fixedSealer(c.t)}
+	o := bridge.Options{Server: conversationServer(), Sealer: mcptest.FixedSealer(c.t)}
 	var d dialect.Options
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -96,25 +93,6 @@ func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 	} else {
 		c.rig = behind(c.t, kind, o, d)
 	}
-}
-
-// fixedSealer seals the same in every run: what would be secret and random is
-// known. Its clock stands where no other clock of the test is yet, so that what
-// it seals has not expired for them either.
-func fixedSealer(t testing.TB) *seal.Sealer {
-	t.Helper()
-	secret := make([]byte, seal.KeyBytes)
-	for i := range secret {
-		secret[i] = byte(i)
-	}
-	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(secret)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seal.New(seal.Options{
-		Keys: keys, Rand: rand.NewChaCha8([32]byte{}),
-		Now: func() time.Time { return time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC) },
-	})
 }
 
 // meanwhile does what the script says while a message is answered, line by line,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge_test
+package dialect_test
 
 import (
 	"bytes"
