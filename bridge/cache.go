@@ -20,7 +20,7 @@ func isToldApart(ctx context.Context) bool { return access.FromContext(ctx) != n
 // keepPrivate marks what the backend said about resources and prompts as private where it may depend on who asks. The
 // backend does not know whom the sidecar shows what, so its word does not count then.
 //
-// What was made of a caller's answers is nobody else's, and not for long.
+// Results made from a caller's answers are private and short-lived.
 func (b *Bridge) keepPrivate(ctx context.Context, req *Request, resp *Response) {
 	private := private
 	switch {

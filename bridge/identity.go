@@ -205,8 +205,8 @@ func (b *Bridge) isView(cat *catalog.Catalog) bool {
 // CallerStdio is the one caller of a conversation over standard input.
 const CallerStdio = "stdio"
 
-// CallerAddress is the caller behind a connection who did not have to say who
-// they are: the peer's address without its port, an IPv4 address that came in
+// CallerAddress is the name of an unauthenticated caller: the address of its
+// connection without the port, an IPv4 address that came in
 // through an IPv6 socket as IPv4. What is no address stays as it is. Headers that
 // name another address (X-Forwarded-For) are not looked at: anyone can send them.
 func CallerAddress(peer string) string {

@@ -67,7 +67,7 @@ type h2Conn struct {
 	dropped bool // out of the pool; closed when its last call ends
 }
 
-// isSuspect reports whether the peer owes a sign of life on the connection.
+// isSuspect reports whether the peer owes a byte on the connection.
 func (c *h2Conn) isSuspect() bool { return c.wire != nil && c.wire.Suspect() }
 
 // dialing is a dial under way.

@@ -44,7 +44,7 @@ const (
 
 // Options tune a Guard. Zero fields take the defaults of this package.
 type Options struct {
-	// MaxAttempts is how often a call is sent at most; 1 never repeats any.
+	// MaxAttempts is the maximum number of attempts for a retryable call; 1 disables retries.
 	MaxAttempts int
 	// Backoff is the pause before the first repetition, MaxBackoff the longest.
 	Backoff, MaxBackoff time.Duration

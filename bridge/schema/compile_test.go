@@ -49,7 +49,7 @@ func TestValidateForeignSchemas(t *testing.T) {
 		{"2020-12 by default", `{"prefixItems":[{"type":"string"}]}`, `[1]`, []schema.Violation{{Path: "/0", Keyword: "type", Message: "wanted string, found 1"}}},
 		{"draft-07 where it is named", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}],"additionalItems":false}`, `[1,2]`,
 			[]schema.Violation{{Path: "", Keyword: "additionalItems", Message: "wanted a value for which additionalItems holds, found an array of length 2"}, {Path: "/0", Keyword: "type", Message: "wanted string, found 1"}}},
-		{"formats are annotations", `{"format":"email"}`, `"nobody"`, nil},
+		{"formats are annotations", `{"format":"email"}`, `"no address"`, nil},
 		{"but for Protobuf's", `{"format":"date-time"}`, `"yesterday"`, []schema.Violation{{Keyword: "format", Message: `wanted an RFC 3339 timestamp such as 2006-01-02T15:04:05Z, found the string "yesterday"`}}},
 		{"not JSON", `{}`, `{`, []schema.Violation{{Keyword: "syntax", Message: "wanted a member name at byte 1, found the end of the text"}}},
 		{"the panic on exponents", `{"multipleOf":3}`, `1e1000001`, []schema.Violation{{Keyword: "range", Message: `wanted a number that a double can hold, found "1e1000001"`}}},

@@ -159,11 +159,11 @@ func TestWhatIsNotListed(t *testing.T) {
 	if err != nil || few.Msg.GetToolsCount() == 0 || few.Msg.GetToolsCount() >= many.Msg.GetToolsCount() {
 		t.Errorf("Describe counts %d and %d, %v", few.Msg.GetToolsCount(), many.Msg.GetToolsCount(), err)
 	}
-	for who, v := range map[string]*visitor{"planner": planner, "chief": chief, "nobody": h.visitor(t, "")} {
+	for who, v := range map[string]*visitor{"planner": planner, "chief": chief, "stranger": h.visitor(t, "")} {
 		stream := grpcreflect.NewClient(&http.Client{Transport: v}, h.main, connect.WithGRPC()).NewStream(t.Context())
 		services, err := stream.ListServices()
 		_, _ = stream.Close()
-		if want := map[string]connect.Code{"planner": connect.CodePermissionDenied, "nobody": connect.CodeUnauthenticated}[who]; want != 0 && connect.CodeOf(err) != want {
+		if want := map[string]connect.Code{"planner": connect.CodePermissionDenied, "stranger": connect.CodeUnauthenticated}[who]; want != 0 && connect.CodeOf(err) != want {
 			t.Errorf("reflection for %s: %v, %v", who, services, err)
 		} else if want == 0 && (err != nil || len(services) < 3) {
 			t.Errorf("reflection for %s: %v, %v", who, services, err)

@@ -50,7 +50,7 @@ type watched struct {
 	listener
 }
 
-// stuck is how many answers a sidecar has ended because nobody read them.
+// stuck is how many answers a sidecar has ended because they were not read.
 func (w watched) stuck(t *testing.T) int {
 	t.Helper()
 	_, page := w.server.Probe(t, "/metrics")
@@ -139,7 +139,7 @@ func TestUnreadAnswersOnHTTP1AreEnded(t *testing.T) {
 	}
 }
 
-// unreadConn is a connection of which nobody reads. sent is closed once the sidecar
+// unreadConn is a connection without a reader. sent is closed once the sidecar
 // has taken all requests, or has closed it.
 type unreadConn struct {
 	net.Conn
@@ -175,7 +175,7 @@ func neglect(t *testing.T, at watched, name, text string) *unreadConn {
 	return c
 }
 
-// awaitStuck waits until a sidecar has ended so many answers that nobody read.
+// awaitStuck waits until a sidecar has ended so many unread answers.
 func awaitStuck(t *testing.T, at watched, want int) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -186,7 +186,7 @@ func awaitStuck(t *testing.T, at watched, want int) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Errorf("%d answers that nobody reads were ended, want %d", got, want)
+			t.Errorf("%d unread answers were ended, want %d", got, want)
 			return
 		}
 	}

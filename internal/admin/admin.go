@@ -30,7 +30,7 @@ type Options struct {
 	// Ready reports whether calls can be answered, and what that depends on. It
 	// must not block, since probes have short timeouts. Nil: ready.
 	Ready func() (bool, []Check)
-	// Drain ends the process in good order. Nil: there is nothing to drain, and
+	// Drain drains the process and ends it. Nil: there is nothing to drain, and
 	// /drain is not there.
 	Drain Drainer
 	// Trust is who may run destructive tools. Nil: there is no /trust.

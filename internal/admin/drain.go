@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Drainer ends the process in good order.
+// Drainer drains the process and ends it.
 type Drainer interface {
 	// Drain begins to end it and returns at once. It may be called again while that
 	// goes on.

@@ -152,7 +152,7 @@ func (broken) Authenticate(context.Context, access.Credentials) (*access.Identit
 	return nil, errors.New("no answer from 10.0.0.7")
 }
 
-// TestNobodyCanSay: what is a fault of this side is not the caller's.
+// TestNobodyCanSay: what is a failure of this side is not the caller's.
 func TestNobodyCanSay(t *testing.T) {
 	t.Parallel()
 	_, handler, saw := doorOf(httpauth.Options{Who: broken{}})

@@ -159,7 +159,7 @@ func (p *pumping) run() {
 		case <-p.gone:
 			return
 		case <-p.revoked:
-			return // what was not written waits for the caller to come again
+			return // what was not written waits for the client to reconnect
 		}
 	}
 }
