@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -114,14 +115,14 @@ type offer struct {
 // offered lists the services to make tools of, each once, sorted by name.
 func (b *builder) offered(loads []*Loaded) []offer {
 	from, isTyped := map[string]string{}, map[string]bool{}
-	isSidecar := slices.ContainsFunc(loads, func(l *Loaded) bool { return l.Native.isSidecar() })
+	isSidecar := slices.ContainsFunc(loads, func(l *Loaded) bool { return isSidecar(l.Native) })
 	for _, load := range loads {
 		names := load.Services
 		if names == nil {
 			names = b.declared(load)
 		}
 		for _, name := range names {
-			if b.selection.skipsService(name) {
+			if b.selection.Skips(name) {
 				b.passedOver = append(b.passedOver, name)
 			} else if _, ok := from[name]; !ok {
 				from[name] = load.Source
@@ -130,7 +131,7 @@ func (b *builder) offered(loads []*Loaded) []offer {
 		}
 	}
 	var out []offer
-	for _, name := range sortedKeys(from) {
+	for _, name := range shown.SortedKeys(from) {
 		d, err := b.linked.registry.FindDescriptorByName(protoreflect.FullName(name))
 		service, ok := d.(protoreflect.ServiceDescriptor)
 		if err != nil || !ok {
@@ -149,7 +150,7 @@ func (b *builder) declared(load *Loaded) []string {
 	for _, f := range load.Files {
 		isImported := slices.Contains(load.Imported, f.GetName())
 		for _, s := range f.GetService() {
-			name := joinName(f.GetPackage(), s.GetName())
+			name := string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(s.GetName())))
 			if isImported && !b.selection.namesService(name) {
 				b.passedOver = append(b.passedOver, name)
 				continue
@@ -290,16 +291,16 @@ func (b *builder) empty(uncallable int) error {
 	}
 	if len(b.passedOver) > 0 {
 		why = append(why, fmt.Sprintf("%s %s infrastructure, excluded or only imported (--include with the full name takes it)",
-			clipList(b.passedOver), plural(len(b.passedOver), "is", "are")))
+			shown.ClipList(b.passedOver), shown.Plural(len(b.passedOver), "is", "are")))
 	}
 	if b.unselected > 0 {
 		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))
 	}
 	if uncallable > 0 {
-		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, plural(uncallable, "takes", "take")))
+		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, shown.Plural(uncallable, "takes", "take")))
 	}
 	if n := len(b.tools) - uncallable; n > 0 {
-		why = append(why, fmt.Sprintf("%d %s hidden", n, plural(n, "is", "are")))
+		why = append(why, fmt.Sprintf("%d %s hidden", n, shown.Plural(n, "is", "are")))
 	}
 	if len(b.warnings) > 0 {
 		why = append(why, b.warnings[0].String())
@@ -308,7 +309,7 @@ func (b *builder) empty(uncallable int) error {
 }
 
 func (b *builder) warn(subject, text string) {
-	b.warnings = append(b.warnings, Warning{subject, text})
+	b.warnings = append(b.warnings, Warning{Subject: subject, Text: text})
 }
 
 // methodName is "pkg.Service/Method".

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -139,7 +140,7 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []W
 		}
 	}
 	addAliases(c.byName, named)
-	for _, name := range sortedKeys(services) {
+	for _, name := range shown.SortedKeys(services) {
 		c.own.services = append(c.own.services, *services[name])
 	}
 	slices.SortStableFunc(c.warnings, bySubject)

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 // ErrEmpty is wrapped by the error of a build that would leave no tool to call.
@@ -101,13 +103,13 @@ func allCollisions(tools []*Tool) []Collision {
 		}
 	}
 	var out []Collision
-	for _, name := range sortedKeys(byName) {
+	for _, name := range shown.SortedKeys(byName) {
 		if methods := byName[name]; len(methods) > 1 {
 			slices.Sort(methods)
 			out = append(out, Collision{name, "canonical", methods})
 		}
 	}
-	for _, name := range sortedKeys(claims) {
+	for _, name := range shown.SortedKeys(claims) {
 		if len(claims[name]) > 1 {
 			methods := slices.Concat(slices.Collect(maps.Values(claims[name]))...)
 			slices.Sort(methods)

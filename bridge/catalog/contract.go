@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 )
 
@@ -38,7 +39,7 @@ func (r *contractRules) check(m proto.Message) error {
 	for _, v := range broken.Violations {
 		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+v.Message, ": "))
 	}
-	return errors.New(clipList(faults))
+	return errors.New(shown.ClipList(faults))
 }
 
 func (r *contractRules) compile(md protoreflect.MessageDescriptor) (*transcode.Message, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -101,9 +102,9 @@ func plainSchemaError(err error) string {
 		}
 	}
 	if len(leaves) == 0 {
-		return clip(text)
+		return shown.Clip(text)
 	}
-	return clipList(leaves)
+	return shown.ClipList(leaves)
 }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -138,7 +139,7 @@ func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Examp
 			Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus(),
 		}
 		if err := t.checkExample(example.Arguments); err != nil {
-			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, clip(example.Name), err))
+			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, shown.Clip(example.Name), err))
 			continue
 		}
 		if data := e.GetDataJson(); json.Valid([]byte(data)) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -64,7 +65,7 @@ func (w *headerWalk) schema(value any, at string, on way) {
 	if !ok {
 		return
 	}
-	for _, keyword := range sortedKeys(object) {
+	for _, keyword := range shown.SortedKeys(object) {
 		value, here := object[keyword], schema.AppendPointer(at, keyword)
 		switch keyword {
 		case headerKeyword:
@@ -87,7 +88,7 @@ func (w *headerWalk) schemas(value any, at string, on way) {
 	if !ok {
 		return
 	}
-	for _, name := range sortedKeys(object) {
+	for _, name := range shown.SortedKeys(object) {
 		next := on
 		if !on.isOff {
 			next.properties = slices.Concat(on.properties, []string{name})
@@ -115,7 +116,7 @@ func (w *headerWalk) keyword(value any, at string, kind any, on way) {
 	fault := ""
 	switch {
 	case on.isOff:
-		fault = fmt.Sprintf("a header is made of a property that only \"properties\" lead to, and this is below %q", clip(on.by))
+		fault = fmt.Sprintf("a header is made of a property that only \"properties\" lead to, and this is below %q", shown.Clip(on.by))
 	case len(on.properties) == 0:
 		fault = "a header is made of a property, and this is the root"
 	case !isText || !isToken(name):
@@ -123,7 +124,7 @@ func (w *headerWalk) keyword(value any, at string, kind any, on way) {
 	case kind != "string" && kind != "integer" && kind != "boolean":
 		fault = `a header is made of a value of "type": "string", "integer" or "boolean"`
 	case w.taken[folded] != "":
-		fault = fmt.Sprintf("the header %q is made of %s already; case makes no difference", clip(name), clip(w.taken[folded]))
+		fault = fmt.Sprintf("the header %q is made of %s already; case makes no difference", shown.Clip(name), shown.Clip(w.taken[folded]))
 	}
 	if fault != "" {
 		w.faults = append(w.faults, schema.Violation{Path: at, Keyword: headerKeyword, Message: fault})

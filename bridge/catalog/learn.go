@@ -18,9 +18,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
-// TypeFinder asks a server for the files that define a message. [NewReflection] returns one.
+// TypeFinder asks a server for the files that define a message. [source.NewReflection] returns one.
 type TypeFinder interface {
 	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
 }
@@ -38,10 +40,8 @@ const (
 	maxAsking = 4
 	// maxFailed is how many failed look-ups are remembered. While that many are, no others are begun.
 	maxFailed = 1024
-	// maxLearnedBytes bounds the descriptors of all learned types together, and maxAnswerBytes those of one.
+	// maxLearnedBytes bounds the descriptors of all learned types together.
 	maxLearnedBytes = 16 << 20
-	maxAnswerBytes  = 4 << 20
-	maxAnswerFiles  = 500
 	// refusedFor is how long a server's word counts that it does not know a type, and failedFor that of a look-up which
 	// got no word.
 	refusedFor = 5 * time.Minute
@@ -222,7 +222,7 @@ func (l *Live) ask(ctx context.Context, k *learned, name protoreflect.FullName) 
 	}
 	if err == nil {
 		if mt = messageIn(files, name); mt == nil {
-			err = &refusalError{code: connect.CodeNotFound, message: "the files of the answer do not define the message"}
+			err = source.ErrRefused // the files of the answer do not define the message
 		}
 	}
 	k.mu.Lock()
@@ -236,9 +236,8 @@ func (l *Live) ask(ctx context.Context, k *learned, name protoreflect.FullName) 
 		return true
 	}
 	l.learns.failed.Add(1)
-	var refusal *refusalError
 	switch {
-	case errors.As(err, &refusal), connect.CodeOf(err) == connect.CodeUnimplemented:
+	case errors.Is(err, source.ErrRefused), connect.CodeOf(err) == connect.CodeUnimplemented:
 		k.failed[name] = time.Now().Add(refusedFor)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil: // its caller has gone, which says nothing of the type
 	default:

@@ -4,16 +4,9 @@ package catalog
 
 import "time"
 
-// Limits bounds what a source may cost and what a catalog may hold. The zero value means the defaults.
+// Limits bounds what a catalog may hold. What a source may cost is for Limits of package source. The zero value means the
+// defaults.
 type Limits struct {
-	// MaxBytes is the most descriptor bytes that one source may deliver. Default 64 MiB: the whole of googleapis with
-	// comments is about half of that.
-	MaxBytes int
-	// MaxFiles is the most .proto files of one source. Default 10,000, the size of googleapis.
-	MaxFiles int
-	// MaxServices is the most services that one source may list. Default 2,000: ten times the 200 services for which
-	// discovery is measured.
-	MaxServices int
 	// MaxTools is the most tools of one catalog. Default 10,000. More is an error: a list cut short would hide tools
 	// without a word.
 	MaxTools int
@@ -31,23 +24,16 @@ type Limits struct {
 	// MaxRegisteredBytes is the most that all registrations together may hold. Default 16 MiB, which is 16 KiB each: a
 	// larger schema costs a model more context than the tool is worth.
 	MaxRegisteredBytes int
-	// LoadTimeout bounds one load of one source that talks to a peer. Default 10 s, the time for which an edge lets its
-	// callers wait for the first catalog.
-	LoadTimeout time.Duration
 }
 
 // withDefaults fills in what is zero or negative.
 func (l Limits) withDefaults() Limits {
-	positive(&l.MaxBytes, 64<<20)
-	positive(&l.MaxFiles, 10_000)
-	positive(&l.MaxServices, 2_000)
 	positive(&l.MaxTools, 10_000)
 	positive(&l.MaxNameBytes, 128)
 	positive(&l.MaxTitleRunes, 120)
 	positive(&l.MaxDescriptionBytes, 8_192)
 	positive(&l.MaxRegistrations, 1_000)
 	positive(&l.MaxRegisteredBytes, 16<<20)
-	positive(&l.LoadTimeout, 10*time.Second)
 	return l
 }
 

@@ -14,36 +14,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	// The built-in copies that stand in for imports which a source leaves out.
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	_ "google.golang.org/protobuf/types/known/anypb"
-	_ "google.golang.org/protobuf/types/known/apipb"
-	_ "google.golang.org/protobuf/types/known/durationpb"
-	_ "google.golang.org/protobuf/types/known/emptypb"
-	_ "google.golang.org/protobuf/types/known/fieldmaskpb"
-	_ "google.golang.org/protobuf/types/known/sourcecontextpb"
-	_ "google.golang.org/protobuf/types/known/structpb"
-	_ "google.golang.org/protobuf/types/known/timestamppb"
-	_ "google.golang.org/protobuf/types/known/typepb"
-	_ "google.golang.org/protobuf/types/known/wrapperspb"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
-
-// builtinFile is this process's own copy of a file that is the same everywhere: Protobuf's well-known types, our
-// options, and the validation rules that they import. Nil for any other path.
-func builtinFile(path string) *descriptorpb.FileDescriptorProto {
-	switch {
-	case strings.HasPrefix(path, "google/protobuf/"), path == "buf/validate/validate.proto":
-	case strings.HasPrefix(path, "outrigger/v1/"):
-		_ = outriggerv1.File_outrigger_v1_options_proto
-	default:
-		return nil
-	}
-	fd, err := protoregistry.GlobalFiles.FindFileByPath(path)
-	if err != nil {
-		return nil
-	}
-	return protodesc.ToFileDescriptorProto(fd)
-}
 
 // mergedFiles are the files of all sources, once each.
 type mergedFiles struct {
@@ -65,7 +38,7 @@ func mergeFiles(loads []*Loaded) *mergedFiles {
 				m.files[path], m.from[path] = f, load.Source
 			case !sameFile(before, f):
 				if !strings.HasPrefix(path, "google/protobuf/") {
-					m.warnings = append(m.warnings, Warning{path, fmt.Sprintf(
+					m.warnings = append(m.warnings, Warning{Subject: path, Text: fmt.Sprintf(
 						"%s has it otherwise than %s, whose copy is used", load.Source, m.from[path])})
 				}
 			case before.GetSourceCodeInfo() == nil && f.GetSourceCodeInfo() != nil:
@@ -110,12 +83,12 @@ type linkState struct {
 // warning that says why.
 func linkFiles(merged *mergedFiles) *linker {
 	l := &linker{merged: merged, registry: &protoregistry.Files{}, state: map[string]linkState{}}
-	for _, path := range sortedKeys(merged.files) {
+	for _, path := range shown.SortedKeys(merged.files) {
 		_ = l.link(path)
 	}
-	for _, path := range sortedKeys(l.state) {
+	for _, path := range shown.SortedKeys(l.state) {
 		if err := l.state[path].err; err != nil && merged.files[path] != nil {
-			l.warnings = append(l.warnings, Warning{path, "the file is left out: " + err.Error()})
+			l.warnings = append(l.warnings, Warning{Subject: path, Text: "the file is left out: " + err.Error()})
 		}
 	}
 	return l
@@ -126,7 +99,7 @@ func linkFiles(merged *mergedFiles) *linker {
 func (l *linker) link(path string) error {
 	if s, ok := l.state[path]; ok {
 		if s.isOpen {
-			return fmt.Errorf("%s imports itself, directly or through others", clip(path))
+			return fmt.Errorf("%s imports itself, directly or through others", shown.Clip(path))
 		}
 		return s.err
 	}
@@ -139,9 +112,9 @@ func (l *linker) link(path string) error {
 func (l *linker) linkOnce(path string) error {
 	file := l.merged.files[path]
 	if file == nil {
-		if file = builtinFile(path); file == nil {
+		if file = source.Builtin(path); file == nil {
 			return fmt.Errorf("%s is not in the set; write the set with its imports "+
-				"(`protoc --include_imports -o`, or `buf build -o` without --exclude-imports)", clip(path))
+				"(`protoc --include_imports -o`, or `buf build -o` without --exclude-imports)", shown.Clip(path))
 		}
 	}
 	for _, imported := range file.GetDependency() {
@@ -165,7 +138,7 @@ type importError struct {
 
 // Error names the import and what is wrong at the end of the chain.
 func (e *importError) Error() string {
-	return fmt.Sprintf("it imports %s: %v", clip(e.path), e.cause)
+	return fmt.Sprintf("it imports %s: %v", shown.Clip(e.path), e.cause)
 }
 
 // Unwrap is the cause at the end of the chain.
@@ -180,12 +153,12 @@ func rootCause(err error) error {
 
 // whyNot says why a service that a source offers is not among the linked ones.
 func (l *linker) whyNot(service string) string {
-	for _, path := range sortedKeys(l.merged.files) {
+	for _, path := range shown.SortedKeys(l.merged.files) {
 		defined := slices.ContainsFunc(l.merged.files[path].GetService(), func(s *descriptorpb.ServiceDescriptorProto) bool {
-			return joinName(l.merged.files[path].GetPackage(), s.GetName()) == service
+			return string(protoreflect.FullName(l.merged.files[path].GetPackage()).Append(protoreflect.Name(s.GetName()))) == service
 		})
 		if err := l.state[path].err; defined && err != nil {
-			return fmt.Sprintf("its file %s does not link: %v", clip(path), err)
+			return fmt.Sprintf("its file %s does not link: %v", shown.Clip(path), err)
 		}
 	}
 	return "no file defines it"
@@ -194,7 +167,7 @@ func (l *linker) whyNot(service string) string {
 // paths are the paths of the files that linked, sorted.
 func (l *linker) paths() []string {
 	var out []string
-	for _, path := range sortedKeys(l.state) {
+	for _, path := range shown.SortedKeys(l.state) {
 		if l.state[path].err == nil {
 			out = append(out, path)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // LiveOptions configure a Live. The zero value takes the defaults.
@@ -260,7 +262,7 @@ func loadAll(ctx context.Context, sources []Source, marks []*mark) ([]*Loaded, [
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			loads[i], errs[i] = loadSource(ctx, s, marks[i])
+			loads[i], errs[i] = source.Load(ctx, s, marks[i].of())
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			switch load := loads[i]; {
 			case load == nil && errs[i] == nil && marks[i] != nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -168,5 +169,5 @@ func (k *registrations) full(r, earlier *registered, tools int, limits Limits) s
 
 // refuse makes the error. The name comes from outside.
 func refuse(name string, why Refusal, faults ...schema.Violation) error {
-	return &RegistrationError{Name: clip(name), Reason: why, Faults: schema.SortViolations(faults, schema.DefaultMaxViolations)}
+	return &RegistrationError{Name: shown.Clip(name), Reason: why, Faults: schema.SortViolations(faults, schema.DefaultMaxViolations)}
 }

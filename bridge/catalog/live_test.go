@@ -15,6 +15,8 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // stubSource is a source under a fake clock, where no real peer can be.
@@ -200,7 +202,7 @@ func TestRunStopsWhereWaitingCannotHelp(t *testing.T) {
 			var e *BuildError
 			return errors.As(err, &e)
 		}},
-		{"no such file", []Source{NewDescriptorFile("testdata/none.binpb", Limits{})}, func(err error) bool {
+		{"no such file", []Source{NewDescriptorFile("testdata/none.binpb", source.Limits{})}, func(err error) bool {
 			var e *SourceError
 			return errors.As(err, &e) && e.Permanent
 		}},

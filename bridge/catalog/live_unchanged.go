@@ -6,12 +6,28 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // origin is what the catalog in use was built of; the token of a load guards it.
 type origin struct {
 	by    *plan
 	marks []*mark // of the sources of by, nil for those that cannot tell
+}
+
+// mark is what to recognise the next load of a source by, and what this one counted.
+type mark struct {
+	load   *source.Mark
+	status SourceStatus
+}
+
+// of is the source's own part; nil where there is no mark.
+func (m *mark) of() *source.Mark {
+	if m == nil {
+		return nil
+	}
+	return m.load
 }
 
 // loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
@@ -41,10 +57,8 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*Loaded, stat
 func marksOf(loads []*Loaded, statuses []SourceStatus) []*mark {
 	out := make([]*mark, len(loads))
 	for i, load := range loads {
-		if load.mark != nil {
-			m := *load.mark
-			m.status = statuses[i]
-			out[i] = &m
+		if load.Mark != nil {
+			out[i] = &mark{load.Mark, statuses[i]}
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -37,7 +38,7 @@ func newBearer(t *testing.T) (*bearer, []Source) {
 	return b, []Source{
 		NewReflection(url, dialTo(t, url), ReflectionOptions{}),
 		NewNative("native", func(context.Context) (*Native, error) { return b.native, nil }),
-		NewDescriptorFile(b.path, Limits{}),
+		NewDescriptorFile(b.path, source.Limits{}),
 		NewDescriptors("memory", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{rpcFile("m.proto", "m", "Memory/M")}}),
 	}
 }

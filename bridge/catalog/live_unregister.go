@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 // nearestRegistered is how many names an [UnregistrationError] proposes.
@@ -48,8 +50,8 @@ func (l *Live) Unregister(ctx context.Context, name, version string) (string, er
 	}
 	gone := known.all[at]
 	if version != "" && version != gone.Version {
-		return "", &UnregistrationError{Name: clip(name), Reason: Conflict,
-			Text: fmt.Sprintf("version %s is registered, not %s", gone.Version, clip(version))}
+		return "", &UnregistrationError{Name: shown.Clip(name), Reason: Conflict,
+			Text: fmt.Sprintf("version %s is registered, not %s", gone.Version, shown.Clip(version))}
 	}
 	// The others are bound again, because one of them may have been left out for the sake of this one.
 	all := slices.Delete(slices.Clone(known.all), at, at+1)
@@ -66,10 +68,10 @@ func (l *Live) Unregister(ctx context.Context, name, version string) (string, er
 // notRegistered says why a name is not one that can be taken back.
 func (c *Catalog) notRegistered(name string) error {
 	if t, ok := c.Lookup(name); ok && !t.Registered {
-		return &UnregistrationError{Name: clip(name), Reason: Invalid, Text: fmt.Sprintf(
+		return &UnregistrationError{Name: shown.Clip(name), Reason: Invalid, Text: fmt.Sprintf(
 			"it was not registered: it comes from %s; to hide it, use an exclude pattern or the overlay", t.subject())}
 	}
-	out := &UnregistrationError{Name: clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
+	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
 	if c.growth != nil {
 		out.Nearest = nearestOf(c.growth.tools, name, nearestRegistered)
 	}

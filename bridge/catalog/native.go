@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -37,7 +38,7 @@ func (b *builder) native(load *Loaded) {
 		t, err := b.nativeTool(declared, service, load.Source)
 		switch {
 		case err != nil:
-			b.warn(service+"/"+clip(declared.GetName()), "the tool is left out: "+err.Error())
+			b.warn(service+"/"+shown.Clip(declared.GetName()), "the tool is left out: "+err.Error())
 		case t != nil:
 			b.tools = append(b.tools, t)
 		}
@@ -186,7 +187,7 @@ func faultText(faults []schema.Violation) string {
 	for _, f := range faults {
 		all = append(all, strings.TrimPrefix(f.Path+": "+f.Message, ": "))
 	}
-	return clipList(all)
+	return shown.ClipList(all)
 }
 
 // nativeOptions are the facts of a declared tool in the form that the overlay changes. Hints are not among them, except

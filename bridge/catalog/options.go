@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -73,13 +75,13 @@ func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOp
 		return out, fmt.Errorf("read options: %w", err)
 	}
 	toolField := outriggerv1.E_Tool.TypeDescriptor().Number()
-	err = eachField(raw, func(num protowire.Number, body []byte) error {
+	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
 		switch {
 		case num == toolField && hasOurs:
 			// An option that is set in parts arrives in parts.
 			return proto.UnmarshalOptions{Merge: true, Resolver: (*protoregistry.Types)(nil)}.Unmarshal(body, out.tool)
 		case num == httpRuleField:
-			return eachField(body, func(verb protowire.Number, _ []byte) error {
+			return wire.EachField(body, func(verb protowire.Number, _ []byte) error {
 				if verb == httpGet || verb == httpPut || verb == httpDelete {
 					out.httpVerb = verb
 				}
@@ -139,7 +141,7 @@ func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
 	}
 	var faults []string
 	for _, v := range broken {
-		text := clip(v.Message)
+		text := shown.Clip(v.Message)
 		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
 			text = path + ": " + text
 		}

@@ -8,14 +8,77 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
+
+// The reflection protocol by field numbers, as the source has them for itself.
+const (
+	// reflectionCloseWait is how long the source lets a server end the stream.
+	reflectionCloseWait = 500 * time.Millisecond
+	// askedAhead is how many questions the source asks before the first answer.
+	askedAhead = 32
+
+	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+
+	askFileByName   = 3 // ServerReflectionRequest.file_by_filename
+	askSymbol       = 4 // .file_containing_symbol
+	askListServices = 7 // .list_services
+
+	replyFiles    = 4 // ServerReflectionResponse.file_descriptor_response
+	replyServices = 6 // .list_services_response
+	replyError    = 7 // .error_response
+
+	filesFile     = 1 // FileDescriptorResponse.file_descriptor_proto
+	servicesEntry = 1 // ListServiceResponse.service
+	serviceName   = 1 // ServiceResponse.name
+	errorCode     = 1 // ErrorResponse.error_code
+	errorMessage  = 2 // .error_message
+)
+
+// frame is one message as bytes.
+type frame struct{ body []byte }
+
+// frameCodec passes frames through unchanged, under the name of the Protobuf codec. Statuses with error details are
+// messages and are decoded as such.
+type frameCodec struct{}
+
+func (frameCodec) Name() string { return "proto" }
+
+func (frameCodec) Marshal(v any) ([]byte, error) {
+	switch m := v.(type) {
+	case *frame:
+		// What is returned goes to connect's pool, and a request may be sent again.
+		return slices.Clone(m.body), nil
+	case proto.Message:
+		return proto.Marshal(m)
+	}
+	return nil, fmt.Errorf("cannot encode %T", v)
+}
+
+func (frameCodec) Unmarshal(data []byte, v any) error {
+	switch m := v.(type) {
+	case *frame:
+		// The buffer belongs to connect's pool.
+		m.body = slices.Clone(data)
+		return nil
+	case proto.Message:
+		return proto.Unmarshal(data, m)
+	}
+	return fmt.Errorf("cannot decode into %T", v)
+}
 
 // serveH2C serves the handler on loopback over HTTP/2 without TLS and returns its URL.
 func serveH2C(t testing.TB, handler http.Handler) string {
@@ -31,7 +94,7 @@ func serveH2C(t testing.TB, handler http.Handler) string {
 
 // dialTo is an endpoint over HTTP/2 without TLS, on connections of its own that end with the test. Without options it
 // speaks gRPC.
-func dialTo(t testing.TB, url string, options ...connect.ClientOption) Dial {
+func dialTo(t testing.TB, url string, options ...connect.ClientOption) source.Dial {
 	t.Helper()
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
@@ -89,7 +152,7 @@ func telling(files ...*descriptorpb.FileDescriptorProto) *scripted {
 	for _, f := range files {
 		s.files[f.GetName()] = []*descriptorpb.FileDescriptorProto{f}
 		for _, service := range f.GetService() {
-			name := joinName(f.GetPackage(), service.GetName())
+			name := string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(service.GetName())))
 			s.services = append(s.services, name)
 			s.symbols[name] = []*descriptorpb.FileDescriptorProto{f}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -46,7 +47,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	for i, e := range r.Examples {
 		if err := t.checkExample(e.Arguments); err != nil {
 			faults = append(faults, schema.Violation{Path: fmt.Sprintf("/examples/%d/arguments_json", i), Keyword: "example",
-				Message: "the tool would refuse these arguments: " + clip(err.Error())})
+				Message: "the tool would refuse these arguments: " + shown.Clip(err.Error())})
 		}
 	}
 	if len(faults) > 0 {
@@ -68,7 +69,7 @@ func (a Annotations) over(base Annotations) Annotations {
 // bindable is the derived tool of an RPC, or why there is none to bind to. What is hidden or excluded is not offered,
 // under any name.
 func (c *Catalog) bindable(b Binding) (*Tool, string) {
-	rpc := clip(strings.TrimPrefix(b.procedure(), "/"))
+	rpc := shown.Clip(strings.TrimPrefix(b.procedure(), "/"))
 	t := c.derived[b.procedure()]
 	switch {
 	case b.Service == "" || b.Method == "":
@@ -93,9 +94,9 @@ func (c *Catalog) offers(service string) string {
 		}
 	}
 	if len(methods) > 0 {
-		return "the methods of the service are " + clipList(methods)
+		return "the methods of the service are " + shown.ClipList(methods)
 	}
-	return "the services are " + clipList(services)
+	return "the services are " + shown.ClipList(services)
 }
 
 // taken says which tool has a name of the given one already; empty where none has. Names are looked up where callers
@@ -140,7 +141,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 			why = taken(lookup, t)
 		}
 		if why != "" {
-			warnings = append(warnings, Warning{"registration " + r.Name, "it is left out: " + why})
+			warnings = append(warnings, Warning{Subject: "registration " + r.Name, Text: "it is left out: " + why})
 			continue
 		}
 		names[t.Name], names[t.MCPName] = t, t

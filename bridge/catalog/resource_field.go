@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
@@ -61,7 +62,7 @@ func fieldAt(md protoreflect.MessageDescriptor, path string) (*responseField, er
 			fd = md.Fields().ByJSONName(name)
 		}
 		if fd == nil {
-			return nil, fmt.Errorf("%s has no field %s; it has %s", md.FullName(), clip(name), fieldNames(md))
+			return nil, fmt.Errorf("%s has no field %s; it has %s", md.FullName(), shown.Clip(name), fieldNames(md))
 		}
 		out.way = append(out.way, fd)
 		out.names = append(out.names, schema.Names(fd)[0])
@@ -78,7 +79,7 @@ func fieldNames(md protoreflect.MessageDescriptor) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	return clipList(names)
+	return shown.ClipList(names)
 }
 
 // responseText finds a field of a response, or of an item of it, that holds one text, or bytes where they will do.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // FuzzMatch holds that a URI is read by the most particular method that can, and that a request is refused or taken.
@@ -17,7 +19,7 @@ func FuzzMatch(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	loaded, err := NewDescriptorFile(libraryImage, Limits{}).Load(f.Context())
+	loaded, err := NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func FuzzContents(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	loaded, err := NewDescriptorFile(libraryImage, Limits{}).Load(f.Context())
+	loaded, err := NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -46,7 +47,7 @@ func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error)
 		out = append(out, resource)
 	}
 	if len(left) > 0 {
-		return out, fmt.Errorf("not all items are resources: %s", clipList(left))
+		return out, fmt.Errorf("not all items are resources: %s", shown.ClipList(left))
 	}
 	return out, nil
 }

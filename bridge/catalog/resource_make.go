@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -31,7 +32,7 @@ func newResourceMethod(t *Tool, o *outriggerv1.ResourceOptions) (*ResourceMethod
 		return nil, errors.New("the RPC is marked destructive, and reading must not destroy anything")
 	}
 	if named := o.GetMimeType(); named != "" && !isMediaType(named) {
-		return nil, fmt.Errorf("mime_type: %q is no media type", clip(named))
+		return nil, fmt.Errorf("mime_type: %q is no media type", shown.Clip(named))
 	}
 	m := &ResourceMethod{Tool: t, options: o}
 	var err error

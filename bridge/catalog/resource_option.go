@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -21,7 +23,7 @@ func readResourceOption(md protoreflect.MethodDescriptor) (*outriggerv1.Resource
 		return nil, fmt.Errorf("read options: %w", err)
 	}
 	var out *outriggerv1.ResourceOptions
-	err = eachField(raw, func(num protowire.Number, body []byte) error {
+	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
 		if num != outriggerv1.E_Resource.TypeDescriptor().Number() {
 			return nil
 		}
@@ -64,7 +66,7 @@ func (b *builder) resource(t *Tool, overlaid *outriggerv1.ResourceOptions) {
 	}
 	// The rules of URIs in the contract are those that clients apply.
 	if err := b.contract.check(&outriggerv1.Resource{Uri: m.template.sample(), Name: t.Name}); err != nil {
-		problem(fmt.Errorf("uri_template: %q, which it can make: %w", clip(m.template.sample()), err))
+		problem(fmt.Errorf("uri_template: %q, which it can make: %w", shown.Clip(m.template.sample()), err))
 		return
 	}
 	b.resources = append(b.resources, m)

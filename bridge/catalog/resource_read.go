@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -50,7 +51,7 @@ func appendArguments(dst []byte, members []*argument, variables map[string]strin
 // appendValue appends the value of a field as ProtoJSON has it.
 func appendValue(dst []byte, fd protoreflect.FieldDescriptor, value string) ([]byte, error) {
 	refused := func(wanted string) error {
-		return fmt.Errorf("%w: %s is %s, found %q", ErrNoResource, fd.Name(), wanted, clip(value))
+		return fmt.Errorf("%w: %s is %s, found %q", ErrNoResource, fd.Name(), wanted, shown.Clip(value))
 	}
 	signed := func(bits int) error {
 		if n, err := strconv.ParseInt(value, 10, bits); err != nil || strconv.FormatInt(n, 10) != value {
@@ -96,7 +97,7 @@ func enumNames(ed protoreflect.EnumDescriptor) string {
 	for i := range ed.Values().Len() {
 		names = append(names, string(ed.Values().Get(i).Name()))
 	}
-	return clipList(names)
+	return shown.ClipList(names)
 }
 
 // Contents are the contents of a resource, out of the JSON of a response as Tool.Out writes it. A field that is not
@@ -151,7 +152,7 @@ func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 		return m.defaultType(), nil
 	}
 	if !isMediaType(named) {
-		return "", fmt.Errorf("the response names the media type %q, which is none", clip(named))
+		return "", fmt.Errorf("the response names the media type %q, which is none", shown.Clip(named))
 	}
 	return named, nil
 }
@@ -159,7 +160,7 @@ func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 // isMediaType reports whether a text is a media type, with parameters or without (RFC 9110, section 8.3.1).
 func isMediaType(text string) bool {
 	kind, _, err := mime.ParseMediaType(text)
-	return err == nil && strings.Contains(kind, "/") && len(text) <= maxMIMEBytes && strings.IndexFunc(text, isUnprintable) < 0
+	return err == nil && strings.Contains(kind, "/") && len(text) <= maxMIMEBytes && strings.IndexFunc(text, shown.IsUnprintable) < 0
 }
 
 // isTextType reports whether a media type is one of text in UTF-8.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // Selection decides by globs which methods become tools. The zero value (and nil) takes every method of every service
@@ -130,11 +132,11 @@ func (s *Selection) namesService(service string) bool {
 	return false
 }
 
-// skipsService reports whether it is certain that no method of the service can become a tool, so that its descriptors
+// Skips reports whether it is certain that no method of the service can become a tool, so that its descriptors
 // need not be asked for: it is infrastructure that was not named, an exclude glob covers all of it, or no include glob can
 // match. A glob that might be a tool's name could match any service, because names can be declared.
-func (s *Selection) skipsService(service string) bool {
-	if isInfrastructure(service) && !s.namesService(service) {
+func (s *Selection) Skips(service string) bool {
+	if source.IsInfrastructure(service) && !s.namesService(service) {
 		return true
 	}
 	if s == nil {

@@ -42,7 +42,7 @@ func TestSelection(t *testing.T) {
 			}
 		})
 	}
-	if s := (*Selection)(nil); !s.takes(service, method) || s.namesService(service) || s.skipsService(service) || !s.skipsService("grpc.health.v1.Health") {
+	if s := (*Selection)(nil); !s.takes(service, method) || s.namesService(service) || s.Skips(service) || !s.Skips("grpc.health.v1.Health") {
 		t.Error("a nil selection does not take everything but infrastructure")
 	}
 }

@@ -2,11 +2,17 @@
 
 package catalog
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
+)
 
 // isSidecar reports whether a native backend is a sidecar itself. Only such a one serves MCP: a backend leaves that to the
 // sidecar in front of it.
-func (n *Native) isSidecar() bool { return n != nil && len(n.Description.GetProtocolVersions()) > 0 }
+func isSidecar(n *source.Native) bool {
+	return n != nil && len(n.Description.GetProtocolVersions()) > 0
+}
 
 // typedService takes note of the RPCs of a service that a sidecar offers. It has made tools of them, as its operator wants
 // them, and lists those itself: under other names, without some, with more than one for an RPC. So they become no tools here,

@@ -16,6 +16,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 func TestDescriptorSetsAsToolsWriteThem(t *testing.T) {
@@ -69,20 +71,20 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		body   []byte
-		limits Limits
+		limits source.Limits
 		want   string
 	}{
-		{"empty", nil, Limits{}, "the file is empty"},
-		{"cut short", full[:len(full)-10], Limits{}, "or it was cut short: at byte"},
-		{"JSON", []byte(` {"file": []}`), Limits{}, "looks like JSON"},
-		{"source", []byte("syntax = \"proto3\";\n"), Limits{}, "looks like a .proto source"},
-		{"noise", []byte{0xff, 0xff, 0xff}, Limits{}, "no FileDescriptorSet"},
-		{"another message", []byte{0x10, 0x01}, Limits{}, "holds no files"},
-		{"only bad files", appendBytes(nil, fileField, []byte{0xff}), Limits{}, "no file of the set can be used; the first one: file 1"},
-		{"too large", full, Limits{MaxBytes: 1000}, "more than 1000 bytes"},
-		{"too large once unpacked", bomb.Bytes(), Limits{MaxBytes: 10_000}, "more than 10000 bytes"},
-		{"broken gzip", []byte{0x1f, 0x8b, 0x00}, Limits{}, "gzip"},
-		{"too many files", two, Limits{MaxFiles: 1}, "more than 1 files"},
+		{"empty", nil, source.Limits{}, "the file is empty"},
+		{"cut short", full[:len(full)-10], source.Limits{}, "or it was cut short: at byte"},
+		{"JSON", []byte(` {"file": []}`), source.Limits{}, "looks like JSON"},
+		{"source", []byte("syntax = \"proto3\";\n"), source.Limits{}, "looks like a .proto source"},
+		{"noise", []byte{0xff, 0xff, 0xff}, source.Limits{}, "no FileDescriptorSet"},
+		{"another message", []byte{0x10, 0x01}, source.Limits{}, "holds no files"},
+		{"only bad files", appendBytes(nil, 1, []byte{0xff}), source.Limits{}, "no file of the set can be used; the first one: file 1"},
+		{"too large", full, source.Limits{MaxBytes: 1000}, "more than 1000 bytes"},
+		{"too large once unpacked", bomb.Bytes(), source.Limits{MaxBytes: 10_000}, "more than 10000 bytes"},
+		{"broken gzip", []byte{0x1f, 0x8b, 0x00}, source.Limits{}, "gzip"},
+		{"too many files", two, source.Limits{MaxFiles: 1}, "more than 1 files"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -99,13 +101,13 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 	}
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
-		if _, err := NewDescriptorFile("testdata/none", Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := NewDescriptorFile("testdata/none", source.Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("folder", func(t *testing.T) {
 		t.Parallel()
-		_, err := NewDescriptorFile("testdata", Limits{}).Load(t.Context())
+		_, err := NewDescriptorFile("testdata", source.Limits{}).Load(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "it is a folder") {
 			t.Errorf("error %v", err)
 		}
@@ -114,7 +116,7 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := NewDescriptorFile(protocSet, Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := NewDescriptorFile(protocSet, source.Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -143,11 +145,11 @@ func TestABadFileCostsItselfAndNotTheSet(t *testing.T) {
 			ExtensionRange: []*descriptorpb.DescriptorProto_ExtensionRange{{Start: proto.Int32(4), End: proto.Int32(1<<31 - 1)}},
 		}},
 	}
-	raw := appendBytes(nil, fileField, []byte{0x0a, 0xff})
+	raw := appendBytes(nil, 1, []byte{0x0a, 0xff})
 	raw = append(raw, marshal(t, &descriptorpb.FileDescriptorSet{
 		File: []*descriptorpb.FileDescriptorProto{relic, uses, chain, loop, loop2, dangling, clash, good, {}},
 	})...)
-	loaded, err := parseDescriptorSet("test", raw, Limits{}.withDefaults())
+	loaded, err := source.ParseDescriptorSet("test", raw, source.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +217,7 @@ func FuzzDescriptorSet(f *testing.F) {
 		rpcFile("a.proto", "a", "S/M", "S/m"), rpcFile("b.proto", "b", "S/GetX"),
 	}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		loaded, err := parseDescriptorSet("fuzz", raw, Limits{MaxFiles: 100}.withDefaults())
+		loaded, err := source.ParseDescriptorSet("fuzz", raw, source.Limits{MaxFiles: 100})
 		if err != nil {
 			return
 		}

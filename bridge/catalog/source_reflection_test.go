@@ -22,6 +22,7 @@ import (
 	v1alphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 )
 
@@ -193,8 +194,8 @@ func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
 	if _, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < closeWait || took > closeWait+5*time.Second {
-		t.Errorf("Load took %v, want about %v", took, closeWait)
+	if took := time.Since(start); took < reflectionCloseWait || took > reflectionCloseWait+5*time.Second {
+		t.Errorf("Load took %v, want about %v", took, reflectionCloseWait)
 	}
 }
 
@@ -254,7 +255,7 @@ func TestReflectionFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		peer   func() *scripted
-		limits Limits
+		limits source.Limits
 		step   string
 		want   string
 	}{
@@ -272,7 +273,7 @@ func TestReflectionFailures(t *testing.T) {
 		},
 		{
 			name: "too many services", peer: func() *scripted { return newScripted("a.A", "a.B", "a.C") },
-			limits: Limits{MaxServices: 2}, step: "list services", want: "3 services, more than the limit of 2",
+			limits: source.Limits{MaxServices: 2}, step: "list services", want: "3 services, more than the limit of 2",
 		},
 		{
 			name: "listed, but not found", peer: func() *scripted { return newScripted("a.S") },
@@ -341,17 +342,17 @@ func TestReflectionFailures(t *testing.T) {
 		},
 		{
 			name: "too many files", peer: func() *scripted { return telling(rpcFile("a.proto", "a", "S/M"), rpcFile("b.proto", "b", "S/M")) },
-			limits: Limits{MaxFiles: 1}, step: "find b.S", want: "more than 1 files",
+			limits: source.Limits{MaxFiles: 1}, step: "find b.S", want: "more than 1 files",
 		},
 		{
 			name: "too many bytes", peer: func() *scripted { return telling(rpcFile("a.proto", "a", "S/M"), rpcFile("b.proto", "b", "S/M")) },
-			limits: Limits{MaxBytes: 100}, step: "find b.S", want: "more than 100 bytes",
+			limits: source.Limits{MaxBytes: 100}, step: "find b.S", want: "more than 100 bytes",
 		},
 		{
 			name: "a message that is too large", peer: func() *scripted {
 				return telling(rpcFile("a.proto", "a", "S/"+strings.Repeat("M", 1000)))
 			},
-			limits: Limits{MaxBytes: 100}, step: "find a.S", want: "resource_exhausted",
+			limits: source.Limits{MaxBytes: 100}, step: "find a.S", want: "resource_exhausted",
 		},
 		{
 			name: "permission denied", peer: func() *scripted {
@@ -443,7 +444,7 @@ func TestReflectionGivesUpAtTheDeadline(t *testing.T) {
 			peer.hang[question] = make(chan struct{})
 			url := peer.serve(t, reflectionV1)
 			start := time.Now()
-			_, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Limits: Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
+			_, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Limits: source.Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete answer within 100ms") {
 				t.Errorf("error %v", err)
 			}

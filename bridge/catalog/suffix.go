@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 // serviceSuffix ends the names of most services, says nothing, and costs a model tokens in every tool's name.
@@ -130,7 +132,7 @@ func (c claim) name(suffixed map[string]bool) string {
 func (b *builder) settleNames() {
 	for b.giveBack() {
 	}
-	for _, service := range sortedKeys(b.suffixed) {
+	for _, service := range shown.SortedKeys(b.suffixed) {
 		b.warn(service, fmt.Sprintf("its tools keep the Service suffix in their names, because without it one would have the name of "+
 			"another tool; set (outrigger.v1.tool).name to choose names that stay"))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 //go:generate testdata/build.sh
@@ -24,7 +26,7 @@ const (
 // loadFile loads a descriptor set that must be readable.
 func loadFile(t *testing.T, path string) *Loaded {
 	t.Helper()
-	loaded, err := NewDescriptorFile(path, Limits{}).Load(t.Context())
+	loaded, err := NewDescriptorFile(path, source.Limits{}).Load(t.Context())
 	if err != nil {
 		t.Fatalf("load %s: %v", path, err)
 	}

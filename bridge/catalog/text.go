@@ -4,10 +4,11 @@ package catalog
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 // comment is the descriptor's comment as prose: the one before it, else the one behind it, cleaned. Empty where the
@@ -85,21 +86,11 @@ func isDirective(line string) bool {
 func cleanText(raw string) string {
 	raw = strings.ReplaceAll(strings.ToValidUTF8(raw, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
-		if isUnprintable(r) {
+		if shown.IsUnprintable(r) {
 			return -1
 		}
 		return r
 	}, raw)
-}
-
-// isUnprintable reports whether the character shows as nothing and is no line end or tab. The joiners U+200C and
-// U+200D are kept: Persian, Indic scripts and emoji are written with them.
-func isUnprintable(r rune) bool {
-	switch r {
-	case '\n', '\t', '\u200c', '\u200d':
-		return false
-	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }
 
 // firstSentence is the first sentence of the first paragraph, on one line, without the full stop at its end.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 func TestCleanComment(t *testing.T) {
@@ -66,11 +68,11 @@ func FuzzText(f *testing.F) {
 		text := cleanComment(raw)
 		title := firstSentence(text)
 		short, _ := cutBytes(text, most)
-		for _, s := range []string{text, title, short, cutRunes(title, most), clip(raw)} {
+		for _, s := range []string{text, title, short, cutRunes(title, most), shown.Clip(raw)} {
 			if !utf8.ValidString(s) {
 				t.Errorf("%q is not valid UTF-8", s)
 			}
-			if i := strings.IndexFunc(s, func(r rune) bool { return isUnprintable(r) || r != '\n' && r != '\t' && unicode.IsControl(r) }); i >= 0 {
+			if i := strings.IndexFunc(s, func(r rune) bool { return shown.IsUnprintable(r) || r != '\n' && r != '\t' && unicode.IsControl(r) }); i >= 0 {
 				t.Errorf("%q holds an unprintable character at %d", s, i)
 			}
 		}

@@ -95,7 +95,7 @@ func newTypes(files *protoregistry.Files, paths []string) (*Types, []Warning) {
 		}
 		eachExtension(fd, func(xd protoreflect.ExtensionDescriptor) {
 			if err := t.extensions.RegisterExtension(dynamicpb.NewExtensionType(xd)); err != nil {
-				warnings = append(warnings, Warning{path, fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
+				warnings = append(warnings, Warning{Subject: path, Text: fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
 			}
 		})
 	}

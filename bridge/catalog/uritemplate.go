@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -92,7 +93,7 @@ func (t *uriTemplate) take(rest string) (int, error) {
 		return t.expression(rest)
 	case c == '%':
 		if !isEscape(rest) {
-			return 0, fmt.Errorf("%q is no percent-encoding", clip(rest[:min(len(rest), 3)]))
+			return 0, fmt.Errorf("%q is no percent-encoding", shown.Clip(rest[:min(len(rest), 3)]))
 		}
 		last.add(rest[:3])
 		return 3, nil
@@ -112,13 +113,13 @@ func (t *uriTemplate) take(rest string) (int, error) {
 func (t *uriTemplate) expression(rest string) (int, error) {
 	end := strings.IndexByte(rest, '}')
 	if end < 0 {
-		return 0, fmt.Errorf("%q does not end", clip(rest))
+		return 0, fmt.Errorf("%q does not end", shown.Clip(rest))
 	}
 	name := rest[1:end]
 	last := &t.segments[len(t.segments)-1]
 	switch {
 	case !isFieldPath(name):
-		return 0, fmt.Errorf("%q is no simple expression: wanted the path of a field, without operator, list or length", clip(rest[:end+1]))
+		return 0, fmt.Errorf("%q is no simple expression: wanted the path of a field, without operator, list or length", shown.Clip(rest[:end+1]))
 	case last.variable != "":
 		return 0, fmt.Errorf("nothing tells where {%s} ends and {%s} begins; put one of %s between them", last.variable, name, reservedCharacters)
 	case slices.Contains(t.variables, name):

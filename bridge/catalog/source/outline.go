@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // outline is what has to be known of a file to find the others.
@@ -16,7 +19,7 @@ type outline struct {
 func outlineOf(f *descriptorpb.FileDescriptorProto) outline {
 	out := outline{name: f.GetName(), imports: f.GetDependency()}
 	for _, s := range f.GetService() {
-		out.services = append(out.services, joinName(f.GetPackage(), s.GetName()))
+		out.services = append(out.services, string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(s.GetName()))))
 	}
 	return out
 }
@@ -33,7 +36,7 @@ const (
 // readOutline reads the outline of a file from its bytes. They are known to be a file.
 func readOutline(raw []byte) (out outline, err error) {
 	pkg := ""
-	err = eachField(raw, func(num protowire.Number, value []byte) error {
+	err = wire.EachField(raw, func(num protowire.Number, value []byte) error {
 		switch num {
 		case fileName:
 			out.name = string(value)
@@ -43,14 +46,14 @@ func readOutline(raw []byte) (out outline, err error) {
 			out.imports = append(out.imports, string(value))
 		case fileService:
 			name := ""
-			err := eachBytes(value, serviceOwnName, func(b []byte) error { name = string(b); return nil })
+			err := wire.EachBytes(value, serviceOwnName, func(b []byte) error { name = string(b); return nil })
 			out.services = append(out.services, name)
 			return err
 		}
 		return nil
 	})
 	for i, s := range out.services {
-		out.services[i] = joinName(pkg, s)
+		out.services[i] = string(protoreflect.FullName(pkg).Append(protoreflect.Name(s)))
 	}
 	return out, err
 }

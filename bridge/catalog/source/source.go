@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"context"
@@ -41,8 +41,8 @@ type Loaded struct {
 	// Static tells that the next load will bring the same, unless somebody changes a file.
 	Static bool
 
-	// mark is what a later load is recognised by; nil where the source cannot.
-	mark *mark
+	// Mark is what a later load is recognised by; nil where the source cannot. See Conditional.
+	Mark *Mark
 }
 
 // Warning is something that an operator should know and that costs less than the catalog.
@@ -76,9 +76,9 @@ func (e *SourceError) Error() string {
 // Unwrap is the cause.
 func (e *SourceError) Unwrap() error { return e.Cause }
 
-// infrastructure are the packages whose services serve the machinery and not the callers. They become tools only where
-// an include glob names one without a wildcard.
-func isInfrastructure(service string) bool {
+// IsInfrastructure reports whether a service serves the machinery and not the callers. Such a service becomes a tool
+// only where an include glob names it without a wildcard.
+func IsInfrastructure(service string) bool {
 	switch {
 	case strings.HasPrefix(service, "grpc.reflection."),
 		strings.HasPrefix(service, "grpc.health.v1."),

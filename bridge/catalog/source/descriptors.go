@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
 )
 
 // descriptorFile is a Source that reads a FileDescriptorSet.
@@ -34,10 +36,10 @@ func NewDescriptorFile(path string, l Limits) Source {
 
 func (d *descriptorFile) Name() string { return "descriptor set " + d.path }
 
-func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) { return d.loadUnless(ctx, nil) }
+func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) { return d.LoadUnless(ctx, nil) }
 
-// loadUnless implements recognising.
-func (d *descriptorFile) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
+// LoadUnless implements Conditional.
+func (d *descriptorFile) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -49,14 +51,14 @@ func (d *descriptorFile) loadUnless(ctx context.Context, before *mark) (*Loaded,
 		return nil, fail("read file", err)
 	}
 	sum := sha256.Sum256(raw)
-	if before.is(sum) {
+	if before.Is(sum) {
 		return nil, nil
 	}
-	out, err := parseDescriptorSet(d.Name(), raw, d.limits)
+	out, err := ParseDescriptorSet(d.Name(), raw, d.limits)
 	if err != nil {
 		return nil, fail("decode", err)
 	}
-	out.mark = &mark{sum: sum}
+	out.Mark = &Mark{Digest: sum}
 	return out, nil
 }
 
@@ -102,8 +104,10 @@ const (
 	isImportField       = 1
 )
 
-// parseDescriptorSet takes the set apart file by file, so that one undecodable file does not cost the others.
-func parseDescriptorSet(source string, raw []byte, l Limits) (*Loaded, error) {
+// ParseDescriptorSet reads a descriptor set that is in memory already. It takes the set apart file by file, so that one
+// undecodable file does not cost the others. The source is the name that its warnings have.
+func ParseDescriptorSet(source string, raw []byte, l Limits) (*Loaded, error) {
+	l = l.withDefaults()
 	if len(raw) == 0 {
 		return nil, errors.New("the file is empty")
 	}
@@ -186,30 +190,9 @@ func isBufImport(unknown []byte) bool {
 		}
 		_, _, tag := protowire.ConsumeTag(field)
 		body, _ := protowire.ConsumeBytes(field[tag:])
-		if v, ok := lastVarint(body, isImportField); ok && v != 0 {
+		if v, ok := wire.LastVarint(body, isImportField); ok && v != 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// lastVarint is the last value of a varint field among the bytes of a message.
-func lastVarint(body []byte, want protowire.Number) (value uint64, found bool) {
-	for len(body) > 0 {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return value, found
-		}
-		body = body[n:]
-		size := protowire.ConsumeFieldValue(num, typ, body)
-		if size < 0 {
-			return value, found
-		}
-		if num == want && typ == protowire.VarintType {
-			value, _ = protowire.ConsumeVarint(body)
-			found = true
-		}
-		body = body[size:]
-	}
-	return value, found
 }

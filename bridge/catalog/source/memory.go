@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"context"
@@ -20,14 +20,14 @@ func NewDescriptors(name string, set *descriptorpb.FileDescriptorSet, services .
 
 func (m *inMemory) Name() string { return m.loaded.Source }
 
-func (m *inMemory) Load(ctx context.Context) (*Loaded, error) { return m.loadUnless(ctx, nil) }
+func (m *inMemory) Load(ctx context.Context) (*Loaded, error) { return m.LoadUnless(ctx, nil) }
 
-// loadUnless implements recognising: one load is like the other.
-func (m *inMemory) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
+// LoadUnless implements Conditional: one load is like the other.
+func (m *inMemory) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
 	if err := ctx.Err(); err != nil || before != nil {
 		return nil, err
 	}
 	loaded := m.loaded
-	loaded.mark = &mark{}
+	loaded.Mark = &Mark{}
 	return &loaded, nil
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,9 +14,9 @@ import (
 // FuzzOutline reads outlines from bytes and from the decoded file: they are the
 // same of everything that can be decoded.
 func FuzzOutline(f *testing.F) {
-	b := rpcFile("b.proto", "", "S/M", "T/N")
+	b := fileWith("b.proto", "", "S/M", "T/N")
 	b.Dependency = []string{"a.proto", "c.proto"}
-	for _, file := range []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a.b", "S/M"), b, {}} {
+	for _, file := range []*descriptorpb.FileDescriptorProto{fileWith("a.proto", "a.b", "S/M"), b, {}} {
 		raw, err := proto.Marshal(file)
 		if err != nil {
 			f.Fatal(err)
@@ -36,4 +37,16 @@ func FuzzOutline(f *testing.F) {
 			t.Errorf("%x (-decoded +read):\n%s", raw, diff)
 		}
 	})
+}
+
+// fileWith is a file with the given services, written "Service/Method".
+func fileWith(path, pkg string, methods ...string) *descriptorpb.FileDescriptorProto {
+	f := &descriptorpb.FileDescriptorProto{Name: new(path), Package: new(pkg)}
+	for _, m := range methods {
+		service, method, _ := strings.Cut(m, "/")
+		f.Service = append(f.Service, &descriptorpb.ServiceDescriptorProto{
+			Name: new(service), Method: []*descriptorpb.MethodDescriptorProto{{Name: new(method)}},
+		})
+	}
+	return f
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
 )
 
 // The reflection protocol (grpc/reflection/v1/reflection.proto) by field numbers; v1alpha has the same ones. It is
@@ -37,6 +40,9 @@ const (
 	errorMessage  = 2 // .error_message
 )
 
+// ErrRefused tells that a server answered that it cannot do what was asked: it is there, and asking again will not help.
+var ErrRefused = errors.New("the server refuses")
+
 // refusalError is a server's answer that it cannot do what was asked; the stream goes on.
 type refusalError struct {
 	code    connect.Code
@@ -45,8 +51,11 @@ type refusalError struct {
 
 // Error shows the server's code and message.
 func (e *refusalError) Error() string {
-	return fmt.Sprintf("the server answered %v: %s", e.code, clip(e.message))
+	return fmt.Sprintf("the server answered %v: %s", e.code, shown.Clip(e.message))
 }
+
+// Is makes every refusal an ErrRefused.
+func (e *refusalError) Is(target error) bool { return target == ErrRefused }
 
 // frame is one message as bytes.
 type frame struct{ body []byte }
@@ -121,9 +130,9 @@ func (s *reflectionStream) services() ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	err = eachBytes(listed, servicesEntry, func(entry []byte) error {
+	err = wire.EachBytes(listed, servicesEntry, func(entry []byte) error {
 		name := ""
-		err := eachBytes(entry, serviceName, func(b []byte) error { name = string(b); return nil })
+		err := wire.EachBytes(entry, serviceName, func(b []byte) error { name = string(b); return nil })
 		names = append(names, name)
 		return err
 	})
@@ -188,7 +197,7 @@ func sentFiles(reply []byte) ([][]byte, error) {
 		return nil, err
 	}
 	var out [][]byte
-	err = eachBytes(answer, filesFile, func(b []byte) error { out = append(out, b); return nil })
+	err = wire.EachBytes(answer, filesFile, func(b []byte) error { out = append(out, b); return nil })
 	return out, err
 }
 
@@ -225,16 +234,16 @@ func answerOf(reply []byte, want protowire.Number) ([]byte, error) {
 	var answer []byte
 	var refusal *refusalError
 	found := false
-	err := eachField(reply, func(num protowire.Number, body []byte) error {
+	err := wire.EachField(reply, func(num protowire.Number, body []byte) error {
 		switch num {
 		case want:
 			answer, found = body, true
 		case replyError:
 			refusal = &refusalError{code: connect.CodeUnknown}
-			if code, ok := lastVarint(body, errorCode); ok && code <= uint64(connect.CodeUnauthenticated) {
+			if code, ok := wire.LastVarint(body, errorCode); ok && code <= uint64(connect.CodeUnauthenticated) {
 				refusal.code = connect.Code(code)
 			}
-			return eachBytes(body, errorMessage, func(b []byte) error { refusal.message = string(b); return nil })
+			return wire.EachBytes(body, errorMessage, func(b []byte) error { refusal.message = string(b); return nil })
 		}
 		return nil
 	})
@@ -273,37 +282,4 @@ func (s *reflectionStream) receive() ([]byte, error) {
 		return nil, err
 	}
 	return reply.body, nil
-}
-
-// eachField calls fn with every length-delimited field of a message and passes over the others.
-func eachField(body []byte, fn func(protowire.Number, []byte) error) error {
-	for len(body) > 0 {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		body = body[n:]
-		size := protowire.ConsumeFieldValue(num, typ, body)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		if typ == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(body)
-			if err := fn(num, value); err != nil {
-				return err
-			}
-		}
-		body = body[size:]
-	}
-	return nil
-}
-
-// eachBytes calls fn with every value of one length-delimited field.
-func eachBytes(body []byte, want protowire.Number, fn func([]byte) error) error {
-	return eachField(body, func(num protowire.Number, value []byte) error {
-		if num != want {
-			return nil
-		}
-		return fn(value)
-	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"context"
@@ -36,10 +36,10 @@ func NewNative(name string, load func(ctx context.Context) (*Native, error)) Sou
 
 func (n *nativeSource) Name() string { return n.name }
 
-func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.loadUnless(ctx, nil) }
+func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.LoadUnless(ctx, nil) }
 
-// loadUnless implements recognising.
-func (n *nativeSource) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
+// LoadUnless implements Conditional.
+func (n *nativeSource) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
 	limit := Limits{}.withDefaults().LoadTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
@@ -57,17 +57,17 @@ func (n *nativeSource) loadUnless(ctx context.Context, before *mark) (*Loaded, e
 	switch {
 	case err != nil:
 		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
-	case before.is(now.sum):
+	case before.Is(now.Digest):
 		return nil, nil
 	}
 	// Services is not nil, so that there are none.
-	return &Loaded{Source: n.name, Native: native, Services: []string{}, mark: now}, nil
+	return &Loaded{Source: n.name, Native: native, Services: []string{}, Mark: now}, nil
 }
 
 // mark is what the same offer is recognised by. Nothing is an offer too.
-func (n *Native) mark() (*mark, error) {
+func (n *Native) mark() (*Mark, error) {
 	if n == nil {
-		return &mark{}, nil
+		return &Mark{}, nil
 	}
 	var messages []proto.Message
 	if n.Description != nil {
@@ -77,5 +77,5 @@ func (n *Native) mark() (*mark, error) {
 		messages = append(messages, t)
 	}
 	sum, err := sumOf(messages...)
-	return &mark{sum: sum}, err
+	return &Mark{Digest: sum}, err
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"cmp"
@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
 // closeWait is how long a reflecting server may take to end the stream after we did. It has nothing left to say, so a
@@ -41,23 +43,37 @@ type Dial func(ctx context.Context) (Endpoint, error)
 // ReflectionOptions of NewReflection. The zero value takes the defaults.
 type ReflectionOptions struct {
 	// Selection keeps services that are excluded as a whole from being asked for. Nil asks for all but infrastructure.
-	Selection *Selection
+	// A *catalog.Selection is one.
+	Selection Selection
 	Limits    Limits
 	// Mask hides secrets in what the server said in an error. Nil changes nothing.
 	Mask func(error) error
 }
 
+// Selection says which services are certain not to be wanted, so that their descriptors need not be asked for.
+type Selection interface {
+	Skips(service string) bool
+}
+
 // Reflection is a server's reflection: where tools come from, and types that only answers name.
 type Reflection interface {
-	Source
-	TypeFinder
+	Conditional
+	// FindType asks for the files that define a message. The error wraps ErrRefused where the server answered that it
+	// has none.
+	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
 }
+
+const (
+	// maxAnswerBytes and maxAnswerFiles bound the descriptors of one type that is asked for.
+	maxAnswerBytes = 4 << 20
+	maxAnswerFiles = 500
+)
 
 // serverReflection is a Source that asks a running server.
 type serverReflection struct {
 	name      string
 	dial      Dial
-	selection *Selection
+	selection Selection
 	limits    Limits
 	mask      func(error) error
 }
@@ -86,10 +102,10 @@ func redactedURL(raw string) string {
 
 func (r *serverReflection) Name() string { return r.name }
 
-func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r.loadUnless(ctx, nil) }
+func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r.LoadUnless(ctx, nil) }
 
-// loadUnless implements recognising: it asks for everything all the same.
-func (r *serverReflection) loadUnless(ctx context.Context, before *mark) (*Loaded, error) {
+// LoadUnless implements Conditional: it asks for everything all the same.
+func (r *serverReflection) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
 		fmt.Errorf("no complete answer within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -122,7 +138,7 @@ func (r *serverReflection) loadUnless(ctx context.Context, before *mark) (*Loade
 	return out, err
 }
 
-// FindType implements [TypeFinder]: it asks for the file that defines a message, and for those that it imports.
+// FindType implements Reflection: it asks for the file that defines a message, and for those that it imports.
 func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -137,7 +153,7 @@ func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullN
 	}
 	err = w.stream.symbols([]string{string(name)}, func(_ string, got [][]byte, err error) error {
 		if err == nil {
-			_, err = w.keep("find "+clip(string(name)), got)
+			_, err = w.keep("find "+shown.Clip(string(name)), got)
 		}
 		return err
 	})
@@ -154,9 +170,9 @@ func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullN
 		return nil, err
 	}
 	out := make([]*descriptorpb.FileDescriptorProto, 0, len(w.files))
-	for _, path := range sortedKeys(w.files) {
+	for _, path := range shown.SortedKeys(w.files) {
 		if err := w.files[path].decode(); err != nil {
-			return nil, w.fail("decode "+clip(path), err)
+			return nil, w.fail("decode "+shown.Clip(path), err)
 		}
 		out = append(out, w.files[path].file)
 	}
@@ -181,9 +197,9 @@ type reflectionWalk struct {
 	source    string
 	stream    *reflectionStream
 	limits    Limits
-	selection *Selection
+	selection Selection
 
-	before *mark // of the load that this one may be like, nil for none
+	before *Mark // of the load that this one may be like, nil for none
 
 	files    map[string]*reflectedFile
 	defined  map[string]bool  // full names of the services in files
@@ -197,7 +213,7 @@ type reflectedFile struct {
 	outline
 
 	raw  []byte // nil for a built-in copy
-	sum  digest // of raw
+	sum  Digest // of raw
 	file *descriptorpb.FileDescriptorProto
 }
 
@@ -236,14 +252,14 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 		return nil, err
 	}
 	now := w.mark(services)
-	if w.before.is(now.sum) {
+	if w.before.Is(now.Digest) {
 		return nil, nil
 	}
-	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, mark: now}
-	for _, name := range sortedKeys(w.files) {
+	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, Mark: now}
+	for _, name := range shown.SortedKeys(w.files) {
 		f := w.files[name]
 		if err := f.decode(); err != nil {
-			return nil, w.fail("decode "+clip(name), err)
+			return nil, w.fail("decode "+shown.Clip(name), err)
 		}
 		out.Files = append(out.Files, f.file)
 	}
@@ -251,20 +267,19 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 }
 
 // mark is what the same answers are recognised by. The warnings follow from the files.
-func (w *reflectionWalk) mark(services []string) *mark {
-	out := &mark{decoded: make(map[digest]struct{}, len(w.files))}
+func (w *reflectionWalk) mark(services []string) *Mark {
+	decoded := make(map[Digest]struct{}, len(w.files))
 	s := newSummer()
 	s.texts(services...)
-	for _, name := range sortedKeys(w.files) {
+	for _, name := range shown.SortedKeys(w.files) {
 		f := w.files[name]
 		s.texts(name)
 		s.add(f.sum[:])
 		if f.raw != nil {
-			out.decoded[f.sum] = struct{}{}
+			decoded[f.sum] = struct{}{}
 		}
 	}
-	out.sum = s.sum()
-	return out
+	return &Mark{Digest: s.sum(), Memory: decoded}
 }
 
 // services lists what the server offers and we want, sorted.
@@ -281,8 +296,8 @@ func (w *reflectionWalk) services() ([]string, error) {
 	for _, name := range listed {
 		switch {
 		case !protoreflect.FullName(name).IsValid():
-			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is no service name", clip(name)))
-		case w.selection.skipsService(name):
+			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is no service name", shown.Clip(name)))
+		case w.skips(name):
 			skipped = append(skipped, name)
 		default:
 			wanted = append(wanted, name)
@@ -300,12 +315,20 @@ func (w *reflectionWalk) services() ([]string, error) {
 		return []string{}, nil // it is asked for its tools by a source of its own
 	}
 	slices.Sort(skipped)
-	if !slices.ContainsFunc(skipped, func(name string) bool { return !isInfrastructure(name) }) {
+	if !slices.ContainsFunc(skipped, func(name string) bool { return !IsInfrastructure(name) }) {
 		return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure", ErrNoServices,
-			clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
+			shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
 	}
 	return nil, w.fail(step, fmt.Errorf("the server lists nothing to call: %s %s infrastructure or excluded",
-		clipList(slices.Compact(skipped)), plural(len(skipped), "is", "are")))
+		shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
+}
+
+// skips reports whether a service is not asked for.
+func (w *reflectionWalk) skips(service string) bool {
+	if w.selection == nil {
+		return IsInfrastructure(service)
+	}
+	return w.selection.Skips(service)
 }
 
 // service takes the file that defines the service, or why there is none, and checks that it does.
@@ -345,7 +368,7 @@ func (w *reflectionWalk) imports() error {
 
 // file asks for one imported file.
 func (w *reflectionWalk) file(path, importer string) error {
-	step := fmt.Sprintf("fetch file %s, imported by %s", clip(path), clip(importer))
+	step := fmt.Sprintf("fetch file %s, imported by %s", shown.Clip(path), shown.Clip(importer))
 	got, err := w.stream.file(path)
 	var refusal *refusalError
 	if err != nil && !errors.As(err, &refusal) {
@@ -358,7 +381,7 @@ func (w *reflectionWalk) file(path, importer string) error {
 	if w.files[path] != nil {
 		return nil
 	}
-	if own := builtinFile(path); own != nil {
+	if own := Builtin(path); own != nil {
 		// These are the same everywhere, and some servers do not reflect them.
 		w.add(&reflectedFile{outline: outlineOf(own), file: own})
 		w.warnings = append(w.warnings, Warning{w.source, "the server does not serve " + path + "; the built-in copy is used"})
@@ -379,11 +402,21 @@ func (w *reflectionWalk) add(f *reflectedFile) {
 	}
 }
 
+// hasDecoded reports whether a file of these bytes could be decoded by the load before.
+func (w *reflectionWalk) hasDecoded(sum Digest) bool {
+	if w.before == nil {
+		return false
+	}
+	decoded, _ := w.before.Memory.(map[Digest]struct{})
+	_, ok := decoded[sum]
+	return ok
+}
+
 // read makes a file of the server's bytes. What could be decoded before is not decoded again.
 func (w *reflectionWalk) read(raw []byte) (*reflectedFile, error) {
 	f := &reflectedFile{raw: raw, sum: sha256.Sum256(raw)}
 	var err error
-	if w.before.hasDecoded(f.sum) {
+	if w.hasDecoded(f.sum) {
 		f.outline, err = readOutline(raw)
 		return f, err
 	}
@@ -409,7 +442,7 @@ func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error
 		names = append(names, name)
 		if before := w.files[name]; before != nil {
 			if same, err := before.isLike(f); err != nil || !same {
-				return "", w.fail(step, fmt.Errorf("the server sent two different files as %s", clip(name)))
+				return "", w.fail(step, fmt.Errorf("the server sent two different files as %s", shown.Clip(name)))
 			}
 			continue
 		}
@@ -425,7 +458,7 @@ func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error
 	if len(names) == 0 {
 		return "no file", nil
 	}
-	return clipList(names), nil
+	return shown.ClipList(names), nil
 }
 
 func (w *reflectionWalk) fail(step string, cause error) error {
@@ -438,12 +471,4 @@ func explainReflection(err error) error {
 		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or give the descriptors with --descriptors: %w", err)
 	}
 	return err
-}
-
-// joinName is the full name of what is declared in a package or scope, which may be empty.
-func joinName(scope, name string) string {
-	if scope == "" {
-		return name
-	}
-	return scope + "." + name
 }

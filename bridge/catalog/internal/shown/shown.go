@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shown makes the texts of peers fit to be repeated in errors, and puts lists and numbers into words.
+package shown
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	// shownRunes is the most of a peer's name that an error repeats, so that a peer cannot fill our log.
+	shownRunes = 200
+	// shownItems is the most items of a list that an error repeats.
+	shownItems = 8
+)
+
+// Clip makes a peer's text fit for an error: short, on one line and printable.
+func Clip(s string) string {
+	out := make([]rune, 0, min(len(s), shownRunes))
+	for _, r := range s {
+		if len(out) == shownRunes {
+			return string(out) + "..."
+		}
+		if IsUnprintable(r) || r == '\n' || r == '\t' {
+			r = '?'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
+
+// ClipList joins the first items of a list for an error.
+func ClipList(items []string) string {
+	shown := make([]string, 0, shownItems+1)
+	for _, s := range items[:min(len(items), shownItems)] {
+		shown = append(shown, Clip(s))
+	}
+	if more := len(items) - shownItems; more > 0 {
+		shown = append(shown, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// Plural chooses the word for one or for any other number.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// SortedKeys are a map's keys in order.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// IsUnprintable reports whether the character shows as nothing and is no line end or tab. The joiners U+200C and
+// U+200D are kept: Persian, Indic scripts and emoji are written with them.
+func IsUnprintable(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200c', '\u200d':
+		return false
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire reads single fields of messages from their bytes, whatever extensions this process knows.
+package wire
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// EachField calls fn with every length-delimited field of a message and passes over the others.
+func EachField(body []byte, fn func(protowire.Number, []byte) error) error {
+	for len(body) > 0 {
+		num, typ, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		body = body[n:]
+		size := protowire.ConsumeFieldValue(num, typ, body)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		if typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(body)
+			if err := fn(num, value); err != nil {
+				return err
+			}
+		}
+		body = body[size:]
+	}
+	return nil
+}
+
+// EachBytes calls fn with every value of one length-delimited field.
+func EachBytes(body []byte, want protowire.Number, fn func([]byte) error) error {
+	return EachField(body, func(num protowire.Number, value []byte) error {
+		if num != want {
+			return nil
+		}
+		return fn(value)
+	})
+}
+
+// LastVarint is the last value of a varint field among the bytes of a message.
+func LastVarint(body []byte, want protowire.Number) (value uint64, found bool) {
+	for len(body) > 0 {
+		num, typ, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return value, found
+		}
+		body = body[n:]
+		size := protowire.ConsumeFieldValue(num, typ, body)
+		if size < 0 {
+			return value, found
+		}
+		if num == want && typ == protowire.VarintType {
+			value, _ = protowire.ConsumeVarint(body)
+			found = true
+		}
+		body = body[size:]
+	}
+	return value, found
+}
