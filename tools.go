@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // Tool is one tool that can be called.
@@ -33,11 +34,11 @@ type Tool struct {
 
 // Source is where tools come from. Load fetches everything afresh; it may be called
 // again at any time, one call at a time.
-type Source = catalog.Source
+type Source = source.Source
 
 // Loaded is what one load of a [Source] brings: descriptors, and which of their services
 // become tools.
-type Loaded = catalog.Loaded
+type Loaded = source.Loaded
 
 // Services is a source of services whose generated code is linked into this program, by
 // their full names ("shop.v1.Shop"). Generated code has no comments: tools are described
@@ -60,7 +61,7 @@ func (l linked) Load(context.Context) (*Loaded, error) {
 			err = errors.New("not a service")
 		}
 		if err != nil {
-			return nil, &catalog.SourceError{Source: l.Name(), Step: "find " + name, Permanent: true, Cause: err}
+			return nil, &source.SourceError{Source: l.Name(), Step: "find " + name, Permanent: true, Cause: err}
 		}
 		out.Files = appendFile(out.Files, seen, found.ParentFile())
 	}

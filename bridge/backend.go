@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/native"
@@ -126,14 +127,14 @@ func due(ctx context.Context) bool {
 // client's backend, over the connections and the protocol that calls use. The
 // protocol may not be known before the backend is up, so every load looks for
 // it where it is not.
-func NewReflectionSource(client *backend.Client, o catalog.ReflectionOptions) catalog.Reflection {
+func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) source.Reflection {
 	o.Mask = client.Mask
-	return catalog.NewReflection(client.Target().String(), func(ctx context.Context) (catalog.Endpoint, error) {
+	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
 		e, err := client.Streams(ctx)
 		if err != nil {
-			return catalog.Endpoint{}, err
+			return source.Endpoint{}, err
 		}
-		return catalog.Endpoint{HTTPClient: e.HTTPClient, BaseURL: e.BaseURL, Options: e.Options}, nil
+		return source.Endpoint{HTTPClient: e.HTTPClient, BaseURL: e.BaseURL, Options: e.Options}, nil
 	}, o)
 }
 
@@ -215,8 +216,8 @@ func askError(in proto.Message, err *errmap.Error) *errmap.Error {
 // NewNativeSource returns a source of tools: what a backend that speaks the tool
 // API offers itself. Where must is not set, a backend that does not speak it
 // offers nothing, which is no failure.
-func NewNativeSource(name string, client *native.Client, must bool) catalog.Source {
-	return catalog.NewNative(name, func(ctx context.Context) (*catalog.Native, error) {
+func NewNativeSource(name string, client *native.Client, must bool) source.Source {
+	return source.NewNative(name, func(ctx context.Context) (*source.Native, error) {
 		description, err := client.Describe(ctx)
 		if err != nil {
 			if !must && isUnimplemented(err) {
@@ -224,7 +225,7 @@ func NewNativeSource(name string, client *native.Client, must bool) catalog.Sour
 			}
 			return nil, err
 		}
-		out := &catalog.Native{Description: description}
+		out := &source.Native{Description: description}
 		if description.GetCapabilities().GetTools() == nil {
 			return out, nil
 		}

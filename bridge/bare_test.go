@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -33,7 +34,7 @@ func bare(t *testing.T) *catalog.Live {
 			Name: proto.String("Double"), InputType: proto.String(".google.protobuf.StringValue"), OutputType: proto.String(".google.protobuf.StringValue"),
 		}}}},
 	}
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("bare", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("bare", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
 		protodesc.ToFileDescriptorProto(wrapperspb.File_google_protobuf_wrappers_proto), own,
 	}}, "word.v1.Word")}, catalog.LiveOptions{})
 	if err := live.Refresh(context.Background()); err != nil {

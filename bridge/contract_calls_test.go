@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -79,15 +80,15 @@ func TestContractOfCalls(t *testing.T) {
 
 	t.Run("content may be text, image and resource", func(t *testing.T) {
 		t.Parallel()
-		source := catalog.NewNative("native", func(context.Context) (*catalog.Native, error) {
-			return &catalog.Native{
+		painting := source.NewNative("native", func(context.Context) (*source.Native, error) {
+			return &source.Native{
 				Description: &outriggerv1.ServerDescription{Name: "paint", Version: "1"},
 				Tools: []*outriggerv1.Tool{{Name: "draw", Description: "Draw something.", InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{
 					InputSchemaJson: []byte(`{"type":"object"}`),
 				}}},
 			}, nil
 		})
-		live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
+		live := catalog.NewLive([]source.Source{painting}, catalog.LiveOptions{})
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +231,7 @@ func TestContractOfSerialisation(t *testing.T) {
 // itself in the canonical dialect.
 func TestContractOfTheDescription(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{}) // of its own: others register tools in theirs
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{}) // of its own: others register tools in theirs
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +336,7 @@ func TestContractOfTheGate(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
-			live := catalog.NewLive([]catalog.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{Build: tt.build})
+			live := catalog.NewLive([]source.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{Build: tt.build})
 			if err := live.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}

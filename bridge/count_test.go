@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -69,8 +70,8 @@ func (l *lister) Ask(ctx context.Context, in proto.Message, header http.Header) 
 func listing(t *testing.T, l *lister) (*dialect.Handler, *catalog.Live) {
 	t.Helper()
 	tools := []*outriggerv1.Tool{mcptest.JSONTool("knock", "Knock.", mcptest.NoArguments, "")}
-	live := catalog.NewLive([]catalog.Source{catalog.NewNative("lister", func(context.Context) (*catalog.Native, error) {
-		return &catalog.Native{Tools: tools, Description: &outriggerv1.ServerDescription{
+	live := catalog.NewLive([]source.Source{source.NewNative("lister", func(context.Context) (*source.Native, error) {
+		return &source.Native{Tools: tools, Description: &outriggerv1.ServerDescription{
 			Name: "lister", Version: "1", ContractVersion: "1.0.0", ResourcesCount: 77, PromptsCount: 88,
 			Capabilities: &outriggerv1.ServerCapabilities{
 				Tools: &outriggerv1.ToolsCapability{}, Resources: &outriggerv1.ResourcesCapability{}, Prompts: &outriggerv1.PromptsCapability{},

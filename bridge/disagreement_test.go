@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -58,7 +59,7 @@ func disagreeing(t *testing.T, isThorough bool, answer []byte) (b *dialect.Handl
 		t.Fatal(err)
 	}
 	// A catalog of this test's own, because others share theirs.
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -41,7 +42,7 @@ func documents(t *testing.T) *catalog.Live {
 			Service:     []*descriptorpb.ServiceDescriptorProto{{Name: new("Archive"), Method: []*descriptorpb.MethodDescriptorProto{method}}},
 		},
 	}}
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("memory", set, "archive.Archive")}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("memory", set, "archive.Archive")}, catalog.LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

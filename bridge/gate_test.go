@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -66,7 +67,7 @@ func TestTheGateHoldsBackEveryFormOfADestructiveCall(t *testing.T) {
 
 func TestAToolThatOnlyMayBeDestructiveRuns(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{mcptest.Source("UpdateVehicle")}, catalog.LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

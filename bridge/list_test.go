@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -21,7 +22,7 @@ type growing struct{ grown atomic.Bool }
 
 func (*growing) Name() string { return "growing" }
 
-func (g *growing) Load(ctx context.Context) (*catalog.Loaded, error) {
+func (g *growing) Load(ctx context.Context) (*source.Loaded, error) {
 	loaded, err := mcptest.Source().Load(ctx)
 	if err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func (g *growing) Load(ctx context.Context) (*catalog.Loaded, error) {
 
 func TestTheListingFollowsTheCatalog(t *testing.T) {
 	t.Parallel()
-	source := &growing{}
-	live := catalog.NewLive([]catalog.Source{source}, catalog.LiveOptions{})
+	from := &growing{}
+	live := catalog.NewLive([]source.Source{from}, catalog.LiveOptions{})
 	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	check := func(want int) {
 		t.Helper()
@@ -54,9 +55,9 @@ func TestTheListingFollowsTheCatalog(t *testing.T) {
 	}
 	// One RPC of either service takes a stream of requests and is not listed.
 	check(4)
-	source.grown.Store(true)
+	from.grown.Store(true)
 	check(4 + 12)
-	source.grown.Store(false)
+	from.grown.Store(false)
 	check(4)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -42,7 +43,7 @@ func BenchmarkListAfterOneMore(b *testing.B) {
 				}
 			}
 			fill := func() {
-				live = catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+				live = catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
 					Limits: catalog.Limits{MaxRegistrations: 2000},
 				}})
 				if err := live.Refresh(context.Background()); err != nil {

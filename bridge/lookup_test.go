@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -85,7 +86,7 @@ func TestViolationsPointIntoWhatTheCallerWrote(t *testing.T) {
 // hiding is a catalog in which lab.echo is there and not shown.
 func hiding(t *testing.T) *catalog.Live {
 	t.Helper()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
 		Overlay: []catalog.Override{{Match: "*/Echo", Options: &outriggerv1.ToolOptions{Hidden: proto.Bool(true)}}},
 	}})
 	if err := live.Refresh(context.Background()); err != nil {

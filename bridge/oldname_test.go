@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -33,7 +34,7 @@ func suffixed(t *testing.T) *catalog.Live {
 		})
 	}
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("test", set)}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("test", set)}, catalog.LiveOptions{})
 	if err := live.Refresh(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -42,7 +43,7 @@ func deleting(t *testing.T, o catalog.BuildOptions) *catalog.Live {
 		})
 	}
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("test", set)}, catalog.LiveOptions{Build: o})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("test", set)}, catalog.LiveOptions{Build: o})
 	if err := live.Refresh(context.Background()); err != nil {
 		t.Fatal(err)
 	}

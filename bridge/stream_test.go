@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -269,7 +270,7 @@ func TestAStreamThatFailsBeforeItsTimeIsNoResult(t *testing.T) {
 func TestTheStreamTimeOfATool(t *testing.T) {
 	t.Parallel()
 	for declared, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, time.Hour: 29 * time.Second} {
-		loaded := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+		loaded := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
 			Overlay: []catalog.Override{{Match: "outrigger.demo.v1.Fleet/WatchVehicles", Options: &outriggerv1.ToolOptions{StreamTime: durationpb.New(declared)}}},
 		}})
 		if err := loaded.Refresh(t.Context()); err != nil {

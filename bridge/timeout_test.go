@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -23,7 +24,7 @@ import (
 
 func TestTheShortestTimeoutWins(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
 		Overlay: []catalog.Override{{Match: "*/Sleep", Options: &outriggerv1.ToolOptions{Timeout: durationpb.New(5 * time.Second)}}},
 	}})
 	if err := live.Refresh(context.Background()); err != nil {
@@ -72,7 +73,7 @@ func TestTheShortestTimeoutWins(t *testing.T) {
 
 // loading is a catalog that is never there.
 func loading() *catalog.Live {
-	return catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+	return catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
 }
 
 // What initialize offers holds for the whole session, so that it waits for the
@@ -172,7 +173,7 @@ func TestACallerWhoseTimeEndsFirstHearsWhatWasWaitedFor(t *testing.T) {
 // The cause of a failed load is for the log: its file is no business of callers.
 func TestTheWaitKeepsItsCauseForTheLog(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptorFile("does/not/exist.binpb", catalog.Limits{})}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptorFile("does/not/exist.binpb", source.Limits{})}, catalog.LiveOptions{})
 	if err := live.Refresh(context.Background()); err == nil {
 		t.Fatal("the file exists")
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // manyMethods are methods with messages of their own and shared ones, of which every fifth streams.
@@ -95,7 +97,7 @@ func TestOnlyWhatIsSelectedIsMadeAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loads := []*Loaded{{Source: "test", Files: []*descriptorpb.FileDescriptorProto{file}}}
+	loads := []*source.Loaded{{Source: "test", Files: []*descriptorpb.FileDescriptorProto{file}}}
 	b := &builder{linked: linkFiles(mergeFiles(loads)), selection: selection}
 	var names []string
 	for _, md := range b.likely(b.offered(loads)) {

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // manyServices is a set of services with ten methods each, all of their own messages of ten fields.
-func manyServices(n int) *Loaded {
-	load := &Loaded{Source: "bench"}
+func manyServices(n int) *source.Loaded {
+	load := &source.Loaded{Source: "bench"}
 	for i := range n {
 		var methods []string
 		for j := range 10 {
@@ -38,7 +40,7 @@ func BenchmarkBuild200Services(b *testing.B) {
 	load := manyServices(200)
 	b.ReportAllocs()
 	for b.Loop() {
-		c, err := Build([]*Loaded{load}, BuildOptions{})
+		c, err := Build([]*source.Loaded{load}, BuildOptions{})
 		if err != nil || len(c.Tools()) != 2000 {
 			b.Fatal(err)
 		}
@@ -96,10 +98,10 @@ func BenchmarkRebind1000Registrations(b *testing.B) {
 
 func thousandTools(b *testing.B) *Live {
 	b.Helper()
-	source := &stubSource{}
+	from := &stubSource{}
 	load := manyServices(100)
-	source.set(func() (*Loaded, error) { return load, nil })
-	live := NewLive([]Source{source}, LiveOptions{})
+	from.set(func() (*source.Loaded, error) { return load, nil })
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(b.Context()); err != nil || len(live.Current().Tools()) != 1000 {
 		b.Fatal(err)
 	}
@@ -117,17 +119,17 @@ func benchRegistration(name string) Registration {
 func BenchmarkReflection200Services(b *testing.B) {
 	peer := telling(manyServices(200).Files...)
 	url := peer.serve(b, reflectionV1)
-	source := NewReflection(url, dialTo(b, url), ReflectionOptions{})
+	from := source.NewReflection(url, dialTo(b, url), source.ReflectionOptions{})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := source.Load(b.Context()); err != nil {
+		if _, err := from.Load(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkLookup(b *testing.B) {
-	c, err := Build([]*Loaded{manyServices(100)}, BuildOptions{})
+	c, err := Build([]*source.Loaded{manyServices(100)}, BuildOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 func BenchmarkNearestOf1000(b *testing.B) {
-	c, err := Build([]*Loaded{manyServices(100)}, BuildOptions{})
+	c, err := Build([]*source.Loaded{manyServices(100)}, BuildOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

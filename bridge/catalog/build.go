@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -39,7 +40,7 @@ type BuildOptions struct {
 //
 // The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
 // What costs only some files or methods is among the catalog's warnings.
-func Build(loads []*Loaded, o BuildOptions) (*Catalog, error) {
+func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 	merged := mergeFiles(loads)
 	linked := linkFiles(merged)
 	types, warnings := newTypes(linked.registry, linked.paths())
@@ -97,7 +98,7 @@ type builder struct {
 	typed     []*Tool
 	resources []*ResourceMethod
 	problems  []Problem
-	warnings  []Warning
+	warnings  []source.Warning
 	// passedOver are services that are there and not offered.
 	passedOver []string
 	// seen counts the methods that were looked at, unselected those that no glob took.
@@ -113,9 +114,9 @@ type offer struct {
 }
 
 // offered lists the services to make tools of, each once, sorted by name.
-func (b *builder) offered(loads []*Loaded) []offer {
+func (b *builder) offered(loads []*source.Loaded) []offer {
 	from, isTyped := map[string]string{}, map[string]bool{}
-	isSidecar := slices.ContainsFunc(loads, func(l *Loaded) bool { return isSidecar(l.Native) })
+	isSidecar := slices.ContainsFunc(loads, func(l *source.Loaded) bool { return isSidecar(l.Native) })
 	for _, load := range loads {
 		names := load.Services
 		if names == nil {
@@ -145,7 +146,7 @@ func (b *builder) offered(loads []*Loaded) []offer {
 
 // declared are the services of a load that does not say itself what it offers: all of its files', without those that
 // are there only to be imported, unless they are asked for by name.
-func (b *builder) declared(load *Loaded) []string {
+func (b *builder) declared(load *source.Loaded) []string {
 	var out []string
 	for _, f := range load.Files {
 		isImported := slices.Contains(load.Imported, f.GetName())
@@ -309,7 +310,7 @@ func (b *builder) empty(uncallable int) error {
 }
 
 func (b *builder) warn(subject, text string) {
-	b.warnings = append(b.warnings, Warning{Subject: subject, Text: text})
+	b.warnings = append(b.warnings, source.Warning{Subject: subject, Text: text})
 }
 
 // methodName is "pkg.Service/Method".
@@ -324,6 +325,6 @@ func byName(a, b *Tool) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
 }
 
-func bySubject(a, b Warning) int {
+func bySubject(a, b source.Warning) int {
 	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
 }

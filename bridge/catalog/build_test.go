@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -216,7 +217,7 @@ func TestExamplesThatTheToolRefusesAreLeftOut(t *testing.T) {
 }
 
 func hasWarning(c *Catalog, text string) bool {
-	return slices.ContainsFunc(c.Warnings(), func(w Warning) bool { return strings.Contains(w.String(), text) })
+	return slices.ContainsFunc(c.Warnings(), func(w source.Warning) bool { return strings.Contains(w.String(), text) })
 }
 
 func TestOutputsThatAreNoObjectsAreMarked(t *testing.T) {
@@ -336,7 +337,7 @@ func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Build([]*Loaded{filesOf(tc.files...)}, BuildOptions{})
+			_, err := Build([]*source.Loaded{filesOf(tc.files...)}, BuildOptions{})
 			got := asError[*BuildError](t, err)
 			if diff := cmp.Diff([]Collision{tc.want}, got.Collisions); diff != "" {
 				t.Errorf("collisions (-want +got):\n%s", diff)
@@ -361,7 +362,7 @@ func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 func TestProblemsWithOptionsStopTheBuildTogether(t *testing.T) {
 	t.Parallel()
 	yes := true
-	_, err := Build([]*Loaded{loadFile(t, bufImage)}, BuildOptions{Overlay: []Override{
+	_, err := Build([]*source.Loaded{loadFile(t, bufImage)}, BuildOptions{Overlay: []Override{
 		{Match: "garden_keeper.name", Options: &outriggerv1.ToolOptions{Name: "NoDots", Version: "1"}},
 		{Match: "garden_keeper.talk", Options: &outriggerv1.ToolOptions{ReadOnly: &yes, Destructive: &yes, TaskSupport: "maybe"}},
 		{Match: "garden_keeper.put_crate", Options: &outriggerv1.ToolOptions{
@@ -400,8 +401,8 @@ func TestAnUndecodableOptionIsNoLicence(t *testing.T) {
 	f := rpcFile("x.proto", "x", "S/M")
 	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}
 	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown([]byte{0xea, 0xe1, 0x18, 0x02, 0x08, 0xff}) // 50717, two bytes: half a varint
-	with := &Loaded{Source: "test", Files: append(slices.Clone(own.Files), f), Imported: own.Imported}
-	_, err := Build([]*Loaded{with}, BuildOptions{})
+	with := &source.Loaded{Source: "test", Files: append(slices.Clone(own.Files), f), Imported: own.Imported}
+	_, err := Build([]*source.Loaded{with}, BuildOptions{})
 	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || got.Problems[0].Subject != "x.S/M" {
 		t.Errorf("problems %v", got.Problems)
 	}
@@ -418,7 +419,7 @@ func TestEmptyCatalogIsRefusedWithItsReason(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		load *Loaded
+		load *source.Loaded
 		o    BuildOptions
 		want string
 	}{
@@ -427,12 +428,12 @@ func TestEmptyCatalogIsRefusedWithItsReason(t *testing.T) {
 		{"none included", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.*"}, nil)}, "leave out 1 of 1"},
 		{"none included, for certain", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.S/*"}, nil)}, "a.S is infrastructure, excluded or only imported"},
 		{"infrastructure only", filesOf(rpcFile("a.proto", "grpc.health.v1", "Health/Check")), BuildOptions{}, "grpc.health.v1.Health is infrastructure"},
-		{"imports only", &Loaded{Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/M")}, Imported: []string{"a.proto"}},
+		{"imports only", &source.Loaded{Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/M")}, Imported: []string{"a.proto"}},
 			BuildOptions{}, "a.S is infrastructure, excluded or only imported (--include"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Build([]*Loaded{tc.load}, tc.o)
+			_, err := Build([]*source.Loaded{tc.load}, tc.o)
 			if !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want ErrEmpty with %q", err, tc.want)
 			}
@@ -456,7 +457,7 @@ func TestTooManyToolsAreAnError(t *testing.T) {
 	t.Parallel()
 	load := filesOf(rpcFile("a.proto", "a", "S/A", "S/B", "S/C"))
 	mustBuild(t, BuildOptions{Limits: Limits{MaxTools: 3}}, load)
-	_, err := Build([]*Loaded{load}, BuildOptions{Limits: Limits{MaxTools: 2}})
+	_, err := Build([]*source.Loaded{load}, BuildOptions{Limits: Limits{MaxTools: 2}})
 	asError[*BuildError](t, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -23,7 +24,7 @@ type Catalog struct {
 	files       protodesc.Resolver
 	paths       []string
 	types       *Types
-	warnings    []Warning
+	warnings    []source.Warning
 	description *outriggerv1.ServerDescription
 	resources   *Resources
 	digests     digests
@@ -90,7 +91,7 @@ func (c *Catalog) Paths() []string { return c.paths }
 func (c *Catalog) Types() *Types { return c.types }
 
 // Warnings are what an operator should know, sorted by subject.
-func (c *Catalog) Warnings() []Warning { return c.warnings }
+func (c *Catalog) Warnings() []source.Warning { return c.warnings }
 
 // Fingerprint is the SHA-256 over all that callers can see, 64 lower-case hex digits. It does not depend on the order in
 // which descriptors arrived.
@@ -98,7 +99,7 @@ func (c *Catalog) Fingerprint() string { return c.fingerprint }
 
 // newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may. Typed ones are
 // found by their procedures alone.
-func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []Warning) (*Catalog, error) {
+func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
 	c := &Catalog{
 		own: &lists{all: tools}, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
 		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
@@ -152,7 +153,7 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []W
 // with is the catalog with registered tools added, which are sorted by name and collide with none that is there or with
 // each other, and warnings. One more tool costs some microseconds, whatever the number of those that are there: nothing is
 // derived, listed or compiled again.
-func (c *Catalog) with(tools []*Tool, warnings []Warning) *Catalog {
+func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
 	out := *c
 	out.growth = c.growth.with(tools, c)
 	if len(warnings) > 0 {

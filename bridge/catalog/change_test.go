@@ -7,14 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 func TestSince(t *testing.T) {
 	t.Parallel()
 	shop := func(methods ...string) *Catalog {
-		return mustBuild(t, BuildOptions{}, &Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", methods...)}})
+		return mustBuild(t, BuildOptions{}, &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", methods...)}})
 	}
-	described := mustBuild(t, BuildOptions{}, &Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{
+	described := mustBuild(t, BuildOptions{}, &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{
 		withComment(rpcFile("a.proto", "a", "S/B", "S/C"), "Another text."),
 	}})
 	tests := []struct {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -81,7 +82,7 @@ func TestContractOfDiscovery(t *testing.T) {
 	t.Run("a tool's description may be relied upon for 300 seconds, or what its option says", func(t *testing.T) {
 		t.Parallel()
 		c := mustBuild(t, BuildOptions{Overlay: []Override{{Match: "*/B", Options: &outriggerv1.ToolOptions{CacheTtl: durationpb.New(time.Minute)}}}},
-			&Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/A", "S/B")}})
+			&source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/A", "S/B")}})
 		if a, b := toolOf(t, c, "s.a").Metadata.CacheTTL, toolOf(t, c, "s.b").Metadata.CacheTTL; a != 300*time.Second || b != time.Minute {
 			t.Errorf("%v and %v", a, b)
 		}
@@ -90,19 +91,19 @@ func TestContractOfDiscovery(t *testing.T) {
 	t.Run("what was discovered is kept until its time is over, and then refreshed in the background", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			source := &stubSource{load: works("S/A")}
+			from := &stubSource{load: works("S/A")}
 			loads := func() int {
-				source.mu.Lock()
-				defer source.mu.Unlock()
-				return len(source.times)
+				from.mu.Lock()
+				defer from.mu.Unlock()
+				return len(from.times)
 			}
-			live := NewLive([]Source{source}, LiveOptions{RefreshEvery: 300 * time.Second})
+			live := NewLive([]source.Source{from}, LiveOptions{RefreshEvery: 300 * time.Second})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- live.Run(ctx) }()
 			synctest.Wait()
 			first := live.Current()
-			source.set(works("S/A", "S/B"))
+			from.set(works("S/A", "S/B"))
 			time.Sleep(300*time.Second - time.Nanosecond)
 			synctest.Wait()
 			if loads() != 1 || live.Current() != first {
@@ -122,13 +123,13 @@ func TestContractOfDiscovery(t *testing.T) {
 
 	t.Run("a change is announced, and no change is not", func(t *testing.T) {
 		t.Parallel()
-		live, source := shop(t, BuildOptions{})
+		live, from := shop(t, BuildOptions{})
 		told := 0
 		defer live.OnChange(func(*Catalog, *Catalog) { told++ })()
 		if err := live.Refresh(t.Context()); err != nil || told != 0 {
 			t.Errorf("told %d times of nothing, %v", told, err)
 		}
-		source.set(sells("Shop/Get"))
+		from.set(sells("Shop/Get"))
 		if err := live.Refresh(t.Context()); err != nil || told != 1 {
 			t.Errorf("told %d times of a change, %v", told, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -59,7 +60,7 @@ func TestAnOverlaidSchemaIsShownAndHolds(t *testing.T) {
 
 func TestOverlaidSchemasAreProblemsWhereTheyAreWrong(t *testing.T) {
 	t.Parallel()
-	_, err := Build([]*Loaded{filesOf(shopFile("Shop/Get", "Shop/Drop"))}, BuildOptions{Overlay: []Override{
+	_, err := Build([]*source.Loaded{filesOf(shopFile("Shop/Get", "Shop/Drop"))}, BuildOptions{Overlay: []Override{
 		{Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(`{"type":"array"}`), OutputSchema: json.RawMessage(`{`)},
 		{Match: "shop.v1.Shop/Drop", OutputSchema: json.RawMessage(`{"type":"object","minimum":"x"}`)},
 	}})

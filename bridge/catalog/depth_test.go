@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // TestArgumentsAreAsDeepAsTheOptionsSay: a message that holds itself is taken up to
@@ -20,7 +22,7 @@ func TestArgumentsAreAsDeepAsTheOptionsSay(t *testing.T) {
 		Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 	})
 	for _, test := range []struct{ limit, takes int }{{0, 64}, {64, 64}, {10, 10}, {200, 200}, {1000, 1000}} {
-		c := mustBuild(t, BuildOptions{MaxDepth: test.limit}, &Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{file}})
+		c := mustBuild(t, BuildOptions{MaxDepth: test.limit}, &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{file}})
 		in := c.Tools()[0].In
 		for _, levels := range []int{test.takes, test.takes + 1} {
 			doc := strings.Repeat(`{"next":`, levels-1) + `{}` + strings.Repeat(`}`, levels-1)

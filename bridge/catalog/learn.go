@@ -256,7 +256,7 @@ func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoreg
 	for _, f := range files {
 		size += proto.Size(f)
 	}
-	return linkFiles(mergeFiles([]*Loaded{{Source: "reflection", Files: files}})).registry, size, nil
+	return linkFiles(mergeFiles([]*source.Loaded{{Source: "reflection", Files: files}})).registry, size, nil
 }
 
 // messageIn returns a type of linked files, or nil.

@@ -68,7 +68,7 @@ func (f *finder) times(name protoreflect.FullName) int {
 func learning(t *testing.T, most int) (*catalog.Live, *finder) {
 	t.Helper()
 	f := &finder{asked: map[protoreflect.FullName]int{}, takes: time.Second}
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptorFile("testdata/garden-protoc.binpb", source.Limits{})}, catalog.LiveOptions{
+	live := catalog.NewLive([]source.Source{source.NewDescriptorFile("testdata/garden-protoc.binpb", source.Limits{})}, catalog.LiveOptions{
 		Types: f, TypeLimits: catalog.TypeLimits{Max: most},
 	})
 	if err := live.Refresh(t.Context()); err != nil {

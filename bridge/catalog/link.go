@@ -22,12 +22,12 @@ import (
 type mergedFiles struct {
 	files    map[string]*descriptorpb.FileDescriptorProto
 	from     map[string]string // path to source
-	warnings []Warning
+	warnings []source.Warning
 }
 
 // mergeFiles puts the files of all sources together. Where two bring the same file, the copy with comments is taken;
 // where their copies differ, the source that was named first wins.
-func mergeFiles(loads []*Loaded) *mergedFiles {
+func mergeFiles(loads []*source.Loaded) *mergedFiles {
 	m := &mergedFiles{files: map[string]*descriptorpb.FileDescriptorProto{}, from: map[string]string{}}
 	for _, load := range loads {
 		for _, f := range load.Files {
@@ -38,7 +38,7 @@ func mergeFiles(loads []*Loaded) *mergedFiles {
 				m.files[path], m.from[path] = f, load.Source
 			case !sameFile(before, f):
 				if !strings.HasPrefix(path, "google/protobuf/") {
-					m.warnings = append(m.warnings, Warning{Subject: path, Text: fmt.Sprintf(
+					m.warnings = append(m.warnings, source.Warning{Subject: path, Text: fmt.Sprintf(
 						"%s has it otherwise than %s, whose copy is used", load.Source, m.from[path])})
 				}
 			case before.GetSourceCodeInfo() == nil && f.GetSourceCodeInfo() != nil:
@@ -70,7 +70,7 @@ type linker struct {
 	merged   *mergedFiles
 	registry *protoregistry.Files
 	state    map[string]linkState
-	warnings []Warning
+	warnings []source.Warning
 }
 
 // linkState is how far a file has come: an absent one was not looked at.
@@ -88,7 +88,7 @@ func linkFiles(merged *mergedFiles) *linker {
 	}
 	for _, path := range shown.SortedKeys(l.state) {
 		if err := l.state[path].err; err != nil && merged.files[path] != nil {
-			l.warnings = append(l.warnings, Warning{Subject: path, Text: "the file is left out: " + err.Error()})
+			l.warnings = append(l.warnings, source.Warning{Subject: path, Text: "the file is left out: " + err.Error()})
 		}
 	}
 	return l

@@ -57,14 +57,14 @@ type Live struct {
 
 // plan is what a load goes by.
 type plan struct {
-	sources []Source
+	sources []source.Source
 	build   BuildOptions
 }
 
 type watcher struct{ fn func(old, now *Catalog) }
 
 // NewLive makes a Live of at least one source. Nothing is loaded before Run or Refresh.
-func NewLive(sources []Source, o LiveOptions) *Live {
+func NewLive(sources []source.Source, o LiveOptions) *Live {
 	positive(&o.BackoffMin, defaultBackoffMin)
 	positive(&o.BackoffMax, defaultBackoffMax)
 	if o.Random == nil {
@@ -145,7 +145,7 @@ func (l *Live) Refresh(ctx context.Context) error { return l.load(ctx, nil) }
 // Reconfigure loads once from these sources with these options. On success the new catalog is in use when it returns, and
 // later loads go by them too. On an error everything stays as it was: the catalog, and what the next load goes by; the
 // status says nothing of it.
-func (l *Live) Reconfigure(ctx context.Context, sources []Source, build BuildOptions) error {
+func (l *Live) Reconfigure(ctx context.Context, sources []source.Source, build BuildOptions) error {
 	return l.load(ctx, &plan{sources: slices.Clone(sources), build: build})
 }
 
@@ -254,8 +254,8 @@ func (l *Live) sleep(ctx context.Context, d time.Duration) {
 
 // loadAll loads all sources at the same time, and brings nil for those that bring what was marked. It fails if one fails:
 // half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []Source, marks []*mark) ([]*Loaded, []SourceStatus, error) {
-	loads := make([]*Loaded, len(sources))
+func loadAll(ctx context.Context, sources []source.Source, marks []*mark) ([]*source.Loaded, []SourceStatus, error) {
+	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
 	var all sync.WaitGroup
@@ -280,7 +280,7 @@ func loadAll(ctx context.Context, sources []Source, marks []*mark) ([]*Loaded, [
 	return loads, statuses, errors.Join(errs...)
 }
 
-func countServices(load *Loaded) int {
+func countServices(load *source.Loaded) int {
 	if load.Services != nil {
 		return len(load.Services)
 	}
@@ -291,8 +291,8 @@ func countServices(load *Loaded) int {
 	return n
 }
 
-func allStatic(loads []*Loaded) bool {
-	return !slices.ContainsFunc(loads, func(l *Loaded) bool { return !l.Static })
+func allStatic(loads []*source.Loaded) bool {
+	return !slices.ContainsFunc(loads, func(l *source.Loaded) bool { return !l.Static })
 }
 
 // emptyError is ErrEmpty, with what decides whether waiting may help.
@@ -307,7 +307,7 @@ func (e *emptyError) Unwrap() error { return e.cause }
 // IsPermanent reports whether a load failed in a way that trying again cannot help, until someone changes something.
 func IsPermanent(err error) bool {
 	var build *BuildError
-	var source *SourceError
+	var source *source.SourceError
 	var empty *emptyError
 	return errors.As(err, &build) ||
 		errors.As(err, &source) && source.Permanent ||

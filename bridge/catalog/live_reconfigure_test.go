@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // TestReconfigureIsAllOrNothing changes sources and options together, with steps
@@ -15,7 +17,7 @@ import (
 func TestReconfigureIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	old, other := &stubSource{load: works("S/A", "S/B")}, &stubSource{load: fails("connection refused")}
-	live := NewLive([]Source{old}, LiveOptions{})
+	live := NewLive([]source.Source{old}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +34,10 @@ func TestReconfigureIsAllOrNothing(t *testing.T) {
 		}
 	}
 	before := live.Status()
-	if err := live.Reconfigure(t.Context(), []Source{other}, BuildOptions{}); err == nil {
+	if err := live.Reconfigure(t.Context(), []source.Source{other}, BuildOptions{}); err == nil {
 		t.Fatal("a source that fails is taken")
 	}
-	if err := live.Reconfigure(t.Context(), []Source{old}, BuildOptions{Selection: selection(t, []string{"nothing.*"}, nil)}); !errors.Is(err, ErrEmpty) {
+	if err := live.Reconfigure(t.Context(), []source.Source{old}, BuildOptions{Selection: selection(t, []string{"nothing.*"}, nil)}); !errors.Is(err, ErrEmpty) {
 		t.Fatalf("an empty catalog is taken: %v", err)
 	}
 	if after := live.Status(); after.Failures != 0 || after.Err != nil || after.Loads != before.Loads {
@@ -47,12 +49,12 @@ func TestReconfigureIsAllOrNothing(t *testing.T) {
 	}
 	ends("loaded again", 0, "s.a", "s.b")
 
-	if err := live.Reconfigure(t.Context(), []Source{old}, BuildOptions{Selection: selection(t, nil, []string{"*/B"})}); err != nil {
+	if err := live.Reconfigure(t.Context(), []source.Source{old}, BuildOptions{Selection: selection(t, nil, []string{"*/B"})}); err != nil {
 		t.Fatal(err)
 	}
 	ends("excluded", 1, "s.a")
 	other.set(works("S/C"))
-	if err := live.Reconfigure(t.Context(), []Source{other}, BuildOptions{}); err != nil {
+	if err := live.Reconfigure(t.Context(), []source.Source{other}, BuildOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ends("another source", 2, "s.c")
@@ -66,13 +68,13 @@ func TestReconfigureIsAllOrNothing(t *testing.T) {
 // TestReconfigureWhileOthersLoad is for the race detector.
 func TestReconfigureWhileOthersLoad(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{load: works("S/A", "S/B")}
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{load: works("S/A", "S/B")}
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			for range 20 {
-				if err := errors.Join(live.Refresh(context.Background()), live.Reconfigure(context.Background(), []Source{source}, BuildOptions{})); err != nil {
+				if err := errors.Join(live.Refresh(context.Background()), live.Reconfigure(context.Background(), []source.Source{from}, BuildOptions{})); err != nil {
 					t.Error(err)
 				}
 			}

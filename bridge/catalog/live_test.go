@@ -22,36 +22,36 @@ import (
 // stubSource is a source under a fake clock, where no real peer can be.
 type stubSource struct {
 	mu    sync.Mutex
-	load  func() (*Loaded, error)
+	load  func() (*source.Loaded, error)
 	times []time.Time
 }
 
 func (s *stubSource) Name() string { return "stub" }
 
-func (s *stubSource) Load(context.Context) (*Loaded, error) {
+func (s *stubSource) Load(context.Context) (*source.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.times = append(s.times, time.Now())
 	return s.load()
 }
 
-func (s *stubSource) set(load func() (*Loaded, error)) {
+func (s *stubSource) set(load func() (*source.Loaded, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load = load
 }
 
 // works brings one service with the given methods.
-func works(methods ...string) func() (*Loaded, error) {
-	return func() (*Loaded, error) {
-		return &Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", methods...)}}, nil
+func works(methods ...string) func() (*source.Loaded, error) {
+	return func() (*source.Loaded, error) {
+		return &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", methods...)}}, nil
 	}
 }
 
 // fails is a server that is not there.
-func fails(text string) func() (*Loaded, error) {
-	return func() (*Loaded, error) {
-		return nil, &SourceError{Source: "stub", Step: "list services", Cause: errors.New(text)}
+func fails(text string) func() (*source.Loaded, error) {
+	return func() (*source.Loaded, error) {
+		return nil, &source.SourceError{Source: "stub", Step: "list services", Cause: errors.New(text)}
 	}
 }
 
@@ -61,13 +61,13 @@ func unhurried() float64 { return 1 }
 func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &stubSource{load: fails("connection refused")}
-		live := NewLive([]Source{source}, LiveOptions{Random: unhurried})
+		from := &stubSource{load: fails("connection refused")}
+		live := NewLive([]source.Source{from}, LiveOptions{Random: unhurried})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- live.Run(ctx) }()
 		time.Sleep(40 * time.Second)
-		source.set(works("S/M"))
+		from.set(works("S/M"))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if live.Current() == nil {
@@ -78,8 +78,8 @@ func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		var pauses []time.Duration
-		for i := 1; i < len(source.times); i++ {
-			pauses = append(pauses, source.times[i].Sub(source.times[i-1]))
+		for i := 1; i < len(from.times); i++ {
+			pauses = append(pauses, from.times[i].Sub(from.times[i-1]))
 		}
 		want := []time.Duration{
 			100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond,
@@ -109,8 +109,8 @@ func TestBackoffIsJittered(t *testing.T) {
 func TestStatusSaysWhy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &stubSource{load: fails("connection refused")}
-		live := NewLive([]Source{source}, LiveOptions{Random: unhurried, BackoffMin: 2 * time.Second, RefreshEvery: time.Minute})
+		from := &stubSource{load: fails("connection refused")}
+		live := NewLive([]source.Source{from}, LiveOptions{Random: unhurried, BackoffMin: 2 * time.Second, RefreshEvery: time.Minute})
 		if got := live.Status(); got.Ready || got.Why != "loading has not begun" {
 			t.Errorf("before Run: %+v", got)
 		}
@@ -125,7 +125,7 @@ func TestStatusSaysWhy(t *testing.T) {
 		if got := live.Status().Sources; len(got) != 1 || got[0].Name != "stub" || got[0].Err == nil {
 			t.Errorf("sources %+v", got)
 		}
-		source.set(works("S/M", "S/N"))
+		from.set(works("S/M", "S/N"))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		got := live.Status()
@@ -135,7 +135,7 @@ func TestStatusSaysWhy(t *testing.T) {
 		if got.Sources[0].Files != 1 || got.Sources[0].Services != 1 || got.Loaded.IsZero() {
 			t.Errorf("after a success: %+v", got)
 		}
-		source.set(fails("connection reset"))
+		from.set(fails("connection reset"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want = "last refresh failed; keeping the previous catalog: stub: list services: connection reset; next try in "
@@ -151,18 +151,18 @@ func TestStatusSaysWhy(t *testing.T) {
 
 func TestTheLastGoodCatalogStays(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{load: works("S/M")}
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{load: works("S/M")}
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	good := live.Current()
-	for name, load := range map[string]func() (*Loaded, error){
+	for name, load := range map[string]func() (*source.Loaded, error){
 		"failing": fails("gone"),
 		"empty":   works(),
 		"clash":   works("S/GetIt", "S/get_it"),
 	} {
-		source.set(load)
+		from.set(load)
 		if err := live.Refresh(t.Context()); err == nil {
 			t.Errorf("%s: Refresh succeeded", name)
 		}
@@ -170,7 +170,7 @@ func TestTheLastGoodCatalogStays(t *testing.T) {
 			t.Errorf("%s: the good catalog is gone or the status is silent: %+v", name, live.Status())
 		}
 	}
-	source.set(works("S/M", "S/N"))
+	from.set(works("S/M", "S/N"))
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestTheLastGoodCatalogStays(t *testing.T) {
 func TestOneFailedSourceFailsTheLoad(t *testing.T) {
 	t.Parallel()
 	a, b := &stubSource{load: works("S/M")}, &stubSource{load: fails("gone")}
-	live := NewLive([]Source{a, b}, LiveOptions{})
+	live := NewLive([]source.Source{a, b}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err == nil || live.Current() != nil {
 		t.Errorf("half a catalog came out: error %v", err)
 	}
@@ -195,18 +195,18 @@ func TestRunStopsWhereWaitingCannotHelp(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		sources []Source
+		sources []source.Source
 		check   func(error) bool
 	}{
-		{"collision", []Source{&stubSource{load: works("S/GetIt", "S/get_it")}}, func(err error) bool {
+		{"collision", []source.Source{&stubSource{load: works("S/GetIt", "S/get_it")}}, func(err error) bool {
 			var e *BuildError
 			return errors.As(err, &e)
 		}},
-		{"no such file", []Source{NewDescriptorFile("testdata/none.binpb", source.Limits{})}, func(err error) bool {
-			var e *SourceError
+		{"no such file", []source.Source{source.NewDescriptorFile("testdata/none.binpb", source.Limits{})}, func(err error) bool {
+			var e *source.SourceError
 			return errors.As(err, &e) && e.Permanent
 		}},
-		{"an empty set", []Source{NewDescriptors("built in", &descriptorpb.FileDescriptorSet{})}, func(err error) bool {
+		{"an empty set", []source.Source{source.NewDescriptors("built in", &descriptorpb.FileDescriptorSet{})}, func(err error) bool {
 			return errors.Is(err, ErrEmpty)
 		}},
 	} {
@@ -229,8 +229,8 @@ func TestRunStopsWhereWaitingCannotHelp(t *testing.T) {
 func TestWaitIsBoundedByItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &stubSource{load: fails("connection refused")}
-		live := NewLive([]Source{source}, LiveOptions{})
+		from := &stubSource{load: fails("connection refused")}
+		live := NewLive([]source.Source{from}, LiveOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- live.Run(ctx) }()
@@ -245,7 +245,7 @@ func TestWaitIsBoundedByItsCaller(t *testing.T) {
 		for range 50 {
 			go func() { c, _ := live.Wait(t.Context()); got <- c }()
 		}
-		source.set(works("S/M"))
+		from.set(works("S/M"))
 		for range 50 {
 			if c := <-got; c == nil || len(c.Tools()) != 1 {
 				t.Error("a waiter got no catalog")
@@ -258,8 +258,8 @@ func TestWaitIsBoundedByItsCaller(t *testing.T) {
 
 func TestOnChangeTellsEachVisibleChangeOnce(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{load: works("S/M")}
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{load: works("S/M")}
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	var seen []string
 	stop := live.OnChange(func(old, now *Catalog) {
 		before := 0
@@ -271,8 +271,8 @@ func TestOnChangeTellsEachVisibleChangeOnce(t *testing.T) {
 		}
 		seen = append(seen, fmt.Sprintf("%d to %d", before, len(now.Tools())))
 	})
-	refresh := func(load func() (*Loaded, error)) {
-		source.set(load)
+	refresh := func(load func() (*source.Loaded, error)) {
+		from.set(load)
 		_ = live.Refresh(t.Context())
 	}
 	refresh(works("S/M"))
@@ -290,8 +290,8 @@ func TestRefreshIsOneAtATimeAndHeedsItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		source := &stubSource{load: func() (*Loaded, error) { <-release; return works("S/M")() }}
-		live := NewLive([]Source{source}, LiveOptions{})
+		from := &stubSource{load: func() (*source.Loaded, error) { <-release; return works("S/M")() }}
+		live := NewLive([]source.Source{from}, LiveOptions{})
 		first := make(chan error, 1)
 		go func() { first <- live.Refresh(t.Context()) }()
 		synctest.Wait()
@@ -307,7 +307,7 @@ func TestRefreshIsOneAtATimeAndHeedsItsContext(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Errorf("the first Refresh returned %v", err)
 		}
-		if n := len(source.times); n != 1 {
+		if n := len(from.times); n != 1 {
 			t.Errorf("%d loads, want 1", n)
 		}
 	})
@@ -324,7 +324,7 @@ func TestStartupMayPrecedeTheBackend(t *testing.T) {
 		defer peer.mu.Unlock()
 		change()
 	}
-	live := NewLive([]Source{NewReflection(url, dialTo(t, url), ReflectionOptions{})},
+	live := NewLive([]source.Source{source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{})},
 		LiveOptions{BackoffMin: 5 * time.Millisecond, BackoffMax: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -31,7 +31,7 @@ func (m *mark) of() *source.Mark {
 }
 
 // loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
-func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*Loaded, statuses []SourceStatus, err error) {
+func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loaded, statuses []SourceStatus, err error) {
 	marks := make([]*mark, len(by.sources))
 	if l.built.by == by {
 		marks = l.built.marks
@@ -40,7 +40,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*Loaded, stat
 	if err != nil || !slices.Contains(loads, nil) {
 		return loads, statuses, err
 	}
-	if !slices.ContainsFunc(loads, func(load *Loaded) bool { return load != nil }) {
+	if !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
 		return nil, statuses, nil
 	}
 	// One has changed, so that a catalog is built, which needs them all.
@@ -54,7 +54,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*Loaded, stat
 }
 
 // marksOf are what to recognise loads by.
-func marksOf(loads []*Loaded, statuses []SourceStatus) []*mark {
+func marksOf(loads []*source.Loaded, statuses []SourceStatus) []*mark {
 	out := make([]*mark, len(loads))
 	for i, load := range loads {
 		if load.Mark != nil {

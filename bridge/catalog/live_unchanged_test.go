@@ -22,24 +22,24 @@ import (
 // bearer is a backend that reflects, declares tools and wrote a descriptor set.
 type bearer struct {
 	peer   *scripted
-	native *Native
+	native *source.Native
 	path   string
 }
 
-func newBearer(t *testing.T) (*bearer, []Source) {
+func newBearer(t *testing.T) (*bearer, []source.Source) {
 	t.Helper()
 	b := &bearer{
 		peer:   telling(rpcFile("a.proto", "a", "S/M")),
-		native: &Native{Description: &outriggerv1.ServerDescription{Name: "shop"}, Tools: []*outriggerv1.Tool{nativeTool("buy")}},
+		native: &source.Native{Description: &outriggerv1.ServerDescription{Name: "shop"}, Tools: []*outriggerv1.Tool{nativeTool("buy")}},
 		path:   filepath.Join(t.TempDir(), "set.binpb"),
 	}
 	b.write(t, rpcFile("f.proto", "f", "F/M"))
 	url := b.peer.serve(t, reflectionV1)
-	return b, []Source{
-		NewReflection(url, dialTo(t, url), ReflectionOptions{}),
-		NewNative("native", func(context.Context) (*Native, error) { return b.native, nil }),
-		NewDescriptorFile(b.path, source.Limits{}),
-		NewDescriptors("memory", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{rpcFile("m.proto", "m", "Memory/M")}}),
+	return b, []source.Source{
+		source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}),
+		source.NewNative("native", func(context.Context) (*source.Native, error) { return b.native, nil }),
+		source.NewDescriptorFile(b.path, source.Limits{}),
+		source.NewDescriptors("memory", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{rpcFile("m.proto", "m", "Memory/M")}}),
 	}
 }
 
@@ -76,7 +76,7 @@ func TestWhatIsUnchangedIsNotBuiltAgain(t *testing.T) {
 			b.reflects(rpcFile("a.proto", "a", "S/M"), rpcFile("b.proto", "b", "T/M"))
 		}, "t.m"},
 		{"a tool", func(_ *testing.T, b *bearer) {
-			b.native = &Native{Description: b.native.Description, Tools: append(slices.Clone(b.native.Tools), nativeTool("sell"))}
+			b.native = &source.Native{Description: b.native.Description, Tools: append(slices.Clone(b.native.Tools), nativeTool("sell"))}
 		}, "shop.sell"},
 		{"the set", func(t *testing.T, b *bearer) {
 			b.write(t, rpcFile("f.proto", "f", "F/M"), rpcFile("g.proto", "g", "U/M"))
@@ -191,7 +191,7 @@ func TestASourceThatCannotTell(t *testing.T) {
 func TestALoadOfTheSameTakesLittleMemory(t *testing.T) {
 	peer := telling(manyServices(200).Files...)
 	url := peer.serve(t, reflectionV1)
-	live := NewLive([]Source{NewReflection(url, dialTo(t, url), ReflectionOptions{})}, LiveOptions{})
+	live := NewLive([]source.Source{source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{})}, LiveOptions{})
 	took := func() uint64 {
 		t.Helper()
 		var before, after runtime.MemStats

@@ -16,12 +16,13 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // native makes tools of what a backend declares itself. What is wrong with one of them costs that one.
-func (b *builder) native(load *Loaded) {
+func (b *builder) native(load *source.Loaded) {
 	if load.Native == nil {
 		return
 	}
@@ -46,7 +47,7 @@ func (b *builder) native(load *Loaded) {
 }
 
 // describeServer keeps what the first native backend says about itself.
-func (b *builder) describeServer(load *Loaded) {
+func (b *builder) describeServer(load *source.Loaded) {
 	said := load.Native.Description
 	switch {
 	case said == nil:

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -43,8 +44,8 @@ func answers(schema string) func(*outriggerv1.Tool) {
 }
 
 // nativeLoad is what a backend of the name brings.
-func nativeLoad(name string, tools ...*outriggerv1.Tool) *Loaded {
-	return &Loaded{Source: "tools of " + name, Services: []string{}, Static: true, Native: &Native{
+func nativeLoad(name string, tools ...*outriggerv1.Tool) *source.Loaded {
+	return &source.Loaded{Source: "tools of " + name, Services: []string{}, Static: true, Native: &source.Native{
 		Tools: tools,
 		Description: &outriggerv1.ServerDescription{
 			Name: name, Version: "1", ContractVersion: "1.0.0", Capabilities: &outriggerv1.ServerCapabilities{},
@@ -335,7 +336,7 @@ func TestACatalogOfNativeToolsIsNotEmpty(t *testing.T) {
 	if len(c.Tools()) != 1 || len(c.Services()) != 0 || len(c.Paths()) != 0 || len(c.Fingerprint()) != 64 {
 		t.Errorf("tools %v, services %v, paths %v, fingerprint %q", namesOf(c), c.Services(), c.Paths(), c.Fingerprint())
 	}
-	if _, err := Build([]*Loaded{nativeLoad("fixture")}, BuildOptions{}); !errors.Is(err, ErrEmpty) {
+	if _, err := Build([]*source.Loaded{nativeLoad("fixture")}, BuildOptions{}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("a native backend without tools: %v", err)
 	}
 	if got := mustBuild(t, BuildOptions{}, filesOf(rpcFile("a.proto", "a", "S/M"))).Description(); got != nil {
@@ -378,7 +379,7 @@ func TestNativeToolsAreSelectedAndOverlaid(t *testing.T) {
 		"fixture/first: overlay: its backend runs it, ":  {Match: "fixture/first", OutputSchema: json.RawMessage(`{"type":"object"}`)},
 		"fixture/first: overlay: its backend runs it, s": {Match: "fixture/*", Resource: &outriggerv1.ResourceOptions{}},
 	} {
-		_, err := Build([]*Loaded{load}, BuildOptions{Overlay: []Override{o}})
+		_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{o}})
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want %q", err, name)
 		}
@@ -389,16 +390,16 @@ func TestNativeNamesCollideLikeOthers(t *testing.T) {
 	t.Parallel()
 	rpcs := filesOf(rpcFile("a.proto", "shop.v1", "Cart/Add"))
 	for name, tc := range map[string]struct {
-		loads []*Loaded
+		loads []*source.Loaded
 		want  Collision
 	}{
-		"canonically":            {[]*Loaded{nativeLoad("cart", nativeTool("add")), rpcs}, Collision{"cart.add", "canonical", []string{"cart/add", "shop.v1.Cart/Add"}}},
-		"in MCP":                 {[]*Loaded{nativeLoad("fixture", nativeTool("cart_add")), rpcs}, Collision{"cart_add", "MCP", []string{"fixture/cart_add", "shop.v1.Cart/Add"}}},
-		"as it is spelt":         {[]*Loaded{nativeLoad("fixture", nativeTool("addItem"), nativeTool("add_item"))}, Collision{"fixture.add_item", "canonical", []string{"fixture/addItem", "fixture/add_item"}}},
-		"declared twice":         {[]*Loaded{nativeLoad("fixture", nativeTool("a"), nativeTool("a"))}, Collision{"fixture.a", "canonical", []string{"fixture/a", "fixture/a"}}},
-		"in two backends":        {[]*Loaded{nativeLoad("one", nativeTool("a")), nativeLoad("two", nativeTool("a"))}, Collision{"a", "MCP", []string{"one/a", "two/a"}}},
-		"across the two forms":   {[]*Loaded{nativeLoad("fixture", nativeTool("b", func(d *outriggerv1.Tool) { d.McpName = "cart.add" })), rpcs}, Collision{"cart.add", "MCP", []string{"fixture/b", "shop.v1.Cart/Add"}}},
-		"where it had one twice": {[]*Loaded{nativeLoad("x", nativeTool("cart.add")), rpcs}, Collision{"cart.add", "canonical", []string{"shop.v1.Cart/Add", "x/cart.add"}}},
+		"canonically":            {[]*source.Loaded{nativeLoad("cart", nativeTool("add")), rpcs}, Collision{"cart.add", "canonical", []string{"cart/add", "shop.v1.Cart/Add"}}},
+		"in MCP":                 {[]*source.Loaded{nativeLoad("fixture", nativeTool("cart_add")), rpcs}, Collision{"cart_add", "MCP", []string{"fixture/cart_add", "shop.v1.Cart/Add"}}},
+		"as it is spelt":         {[]*source.Loaded{nativeLoad("fixture", nativeTool("addItem"), nativeTool("add_item"))}, Collision{"fixture.add_item", "canonical", []string{"fixture/addItem", "fixture/add_item"}}},
+		"declared twice":         {[]*source.Loaded{nativeLoad("fixture", nativeTool("a"), nativeTool("a"))}, Collision{"fixture.a", "canonical", []string{"fixture/a", "fixture/a"}}},
+		"in two backends":        {[]*source.Loaded{nativeLoad("one", nativeTool("a")), nativeLoad("two", nativeTool("a"))}, Collision{"a", "MCP", []string{"one/a", "two/a"}}},
+		"across the two forms":   {[]*source.Loaded{nativeLoad("fixture", nativeTool("b", func(d *outriggerv1.Tool) { d.McpName = "cart.add" })), rpcs}, Collision{"cart.add", "MCP", []string{"fixture/b", "shop.v1.Cart/Add"}}},
+		"where it had one twice": {[]*source.Loaded{nativeLoad("x", nativeTool("cart.add")), rpcs}, Collision{"cart.add", "canonical", []string{"shop.v1.Cart/Add", "x/cart.add"}}},
 	} {
 		_, err := Build(tc.loads, BuildOptions{})
 		got := asError[*BuildError](t, err)
@@ -414,7 +415,7 @@ func TestNativeNamesCollideLikeOthers(t *testing.T) {
 
 func TestNativeToolsOfOneCatalogAreBounded(t *testing.T) {
 	t.Parallel()
-	_, err := Build([]*Loaded{nativeLoad("fixture", nativeTool("a"), nativeTool("b"))}, BuildOptions{Limits: Limits{MaxTools: 1}})
+	_, err := Build([]*source.Loaded{nativeLoad("fixture", nativeTool("a"), nativeTool("b"))}, BuildOptions{Limits: Limits{MaxTools: 1}})
 	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "it declares 2 tools, the limit is 1") {
 		t.Errorf("error %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -63,7 +64,7 @@ func BenchmarkBuildWithOverlay(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		c, err := Build([]*Loaded{load}, BuildOptions{Overlay: overlay})
+		c, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: overlay})
 		if err != nil || len(c.Tools()) != 1000 || len(c.Warnings()) > 0 {
 			b.Fatal(err)
 		}

@@ -103,8 +103,8 @@ func dialTo(t testing.TB, url string, options ...connect.ClientOption) source.Di
 	if len(options) == 0 {
 		options = []connect.ClientOption{connect.WithGRPC()}
 	}
-	return func(context.Context) (Endpoint, error) {
-		return Endpoint{HTTPClient: &http.Client{Transport: transport}, BaseURL: url, Options: options}, nil
+	return func(context.Context) (source.Endpoint, error) {
+		return source.Endpoint{HTTPClient: &http.Client{Transport: transport}, BaseURL: url, Options: options}, nil
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // servicesApart are files with a service each.
@@ -62,7 +64,7 @@ func TestReflectionAsksAhead(t *testing.T) {
 		}
 		return nil
 	}, connect.WithCodec(frameCodec{})))
-	loaded, err := NewReflection("test", dialTo(t, serveH2C(t, mux)), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection("test", dialTo(t, serveH2C(t, mux)), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +90,8 @@ func TestReflectionAheadFailsWhereItWould(t *testing.T) {
 			t.Parallel()
 			server := telling(servicesApart(9)...)
 			tc.spoil(server)
-			_, err := NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), ReflectionOptions{}).Load(t.Context())
-			var failed *SourceError
+			_, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), source.ReflectionOptions{}).Load(t.Context())
+			var failed *source.SourceError
 			if !errors.As(err, &failed) || failed.Step != "find p2.S" || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v", err)
 			}
@@ -101,7 +103,7 @@ func TestReflectionAheadFailsWhereItWould(t *testing.T) {
 func TestReflectionAheadOverTheOlderService(t *testing.T) {
 	t.Parallel()
 	server := telling(servicesApart(2 * askedAhead)...)
-	loaded, err := NewReflection("test", dialTo(t, server.serve(t, reflectionV1Alpha)), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1Alpha)), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil || len(loaded.Files) != 2*askedAhead {
 		t.Errorf("%v, %v", loaded, err)
 	}

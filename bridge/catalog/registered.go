@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -118,7 +119,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		return c, nil
 	}
 	var tools []*Tool
-	var warnings []Warning
+	var warnings []source.Warning
 	names := map[string]*Tool{} // those of tools
 	lookup := func(name string) (*Tool, bool) {
 		if t, ok := names[name]; ok {
@@ -141,7 +142,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 			why = taken(lookup, t)
 		}
 		if why != "" {
-			warnings = append(warnings, Warning{Subject: "registration " + r.Name, Text: "it is left out: " + why})
+			warnings = append(warnings, source.Warning{Subject: "registration " + r.Name, Text: "it is left out: " + why})
 			continue
 		}
 		names[t.Name], names[t.MCPName] = t, t

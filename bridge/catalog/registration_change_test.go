@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 func versioned(v string) func(*Registration) { return func(r *Registration) { r.Version = v } }
@@ -50,7 +52,7 @@ func refreshed(t *testing.T, live *Live) *Catalog {
 
 func TestAHigherVersionReplacesARegisteredTool(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	first := mustRegister(t, live, registration())
 	mustRegister(t, live, registration(named("desk.other")))
 	before := live.Current()
@@ -81,7 +83,7 @@ func TestAHigherVersionReplacesARegisteredTool(t *testing.T) {
 		t.Errorf("again: %+v, %v", placed, err)
 	}
 	// It stays replaced.
-	source.set(sells("Shop/Get", "Shop/Drop", "Shop/Put"))
+	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Put"))
 	if got := toolOf(t, refreshed(t, live), "desk.lookup"); got.Version != "1.1.0" || got.Fingerprint != tool.Fingerprint {
 		t.Errorf("after a refresh: version %s", got.Version)
 	}
@@ -118,7 +120,7 @@ func TestALowerVersionReplacesNothing(t *testing.T) {
 
 func TestATakenBackToolStaysAway(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	first := live.Current().Fingerprint()
 	mustRegister(t, live, registration(versioned("1.2.0")))
 	mustRegister(t, live, registration(named("desk.other")))
@@ -145,9 +147,9 @@ func TestATakenBackToolStaysAway(t *testing.T) {
 	}
 	has("at once", live.Current())
 	toolOf(t, before, "desk.lookup")
-	source.set(sells("Shop/Get", "Shop/Drop", "Shop/Put"))
+	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Put"))
 	has("after a refresh", refreshed(t, live))
-	source.set(sells("Shop/Get", "Shop/Drop", "Shop/Scan", "Shop/Secret"))
+	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Scan", "Shop/Secret"))
 	refreshed(t, live)
 	if _, err := live.Unregister(t.Context(), "desk.other", ""); err != nil || live.Current().Fingerprint() != first {
 		t.Errorf("without registrations the fingerprint differs from that at the start, error %v", err)
@@ -160,7 +162,7 @@ func TestATakenBackToolStaysAway(t *testing.T) {
 
 func TestOnlyRegisteredToolsAreTakenBack(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	mustRegister(t, live, registration())
 	before := live.Current()
 	for name, want := range map[string]struct {
@@ -180,12 +182,12 @@ func TestOnlyRegisteredToolsAreTakenBack(t *testing.T) {
 		}
 	}
 	// One that is left out, because its RPC is gone, can be taken back and does not return with the RPC.
-	source.set(sells("Shop/Drop"))
+	from.set(sells("Shop/Drop"))
 	refreshed(t, live)
 	if _, err := live.Unregister(t.Context(), "desk.lookup", ""); err != nil || hasWarning(live.Current(), "left out") {
 		t.Errorf("%v, warnings %v", err, live.Current().Warnings())
 	}
-	source.set(sells("Shop/Drop", "Shop/Get"))
+	from.set(sells("Shop/Drop", "Shop/Get"))
 	if _, ok := refreshed(t, live).Lookup("desk.lookup"); ok {
 		t.Error("it is back")
 	}
@@ -194,12 +196,12 @@ func TestOnlyRegisteredToolsAreTakenBack(t *testing.T) {
 // TestTakingBackMakesRoom has a registration that was left out for another one come back.
 func TestTakingBackMakesRoom(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	mustRegister(t, live, registration(named("b_a.c")))
-	source.set(sells("Shop/Drop")) // without its RPC it is left out, and its name in MCP is free
+	from.set(sells("Shop/Drop")) // without its RPC it is left out, and its name in MCP is free
 	refreshed(t, live)
 	mustRegister(t, live, registration(named("b.a_c"), boundTo("Drop")))
-	source.set(sells("Shop/Drop", "Shop/Get"))
+	from.set(sells("Shop/Drop", "Shop/Get"))
 	if c := refreshed(t, live); !hasWarning(c, `the MCP name "b_a_c" belongs to`) {
 		t.Fatalf("warnings %v", c.Warnings())
 	}
@@ -246,7 +248,7 @@ func TestBoundsFollowChanges(t *testing.T) {
 
 func TestTakingBackWithoutACatalogWaits(t *testing.T) {
 	t.Parallel()
-	live := NewLive([]Source{&stubSource{}}, LiveOptions{})
+	live := NewLive([]source.Source{&stubSource{}}, LiveOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := live.Unregister(ctx, "desk.lookup", "")
@@ -258,7 +260,7 @@ func TestTakingBackWithoutACatalogWaits(t *testing.T) {
 // TestChangesRaceWithRefreshes registers, changes and takes back while the catalog is loaded again.
 func TestChangesRaceWithRefreshes(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	var all sync.WaitGroup
 	for i := range 4 {
 		name := fmt.Sprintf("desk.n%d", i)
@@ -283,7 +285,7 @@ func TestChangesRaceWithRefreshes(t *testing.T) {
 	}
 	all.Go(func() {
 		for i := range 20 {
-			source.set(sells("Shop/Get", "Shop/Drop", fmt.Sprintf("Shop/M%d", i)))
+			from.set(sells("Shop/Get", "Shop/Drop", fmt.Sprintf("Shop/M%d", i)))
 			if err := live.Refresh(t.Context()); err != nil {
 				t.Error(err)
 			}

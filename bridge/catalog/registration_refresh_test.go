@@ -11,16 +11,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 func TestRegistrationsSurviveRefreshes(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	mustRegister(t, live, registration())
 	mustRegister(t, live, registration(named("desk.drop"), boundTo("Drop")))
 	refresh := func(methods ...string) *Catalog {
 		t.Helper()
-		source.set(sells(methods...))
+		from.set(sells(methods...))
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -74,9 +76,9 @@ func TestRegistrationsSurviveRefreshes(t *testing.T) {
 
 func TestAFailedRefreshKeepsRegistrations(t *testing.T) {
 	t.Parallel()
-	live, source := shop(t, BuildOptions{})
+	live, from := shop(t, BuildOptions{})
 	mustRegister(t, live, registration())
-	source.set(fails("gone"))
+	from.set(fails("gone"))
 	if err := live.Refresh(t.Context()); err == nil {
 		t.Fatal("no error")
 	}
@@ -113,9 +115,9 @@ func TestRegistrationsAreBounded(t *testing.T) {
 
 func TestRegistrationWaitsForTheFirstCatalog(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{}
-	source.set(sells("Shop/Get"))
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{}
+	from.set(sells("Shop/Get"))
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	// What is wrong in itself is said at once.
 	_, _, err := live.Register(t.Context(), registration(named("x")))
 	asError[*RegistrationError](t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -45,21 +46,21 @@ func shopFile(methods ...string) *descriptorpb.FileDescriptorProto {
 // shop is a live catalog of shopFile, and its source.
 func shop(t testing.TB, o BuildOptions) (*Live, *stubSource) {
 	t.Helper()
-	source := &stubSource{}
-	source.set(sells("Shop/Get", "Shop/Drop", "Shop/Scan", "Shop/Secret"))
+	from := &stubSource{}
+	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Scan", "Shop/Secret"))
 	o.Overlay = append(o.Overlay,
 		Override{Match: "shop.v1.Shop/Drop", Options: &outriggerv1.ToolOptions{Destructive: new(true)}},
 		Override{Match: "shop.v1.Shop/Secret", Options: &outriggerv1.ToolOptions{Hidden: new(true)}})
-	live := NewLive([]Source{source}, LiveOptions{Build: o})
+	live := NewLive([]source.Source{from}, LiveOptions{Build: o})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return live, source
+	return live, from
 }
 
-func sells(methods ...string) func() (*Loaded, error) {
-	return func() (*Loaded, error) {
-		return &Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{shopFile(methods...)}}, nil
+func sells(methods ...string) func() (*source.Loaded, error) {
+	return func() (*source.Loaded, error) {
+		return &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{shopFile(methods...)}}, nil
 	}
 }
 
@@ -197,9 +198,9 @@ func TestAnotherToolUnderATakenNameIsAConflict(t *testing.T) {
 // TestANameThatOnlyMCPConfusesIsAConflict has two canonical names with one MCP form.
 func TestANameThatOnlyMCPConfusesIsAConflict(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{}
-	source.set(sells("Shop/GetAll"))
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{}
+	from.set(sells("Shop/GetAll"))
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -19,11 +19,11 @@ func FuzzMatch(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	loaded, err := NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
+	loaded, err := source.NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := Build([]*Loaded{loaded}, BuildOptions{})
+	c, err := Build([]*source.Loaded{loaded}, BuildOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func FuzzContents(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	loaded, err := NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
+	loaded, err := source.NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := Build([]*Loaded{loaded}, BuildOptions{})
+	c, err := Build([]*source.Loaded{loaded}, BuildOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}

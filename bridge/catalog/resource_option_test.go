@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -36,7 +37,7 @@ func TestTheOverlayMakesResources(t *testing.T) {
 }
 
 // odd is a service with fields of every kind that has no place in a URI or in contents.
-func odd(t *testing.T, input, output string) *Loaded {
+func odd(t *testing.T, input, output string) *source.Loaded {
 	t.Helper()
 	const optional, repeated = descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL, descriptorpb.FieldDescriptorProto_LABEL_REPEATED
 	n := int32(0)
@@ -134,7 +135,7 @@ func TestWrongResourceOptionsStopTheBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Build([]*Loaded{odd(t, tc.input, tc.output)}, BuildOptions{Overlay: []Override{{Match: "odd.v1.S/M", Resource: tc.o}}})
+			_, err := Build([]*source.Loaded{odd(t, tc.input, tc.output)}, BuildOptions{Overlay: []Override{{Match: "odd.v1.S/M", Resource: tc.o}}})
 			got := asError[*BuildError](t, err)
 			if len(got.Problems) != 1 || got.Problems[0].Subject != "odd.v1.S/M" ||
 				!strings.HasPrefix(got.Problems[0].Text, "option (outrigger.v1.resource) or overlay: ") || !strings.Contains(got.Problems[0].Text, tc.want) {
@@ -164,7 +165,7 @@ func TestOnlyHarmlessUnaryMethodsAreRead(t *testing.T) {
 	} {
 		f, o := rpcFile("a.proto", "a", "S/M"), Override{Match: "a.S/M", Resource: resource}
 		change(f.GetService()[0].GetMethod()[0], &o)
-		_, err := Build([]*Loaded{filesOf(f)}, BuildOptions{Overlay: []Override{o}})
+		_, err := Build([]*source.Loaded{filesOf(f)}, BuildOptions{Overlay: []Override{o}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -192,7 +193,7 @@ func TestTemplatesThatMeetAreAProblem(t *testing.T) {
 		second := proto.CloneOf(service.GetMethod()[0])
 		second.Name = new("N")
 		service.Method = append(service.Method, second)
-		_, err := Build([]*Loaded{load}, BuildOptions{Overlay: []Override{
+		_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{
 			{Match: "odd.v1.S/M", Resource: &outriggerv1.ResourceOptions{UriTemplate: tc.one}},
 			{Match: "odd.v1.S/N", Resource: &outriggerv1.ResourceOptions{UriTemplate: tc.two}},
 		}})
@@ -231,7 +232,7 @@ func TestAnUndecodableResourceOptionIsAProblem(t *testing.T) {
 	f.GetService()[0].GetMethod()[0].Options = &descriptorpb.MethodOptions{}
 	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown([]byte{0xf2, 0xe1, 0x18, 0x02, 0x0a, 0xff}) // 50718, two bytes: half a text
 	load.Files = append(load.Files, f)
-	_, err := Build([]*Loaded{load}, BuildOptions{})
+	_, err := Build([]*source.Loaded{load}, BuildOptions{})
 	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || got.Problems[0].Subject != "x.S/M" || !strings.Contains(err.Error(), "read option (outrigger.v1.resource)") {
 		t.Errorf("problems %v", got.Problems)
 	}
@@ -244,18 +245,18 @@ func TestAnUndecodableResourceOptionIsAProblem(t *testing.T) {
 // TestAChangeOfResourcesIsTold has catalogs that differ in nothing but what can be read.
 func TestAChangeOfResourcesIsTold(t *testing.T) {
 	t.Parallel()
-	named := func(name string) func() (*Loaded, error) {
-		return func() (*Loaded, error) {
+	named := func(name string) func() (*source.Loaded, error) {
+		return func() (*source.Loaded, error) {
 			load := loadFile(t, libraryImage)
 			load.Native = nativeLoad("fixture").Native
 			load.Native.Description.Version = name
 			return load, nil
 		}
 	}
-	source := &stubSource{}
-	source.set(named("1"))
+	from := &stubSource{}
+	from.set(named("1"))
 	overlay := &outriggerv1.ResourceOptions{UriTemplate: "library://hours", Name: "one"}
-	live := NewLive([]Source{source}, LiveOptions{Build: BuildOptions{Overlay: []Override{{Match: "library.v1.Library/GetHours", Resource: overlay}}}})
+	live := NewLive([]source.Source{from}, LiveOptions{Build: BuildOptions{Overlay: []Override{{Match: "library.v1.Library/GetHours", Resource: overlay}}}})
 	told := 0
 	defer live.OnChange(func(_, _ *Catalog) { told++ })()
 	refresh := func(want int) *Catalog {
@@ -273,6 +274,6 @@ func TestAChangeOfResourcesIsTold(t *testing.T) {
 		first.Fingerprint() != renamed.Fingerprint() || len(first.Resources().Fingerprint()) != 64 {
 		t.Errorf("fingerprints %q, %q, %q", first.Resources().Fingerprint(), again.Resources().Fingerprint(), renamed.Resources().Fingerprint())
 	}
-	source.set(named("2"))
+	from.set(named("2"))
 	refresh(3)
 }

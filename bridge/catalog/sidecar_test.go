@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -25,12 +26,12 @@ func boundTool(name, service, method string, change ...func(*outriggerv1.Tool)) 
 
 // behindSidecar is what a sidecar brings that stands before a.S and a.T: what it
 // reflects, and what its tool API says.
-func behindSidecar(tools ...*outriggerv1.Tool) []*Loaded {
+func behindSidecar(tools ...*outriggerv1.Tool) []*source.Loaded {
 	reflected := filesOf(rpcFile("a.proto", "a", "S/One", "S/Two", "T/Hidden"))
 	reflected.Services, reflected.Reflected = []string{"a.S", "a.T"}, true
 	said := nativeLoad("sidecar", tools...)
 	said.Native.Description.ProtocolVersions = []string{"2026-07-28"}
-	return []*Loaded{reflected, said}
+	return []*source.Loaded{reflected, said}
 }
 
 // What a sidecar reflects, it has made tools of as its operator wants them: under
@@ -68,7 +69,7 @@ func TestTheGateIsOnBothWays(t *testing.T) {
 	timed := func(d *outriggerv1.Tool) {
 		d.Execution = &outriggerv1.ToolExecution{Timeout: durationpb.New(time.Second)}
 	}
-	loads := func() []*Loaded {
+	loads := func() []*source.Loaded {
 		return behindSidecar(boundTool("s.one", "a.S", "One", timed), boundTool("s.two", "a.S", "Two"), boundTool("s.wipe", "a.S", "Two", marked))
 	}
 	c := mustBuild(t, BuildOptions{}, loads()...)

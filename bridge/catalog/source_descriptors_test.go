@@ -44,7 +44,7 @@ func TestDescriptorSetsAsToolsWriteThem(t *testing.T) {
 	})
 	t.Run("protoc without imports", func(t *testing.T) {
 		t.Parallel()
-		_, err := Build([]*Loaded{loadFile(t, withoutDeps)}, BuildOptions{})
+		_, err := Build([]*source.Loaded{loadFile(t, withoutDeps)}, BuildOptions{})
 		for _, word := range []string{"garden/v1/garden.proto", "depot/v1/depot.proto is not in the set", "--include_imports"} {
 			if !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), word) {
 				t.Errorf("error %v, want ErrEmpty and %q", err, word)
@@ -92,8 +92,8 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 			if err := os.WriteFile(path, tc.body, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := NewDescriptorFile(path, tc.limits).Load(t.Context())
-			got := asError[*SourceError](t, err)
+			_, err := source.NewDescriptorFile(path, tc.limits).Load(t.Context())
+			got := asError[*source.SourceError](t, err)
 			if !got.Permanent || got.Source != "descriptor set "+path || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v (permanent %v), want %q", err, got.Permanent, tc.want)
 			}
@@ -101,13 +101,13 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 	}
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
-		if _, err := NewDescriptorFile("testdata/none", source.Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := source.NewDescriptorFile("testdata/none", source.Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("folder", func(t *testing.T) {
 		t.Parallel()
-		_, err := NewDescriptorFile("testdata", source.Limits{}).Load(t.Context())
+		_, err := source.NewDescriptorFile("testdata", source.Limits{}).Load(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "it is a folder") {
 			t.Errorf("error %v", err)
 		}
@@ -116,7 +116,7 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := NewDescriptorFile(protocSet, source.Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := source.NewDescriptorFile(protocSet, source.Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -221,7 +221,7 @@ func FuzzDescriptorSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := Build([]*Loaded{loaded}, BuildOptions{})
+		c, err := Build([]*source.Loaded{loaded}, BuildOptions{})
 		if err != nil {
 			return
 		}

@@ -10,28 +10,29 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 func TestNativeSource(t *testing.T) {
 	t.Parallel()
-	native := &Native{Tools: []*outriggerv1.Tool{nativeTool("a")}}
-	source := NewNative("tools at x", func(context.Context) (*Native, error) { return native, nil })
-	got, err := source.Load(t.Context())
-	if err != nil || got.Native != native || got.Source != "tools at x" || source.Name() != "tools at x" || got.Services == nil {
+	native := &source.Native{Tools: []*outriggerv1.Tool{nativeTool("a")}}
+	from := source.NewNative("tools at x", func(context.Context) (*source.Native, error) { return native, nil })
+	got, err := from.Load(t.Context())
+	if err != nil || got.Native != native || got.Source != "tools at x" || from.Name() != "tools at x" || got.Services == nil {
 		t.Errorf("loaded %+v, %v", got, err)
 	}
-	got, err = NewNative("plain", func(context.Context) (*Native, error) { return nil, nil }).Load(t.Context())
+	got, err = source.NewNative("plain", func(context.Context) (*source.Native, error) { return nil, nil }).Load(t.Context())
 	if err != nil || got.Native != nil {
 		t.Errorf("loaded %+v, %v", got, err)
 	}
 	cause := errors.New("refused")
-	_, err = NewNative("down", func(context.Context) (*Native, error) { return nil, cause }).Load(t.Context())
-	if failed := asError[*SourceError](t, err); failed.Source != "down" || failed.Step != "list tools" || failed.Permanent || !errors.Is(err, cause) {
+	_, err = source.NewNative("down", func(context.Context) (*source.Native, error) { return nil, cause }).Load(t.Context())
+	if failed := asError[*source.SourceError](t, err); failed.Source != "down" || failed.Step != "list tools" || failed.Permanent || !errors.Is(err, cause) {
 		t.Errorf("error %+v", failed)
 	}
-	own := &SourceError{Source: "own", Step: "describe", Permanent: true, Cause: cause}
-	if _, err = NewNative("down", func(context.Context) (*Native, error) { return nil, own }).Load(t.Context()); !errors.Is(err, own) {
+	own := &source.SourceError{Source: "own", Step: "describe", Permanent: true, Cause: cause}
+	if _, err = source.NewNative("down", func(context.Context) (*source.Native, error) { return nil, own }).Load(t.Context()); !errors.Is(err, own) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -40,7 +41,7 @@ func TestANativeSourceDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, err := NewNative("slow", func(ctx context.Context) (*Native, error) {
+		_, err := source.NewNative("slow", func(ctx context.Context) (*source.Native, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}).Load(t.Context())
@@ -52,8 +53,10 @@ func TestANativeSourceDoesNotWaitForever(t *testing.T) {
 
 func TestLiveServesNativeTools(t *testing.T) {
 	t.Parallel()
-	source := NewNative("tools at x", func(context.Context) (*Native, error) { return nativeLoad("fixture", nativeTool("a")).Native, nil })
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := source.NewNative("tools at x", func(context.Context) (*source.Native, error) {
+		return nativeLoad("fixture", nativeTool("a")).Native, nil
+	})
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

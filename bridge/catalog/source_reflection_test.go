@@ -109,7 +109,7 @@ func TestReflectionOfRealPeers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			url := tc.serve(t)
-			loaded, err := NewReflection(url, dialTo(t, url, tc.options...), ReflectionOptions{}).Load(t.Context())
+			loaded, err := source.NewReflection(url, dialTo(t, url, tc.options...), source.ReflectionOptions{}).Load(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestReflectionUsesOneStreamAndClosesIt(t *testing.T) {
 	a.Dependency = []string{"c.proto"}
 	peer := telling(a, b, rpcFile("c.proto", "c"))
 	url := peer.serve(t, reflectionV1)
-	if _, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context()); err != nil {
+	if _, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	peer.mu.Lock()
@@ -153,7 +153,7 @@ func TestReflectionKeepsCommentsThatTheServerHas(t *testing.T) {
 	peer := telling(image.Files...)
 	peer.services = []string{"garden.v1.GardenKeeper"}
 	url := peer.serve(t, reflectionV1)
-	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestReflectionAsksForNothingThatIsExcluded(t *testing.T) {
 		selection(t, nil, []string{"broken.*", "odd.Service/*"}),
 		selection(t, []string{"a.S", "*.S/*"}, nil),
 	} {
-		loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Selection: s}).Load(t.Context())
+		loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Selection: s}).Load(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +181,8 @@ func TestReflectionAsksForNothingThatIsExcluded(t *testing.T) {
 		}
 	}
 	// A glob that might be a declared name could mean any service.
-	_, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
-	asError[*SourceError](t, err)
+	_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
+	asError[*source.SourceError](t, err)
 }
 
 func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
@@ -191,7 +191,7 @@ func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
 	peer.lingers = true
 	url := peer.serve(t, reflectionV1)
 	start := time.Now()
-	if _, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context()); err != nil {
+	if _, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < reflectionCloseWait || took > reflectionCloseWait+5*time.Second {
@@ -207,7 +207,7 @@ func TestTheDemoBecomesTools(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = server.Close(context.Background()) })
 	url := server.URL()
-	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestReflectionTakesAWellKnownFileThatTheServerLacks(t *testing.T) {
 	f.Dependency = []string{"google/protobuf/empty.proto"}
 	f.Service[0].Method[0].InputType = new(".google.protobuf.Empty")
 	url := telling(f).serve(t, reflectionV1)
-	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,8 +382,8 @@ func TestReflectionFailures(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			url := tc.peer().serve(t, reflectionV1)
-			loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Limits: tc.limits}).Load(t.Context())
-			got := asError[*SourceError](t, err)
+			loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: tc.limits}).Load(t.Context())
+			got := asError[*source.SourceError](t, err)
 			if loaded != nil || got.Permanent || got.Source != "reflection at "+url {
 				t.Errorf("loaded %v, permanent %v, source %s", loaded, got.Permanent, got.Source)
 			}
@@ -410,8 +410,8 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := NewReflection(tc.url, dialTo(t, tc.url), ReflectionOptions{}).Load(t.Context())
-			if got := asError[*SourceError](t, err); got.Step != "list services" || !strings.Contains(err.Error(), tc.want) {
+			_, err := source.NewReflection(tc.url, dialTo(t, tc.url), source.ReflectionOptions{}).Load(t.Context())
+			if got := asError[*source.SourceError](t, err); got.Step != "list services" || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want step list services and %q", err, tc.want)
 			}
 		})
@@ -420,14 +420,14 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 		t.Parallel()
 		server := httptest.NewServer(http.NewServeMux())
 		t.Cleanup(server.Close)
-		_, err := NewReflection(server.URL, dialTo(t, server.URL), ReflectionOptions{}).Load(t.Context())
-		asError[*SourceError](t, err)
+		_, err := source.NewReflection(server.URL, dialTo(t, server.URL), source.ReflectionOptions{}).Load(t.Context())
+		asError[*source.SourceError](t, err)
 	})
 	t.Run("no endpoint", func(t *testing.T) {
 		t.Parallel()
 		cause := errors.New("no protocol found")
-		_, err := NewReflection("grpc://u:secret@host:1", func(context.Context) (Endpoint, error) { return Endpoint{}, cause }, ReflectionOptions{}).Load(t.Context())
-		if got := asError[*SourceError](t, err); got.Step != "connect" || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
+		_, err := source.NewReflection("grpc://u:secret@host:1", func(context.Context) (source.Endpoint, error) { return source.Endpoint{}, cause }, source.ReflectionOptions{}).Load(t.Context())
+		if got := asError[*source.SourceError](t, err); got.Step != "connect" || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -444,7 +444,7 @@ func TestReflectionGivesUpAtTheDeadline(t *testing.T) {
 			peer.hang[question] = make(chan struct{})
 			url := peer.serve(t, reflectionV1)
 			start := time.Now()
-			_, err := NewReflection(url, dialTo(t, url), ReflectionOptions{Limits: source.Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
+			_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: source.Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete answer within 100ms") {
 				t.Errorf("error %v", err)
 			}
@@ -460,7 +460,7 @@ func TestReflectionGivesUpAtTheDeadline(t *testing.T) {
 		url := peer.serve(t, reflectionV1)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
-		if _, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want the context's", err)
 		}
 	})
@@ -474,7 +474,7 @@ func TestForeignExtensionUnderOurNumber(t *testing.T) {
 	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}
 	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown(appendBytes(nil, 50717, []byte("orders")))
 	url := telling(f).serve(t, reflectionV1)
-	loaded, err := NewReflection(url, dialTo(t, url), ReflectionOptions{}).Load(t.Context())
+	loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -211,13 +212,13 @@ func TestADocumentHasNoOutputSchema(t *testing.T) {
 func TestADocumentCannotHaveADeclaredOutputSchema(t *testing.T) {
 	t.Parallel()
 	load := filesOf(bodyFile("Pages/Get")...)
-	_, err := Build([]*Loaded{load}, BuildOptions{Overlay: []Override{{Match: "page.v1.Pages/Get", OutputSchema: json.RawMessage(`{"type":"object"}`)}}})
+	_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{{Match: "page.v1.Pages/Get", OutputSchema: json.RawMessage(`{"type":"object"}`)}}})
 	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "output_schema: the RPC answers with google.api.HttpBody") {
 		t.Errorf("error %v", err)
 	}
-	source := &stubSource{}
-	source.set(func() (*Loaded, error) { return load, nil })
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{}
+	from.set(func() (*source.Loaded, error) { return load, nil })
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

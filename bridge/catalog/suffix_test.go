@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -113,7 +114,7 @@ func TestTheServiceSuffixIsDropped(t *testing.T) {
 // TestOneNameOfTwoPackagesStaysAnError: the suffix would not tell them apart.
 func TestOneNameOfTwoPackagesStaysAnError(t *testing.T) {
 	t.Parallel()
-	_, err := Build([]*Loaded{filesOf(rpcFile("a.proto", "a.v1", "ShopService/Get"), rpcFile("b.proto", "b.v1", "ShopService/Get"))}, BuildOptions{})
+	_, err := Build([]*source.Loaded{filesOf(rpcFile("a.proto", "a.v1", "ShopService/Get"), rpcFile("b.proto", "b.v1", "ShopService/Get"))}, BuildOptions{})
 	if got := asError[*BuildError](t, err).Collisions; len(got) != 1 || got[0].Name != "shop.get" || len(got[0].Methods) != 2 {
 		t.Errorf("%v", got)
 	}
@@ -122,7 +123,9 @@ func TestOneNameOfTwoPackagesStaysAnError(t *testing.T) {
 // TestTheOldNameIsUnderstood in both forms, where a name or a glob is taken.
 func TestTheOldNameIsUnderstood(t *testing.T) {
 	t.Parallel()
-	load := func() *Loaded { return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read", "SchemaService/Drop")) }
+	load := func() *source.Loaded {
+		return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read", "SchemaService/Drop"))
+	}
 	forms := []string{"schema.read", "schema_read", "schema_service.read", "schema_service_read"}
 	c := mustBuild(t, BuildOptions{}, load())
 	view := c.Only(func(t *Tool) bool { return t.Name == "schema.read" })
@@ -164,9 +167,9 @@ func TestAGlobOverAShortNameMeansItsOwner(t *testing.T) {
 // TestARegistrationTakesNoAlias: callers with the old name would get another tool.
 func TestARegistrationTakesNoAlias(t *testing.T) {
 	t.Parallel()
-	source := &stubSource{}
-	source.set(func() (*Loaded, error) { return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read")), nil })
-	live := NewLive([]Source{source}, LiveOptions{})
+	from := &stubSource{}
+	from.set(func() (*source.Loaded, error) { return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read")), nil })
+	live := NewLive([]source.Source{from}, LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

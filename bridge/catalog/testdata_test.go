@@ -24,9 +24,9 @@ const (
 )
 
 // loadFile loads a descriptor set that must be readable.
-func loadFile(t *testing.T, path string) *Loaded {
+func loadFile(t *testing.T, path string) *source.Loaded {
 	t.Helper()
-	loaded, err := NewDescriptorFile(path, source.Limits{}).Load(t.Context())
+	loaded, err := source.NewDescriptorFile(path, source.Limits{}).Load(t.Context())
 	if err != nil {
 		t.Fatalf("load %s: %v", path, err)
 	}
@@ -34,7 +34,7 @@ func loadFile(t *testing.T, path string) *Loaded {
 }
 
 // mustBuild builds a catalog that must come out.
-func mustBuild(t *testing.T, o BuildOptions, loads ...*Loaded) *Catalog {
+func mustBuild(t *testing.T, o BuildOptions, loads ...*source.Loaded) *Catalog {
 	t.Helper()
 	c, err := Build(loads, o)
 	if err != nil {
@@ -108,8 +108,8 @@ func cutLast(s string) (before, after string, found bool) {
 	return s, "", false
 }
 
-func filesOf(files ...*descriptorpb.FileDescriptorProto) *Loaded {
-	return &Loaded{Source: "test", Files: files, Static: true}
+func filesOf(files ...*descriptorpb.FileDescriptorProto) *source.Loaded {
+	return &source.Loaded{Source: "test", Files: files, Static: true}
 }
 
 // asError is errors.As with the target as result.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
@@ -18,7 +19,7 @@ func TestThousandToolsAreBuiltInTime(t *testing.T) {
 	load := manyServices(100)
 	for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {
 		start := time.Now()
-		c, err := Build([]*Loaded{load}, BuildOptions{Profile: profile})
+		c, err := Build([]*source.Loaded{load}, BuildOptions{Profile: profile})
 		if err != nil || len(c.Tools()) != 1000 {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func BenchmarkThousandTools(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var err error
-				if c, err = Build([]*Loaded{load}, BuildOptions{Profile: profile}); err != nil || len(c.Tools()) != 1000 {
+				if c, err = Build([]*source.Loaded{load}, BuildOptions{Profile: profile}); err != nil || len(c.Tools()) != 1000 {
 					b.Fatal(err)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 )
 
@@ -82,12 +83,12 @@ func (t *Types) RangeExtensionsByMessage(message protoreflect.FullName, f func(p
 }
 
 // newTypes collects the types of linked files. Two extensions with one number are a warning, and the first by path wins.
-func newTypes(files *protoregistry.Files, paths []string) (*Types, []Warning) {
+func newTypes(files *protoregistry.Files, paths []string) (*Types, []source.Warning) {
 	t := &Types{Types: dynamicpb.NewTypes(files), extensions: &protoregistry.Types{}, learned: newLearned()}
 	t.any = sync.OnceValues(func() (*transcode.Message, error) {
 		return transcode.Compile((&anypb.Any{}).ProtoReflect().Descriptor(), transcode.Options{Resolver: t})
 	})
-	var warnings []Warning
+	var warnings []source.Warning
 	for _, path := range paths {
 		fd, err := files.FindFileByPath(path)
 		if err != nil {
@@ -95,7 +96,7 @@ func newTypes(files *protoregistry.Files, paths []string) (*Types, []Warning) {
 		}
 		eachExtension(fd, func(xd protoreflect.ExtensionDescriptor) {
 			if err := t.extensions.RegisterExtension(dynamicpb.NewExtensionType(xd)); err != nil {
-				warnings = append(warnings, Warning{Subject: path, Text: fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
+				warnings = append(warnings, source.Warning{Subject: path, Text: fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // catalogOf has a tool for each of the given methods, with the text as its
@@ -38,7 +39,7 @@ func catalogOf(t interface{ Fatal(args ...any) }, methods map[int]string) *catal
 			Path: []int32{6, 0, 2, at}, Span: []int32{0, 0, 0}, LeadingComments: proto.String(text),
 		})
 	}
-	cat, err := catalog.Build([]*catalog.Loaded{{Source: "test", Files: []*descriptorpb.FileDescriptorProto{file}}}, catalog.BuildOptions{})
+	cat, err := catalog.Build([]*source.Loaded{{Source: "test", Files: []*descriptorpb.FileDescriptorProto{file}}}, catalog.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

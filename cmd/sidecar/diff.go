@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
 )
 
@@ -93,15 +94,15 @@ func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.
 	if path == "-" || len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 		return nil, notList
 	}
-	loaded, err := catalog.NewDescriptorFile(path, catalog.Limits{MaxBytes: maxCatalogFile}).Load(ctx)
+	loaded, err := source.NewDescriptorFile(path, source.Limits{MaxBytes: maxCatalogFile}).Load(ctx)
 	if err != nil {
-		var source *catalog.SourceError
+		var source *source.SourceError
 		if errors.As(err, &source) {
 			err = source.Cause // It names the file, and so does the caller.
 		}
 		return nil, fmt.Errorf("neither a file of `sidecar tools --json` (%w) nor a descriptor set (%w)", notList, err)
 	}
-	cat, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{})
+	cat, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
 		return nil, err
 	}

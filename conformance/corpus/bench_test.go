@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
@@ -32,11 +33,11 @@ func BenchmarkCatalog(b *testing.B) {
 	for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {
 		build := func(b *testing.B) *catalog.Catalog {
 			b.Helper()
-			loaded, err := catalog.NewDescriptorFile(path, catalog.Limits{}).Load(b.Context())
+			loaded, err := source.NewDescriptorFile(path, source.Limits{}).Load(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			c, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{Overlay: s.overlay(), Profile: profile})
+			c, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{Overlay: s.overlay(), Profile: profile})
 			if err != nil {
 				b.Fatal(err)
 			}

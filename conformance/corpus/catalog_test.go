@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -146,11 +147,11 @@ func TestCatalogLosesOnlyBadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	loaded, err := catalog.NewDescriptorFile(path, catalog.Limits{}).Load(t.Context())
+	loaded, err := source.NewDescriptorFile(path, source.Limits{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{Overlay: s.overlay()})
+	built, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{Overlay: s.overlay()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestCatalogLosesOnlyBadFiles(t *testing.T) {
 	}
 }
 
-func texts(warnings []catalog.Warning) []string {
+func texts(warnings []source.Warning) []string {
 	var out []string
 	for _, w := range warnings {
 		out = append(out, w.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 )
 
@@ -23,11 +24,11 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 // load builds the catalog of a descriptor set under testdata.
 func load(t testing.TB, name string) *catalog.Catalog {
 	t.Helper()
-	loaded, err := catalog.NewDescriptorFile(filepath.Join("testdata", name), catalog.Limits{}).Load(t.Context())
+	loaded, err := source.NewDescriptorFile(filepath.Join("testdata", name), source.Limits{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{})
+	c, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

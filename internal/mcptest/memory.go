@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -51,7 +52,7 @@ func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*brid
 // Source brings the demo service's descriptors without a demo service. The
 // methods named lose what their tool option declares, as most services' methods
 // have none.
-func Source(undeclared ...string) catalog.Source {
+func Source(undeclared ...string) source.Source {
 	set := &descriptorpb.FileDescriptorSet{}
 	seen := map[string]bool{}
 	var add func(protoreflect.FileDescriptor)
@@ -76,7 +77,7 @@ func Source(undeclared ...string) catalog.Source {
 			}
 		}
 	}
-	return catalog.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
+	return source.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
 }
 
 // Memory returns a loaded catalog of the demo service's tools that needs no
@@ -93,6 +94,6 @@ func Memory(t testing.TB) *catalog.Live {
 
 // memory builds the catalog on first use.
 var memory = sync.OnceValues(func() (*catalog.Live, error) {
-	live := catalog.NewLive([]catalog.Source{Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{Source()}, catalog.LiveOptions{})
 	return live, live.Refresh(context.Background())
 })

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -83,11 +84,11 @@ func Start(t testing.TB, o Options) *Rig {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	rig := &Rig{Native: o.Native, caller: bridge.NoBackend{}, log: o.Log}
-	var sources []catalog.Source
+	var sources []source.Source
 	if !o.NoDemo && o.Behind == "" {
 		rig.URL = startDemo(ctx, t, o.Log)
 		client := dial(t, rig.URL)
-		sources = append(sources, bridge.NewReflectionSource(client, catalog.ReflectionOptions{}))
+		sources = append(sources, bridge.NewReflectionSource(client, source.ReflectionOptions{}))
 		rig.caller = bridge.NewBackendUpstream(client)
 	}
 	var talks *native.Client
@@ -99,7 +100,7 @@ func Start(t testing.TB, o Options) *Rig {
 	if o.Behind != "" {
 		client := dial(t, o.Behind)
 		talks, rig.caller = native.New(client), bridge.NewBackendUpstream(client)
-		sources = append(sources, bridge.NewReflectionSource(client, catalog.ReflectionOptions{}),
+		sources = append(sources, bridge.NewReflectionSource(client, source.ReflectionOptions{}),
 			bridge.NewNativeSource("tool API", talks, false))
 		rig.native = bridge.NewNativeUpstream(talks)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -95,7 +96,7 @@ func everything(t *testing.T) metrics.Sources {
 	}
 	t.Cleanup(func() { _ = run.Close() })
 	run.Begin(record.Arrival{RequestID: json.RawMessage(`1`), Transport: "http", Method: "ping"})
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptorFile(t.TempDir()+"/none.binpb", catalog.Limits{})}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptorFile(t.TempDir()+"/none.binpb", source.Limits{})}, catalog.LiveOptions{})
 	if live.Refresh(context.WithoutCancel(t.Context())) == nil {
 		t.Fatal("a catalog of nothing")
 	}

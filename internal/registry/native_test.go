@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 )
@@ -13,7 +14,7 @@ import (
 // TestAToolWithoutAnOutputSchema takes any output, and the input that was declared.
 func TestAToolWithoutAnOutputSchema(t *testing.T) {
 	t.Parallel()
-	c, err := catalog.Build([]*catalog.Loaded{{Source: "native", Services: []string{}, Native: &catalog.Native{Tools: []*outriggerv1.Tool{{
+	c, err := catalog.Build([]*source.Loaded{{Source: "native", Services: []string{}, Native: &source.Native{Tools: []*outriggerv1.Tool{{
 		Name: "greet", InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","required":["name"]}`)},
 	}}}}}, catalog.BuildOptions{})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 )
@@ -47,11 +48,11 @@ func harbour(t testing.TB, fields ...string) *catalog.Catalog {
 		}}},
 	}
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{timestamp, file}}
-	load, err := catalog.NewDescriptors("test", set, "port.v1.Harbour").Load(context.Background())
+	load, err := source.NewDescriptors("test", set, "port.v1.Harbour").Load(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := catalog.Build([]*catalog.Loaded{load}, catalog.BuildOptions{})
+	c, err := catalog.Build([]*source.Loaded{load}, catalog.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

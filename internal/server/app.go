@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
@@ -42,7 +43,7 @@ type Options struct {
 	// without one.
 	Narrator Narrator
 	// Sources are where tools come from besides the configuration.
-	Sources []catalog.Source
+	Sources []source.Source
 	// Authenticator, where set, finds out who calls in place of the configuration.
 	Authenticator access.Authenticator
 	// Dial, where set, connects to the backend in place of the network.
@@ -167,14 +168,14 @@ func (a *App) newLive() (*catalog.Live, error) {
 	}
 	if a.backend.client != nil && c.GetReflection() != "off" {
 		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
-		options.Types = bridge.NewReflectionSource(a.backend.client, catalog.ReflectionOptions{})
+		options.Types = bridge.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
 	}
 	return catalog.NewLive(sources, options), nil
 }
 
 // plan says where tools come from and how they are made, by a configuration that may
 // be newer than that of the start.
-func (a *App) plan(cfg *configv1.Config) ([]catalog.Source, catalog.BuildOptions, error) {
+func (a *App) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
 	sources, build, err := settings.Plan(cfg, settings.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
 	build.Disagreed = a.disagreed
 	return sources, build, err

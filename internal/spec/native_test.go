@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // TestAPageOfANativeTool has a tool that a backend declares itself, and that promises nothing about its result.
 func TestAPageOfANativeTool(t *testing.T) {
 	t.Parallel()
-	source := catalog.NewNative("fixture", func(context.Context) (*catalog.Native, error) {
-		return &catalog.Native{
+	source := source.NewNative("fixture", func(context.Context) (*source.Native, error) {
+		return &source.Native{
 			Tools: []*outriggerv1.Tool{{Name: "greet", Description: "Greets.",
 				InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)}}},
 		}, nil

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1" // what the demo imports
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -30,13 +31,13 @@ import (
 var update = flag.Bool("update", false, "rewrite the goldens")
 
 // build makes the catalog of a source.
-func build(t *testing.T, source catalog.Source, overlay ...catalog.Override) *catalog.Catalog {
+func build(t *testing.T, from source.Source, overlay ...catalog.Override) *catalog.Catalog {
 	t.Helper()
-	loaded, err := source.Load(t.Context())
+	loaded, err := from.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := catalog.Build([]*catalog.Loaded{loaded}, catalog.BuildOptions{Overlay: overlay})
+	c, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{Overlay: overlay})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func build(t *testing.T, source catalog.Source, overlay ...catalog.Override) *ca
 }
 
 // demoSource has the descriptors of the demo service as its reflection shows them, comments included.
-func demoSource(t *testing.T) catalog.Source {
+func demoSource(t *testing.T) source.Source {
 	t.Helper()
 	raw, err := os.ReadFile("../demo/demo.binpb")
 	if err != nil {
@@ -71,7 +72,7 @@ func demoSource(t *testing.T) catalog.Source {
 			set.File = append(set.File, protodesc.ToFileDescriptorProto(linked))
 		}
 	}
-	return catalog.NewDescriptors("demo", &set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
+	return source.NewDescriptors("demo", &set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
 }
 
 func find(t *testing.T, c *catalog.Catalog, name string) *catalog.Tool {
@@ -245,7 +246,7 @@ func hostile() *descriptorpb.FileDescriptorSet {
 
 func TestTextsStayInTheirPlace(t *testing.T) {
 	t.Parallel()
-	c := build(t, catalog.NewDescriptors("hostile", hostile()))
+	c := build(t, source.NewDescriptors("hostile", hostile()))
 	p := New(find(t, c, "svc.do"), Options{})
 	page := markdown(t, p)
 	for _, bad := range []string{"\n# Heading", "<script>", "\n```\n|", "`se|cret`"} {
@@ -299,7 +300,7 @@ func TestWhatIsSaid(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := build(t, catalog.NewDescriptors("hostile", hostile()), catalog.Override{Match: "svc.bare", Options: tt.options})
+			c := build(t, source.NewDescriptors("hostile", hostile()), catalog.Override{Match: "svc.bare", Options: tt.options})
 			p := New(find(t, c, "svc.bare"), Options{})
 			if !tt.check(p) {
 				t.Errorf("%+v", p)

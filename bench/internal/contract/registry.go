@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -52,7 +53,7 @@ func documents(ctx context.Context) ([]Row, error) {
 // load builds a catalog of n services with that many methods each.
 func load(ctx context.Context, n, methods int) (*catalog.Live, error) {
 	set, names := services(n, methods)
-	live := catalog.NewLive([]catalog.Source{catalog.NewDescriptors("bench", set, names...)}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("bench", set, names...)}, catalog.LiveOptions{})
 	return live, live.Refresh(ctx)
 }
 
@@ -162,7 +163,7 @@ func discover(ctx context.Context, target backend.Target) (time.Duration, error)
 		return 0, err
 	}
 	defer func() { _ = client.Close() }()
-	live := catalog.NewLive([]catalog.Source{bridge.NewReflectionSource(client, catalog.ReflectionOptions{})}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{bridge.NewReflectionSource(client, source.ReflectionOptions{})}, catalog.LiveOptions{})
 	start := time.Now()
 	if err := live.Refresh(ctx); err != nil {
 		return 0, err

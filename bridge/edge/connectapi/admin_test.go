@@ -24,6 +24,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
@@ -348,7 +349,7 @@ func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 
 func TestRegistrationWithoutACatalogIsUnavailable(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
 	api := connectapi.New(dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}), connectapi.Options{})
 	mux := http.NewServeMux()
 	mux.Handle(api.AdminHandler(live, connectapi.AdminOptions{Wait: 1}))

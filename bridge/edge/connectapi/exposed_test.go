@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -26,7 +27,7 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
 	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mount(t, b, connectapi.Options{})
 	check := func(when, service string, want healthv1.HealthCheckResponse_ServingStatus) {

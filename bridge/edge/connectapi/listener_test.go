@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
@@ -48,8 +49,8 @@ func (s *shelf) set(fields int, methods ...string) {
 	s.methods, s.fields = methods, fields
 }
 
-// Load implements catalog.Source.
-func (s *shelf) Load(context.Context) (*catalog.Loaded, error) {
+// Load implements source.Source.
+func (s *shelf) Load(context.Context) (*source.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := &descriptorpb.DescriptorProto{Name: new("In")}
@@ -66,7 +67,7 @@ func (s *shelf) Load(context.Context) (*catalog.Loaded, error) {
 			Name: new(method), InputType: new(".shop.v1.In"), OutputType: new(".shop.v1.Out"),
 		})
 	}
-	return &catalog.Loaded{Source: "shelf", Files: []*descriptorpb.FileDescriptorProto{{
+	return &source.Loaded{Source: "shelf", Files: []*descriptorpb.FileDescriptorProto{{
 		Name: new("shop.proto"), Package: new("shop.v1"), Syntax: new("proto3"),
 		MessageType: []*descriptorpb.DescriptorProto{in, {Name: new("Out")}},
 		Service:     []*descriptorpb.ServiceDescriptorProto{service},
@@ -88,7 +89,7 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 	t.Helper()
 	s := &sidecar{shelf: &shelf{}, bus: event.NewMemory(bus)}
 	s.shelf.set(1, methods...)
-	s.live = catalog.NewLive([]catalog.Source{s.shelf}, catalog.LiveOptions{})
+	s.live = catalog.NewLive([]source.Source{s.shelf}, catalog.LiveOptions{})
 	if len(methods) > 0 {
 		s.refresh(t)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
@@ -204,7 +205,7 @@ func TestPathsThatAreNothing(t *testing.T) {
 
 func TestBeforeTheFirstCatalogNothingIsUnknown(t *testing.T) {
 	t.Parallel()
-	live := catalog.NewLive([]catalog.Source{mcptest.Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
 	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	url := mount(t, b, connectapi.Options{})
 	for _, p := range wires() {

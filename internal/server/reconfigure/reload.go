@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -49,7 +50,7 @@ type Options struct {
 	Watcher *reload.Watcher
 	Live    *catalog.Live
 	// Plan says where tools come from and how they are made.
-	Plan    func(*configv1.Config) ([]catalog.Source, catalog.BuildOptions, error)
+	Plan    func(*configv1.Config) ([]source.Source, catalog.BuildOptions, error)
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
 	Calls   *bridge.CallLog

@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/native"
@@ -29,12 +30,12 @@ type Origins struct {
 	Client *backend.Client
 	Native *native.Client
 	// More are sources that no configuration names.
-	More []catalog.Source
+	More []source.Source
 }
 
 // Plan says where tools come from and how they are made, by a
 // configuration that may be newer than that of the start.
-func Plan(cfg *configv1.Config, from Origins) ([]catalog.Source, catalog.BuildOptions, error) {
+func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOptions, error) {
 	c := cfg.GetCatalog()
 	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
 	if err != nil {
@@ -42,7 +43,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]catalog.Source, catalog.BuildOp
 	}
 	sources := slices.Clone(from.More)
 	for _, path := range c.GetDescriptors() {
-		sources = append(sources, catalog.NewDescriptorFile(path, catalog.Limits{}))
+		sources = append(sources, source.NewDescriptorFile(path, source.Limits{}))
 	}
 	// Descriptor files say which services there are; reflection is asked where
 	// nothing else does, or where it is asked for by name.
@@ -50,7 +51,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]catalog.Source, catalog.BuildOp
 	isNative := c.GetNative() == "on"
 	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
 	if from.Client != nil && reflects {
-		sources = append(sources, bridge.NewReflectionSource(from.Client, catalog.ReflectionOptions{Selection: selection}))
+		sources = append(sources, bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection}))
 	}
 	if from.Native != nil {
 		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
@@ -55,7 +56,7 @@ func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
 		return Diagnosis{causeNames, "catalog cannot be built", err.Error(), "correct the option or the overlay entry; `sidecar doctor` names each"}
 	case errors.Is(err, catalog.ErrEmpty):
 		return Diagnosis{causeNothingOffered, "catalog is empty", err.Error(), "relax --include and --exclude; `sidecar tools` without them lists all names"}
-	case errors.Is(err, catalog.ErrNoServices):
+	case errors.Is(err, source.ErrNoServices):
 		return Diagnosis{causeEmptyReflection, "backend reflects no services", "the backend has server reflection, but no service is registered with it",
 			"register the services before reflection, or " + FixDescriptors}
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 )
 
 // TestRefreshes share loads: one that is under way is not enough, because it may
@@ -19,7 +20,7 @@ func TestRefreshes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r *Refresher
-		live := catalog.NewLive([]catalog.Source{gateSource{}}, catalog.LiveOptions{})
+		live := catalog.NewLive([]source.Source{gateSource{}}, catalog.LiveOptions{})
 		r = NewRefresher(live, zap.NewNop())
 		first := r.Begin("first")
 		synctest.Wait()
@@ -53,7 +54,7 @@ type gateSource struct{}
 
 func (gateSource) Name() string { return "gate" }
 
-func (gateSource) Load(ctx context.Context) (*catalog.Loaded, error) {
+func (gateSource) Load(ctx context.Context) (*source.Loaded, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
