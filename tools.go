@@ -61,7 +61,7 @@ func (l linked) Load(context.Context) (*Loaded, error) {
 			err = errors.New("not a service")
 		}
 		if err != nil {
-			return nil, &source.SourceError{Source: l.Name(), Step: "find " + name, Permanent: true, Cause: err}
+			return nil, &source.Error{Source: l.Name(), Step: "find " + name, Permanent: true, Cause: err}
 		}
 		out.Files = appendFile(out.Files, seen, found.ParentFile())
 	}

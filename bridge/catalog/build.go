@@ -317,14 +317,3 @@ func (b *builder) warn(subject, text string) {
 func methodName(md protoreflect.MethodDescriptor) string {
 	return string(md.Parent().FullName()) + "/" + string(md.Name())
 }
-
-// oneLine is the text of a joined error on one line.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-func byName(a, b *Tool) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
-}
-
-func bySubject(a, b source.Warning) int {
-	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
-}

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -163,4 +164,36 @@ func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
 	out.digests = c.digests.with(tools)
 	out.fingerprint = out.digests.sum()
 	return &out
+}
+
+func bySubject(a, b source.Warning) int {
+	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+}
+
+// addAliases lets the tools be found by their aliases. One that is a name of another tool, or that two tools would have,
+// is dropped: what it means must not depend on what else there is.
+func addAliases(byName map[string]*Tool, tools []*Tool) {
+	claims := map[string]int{}
+	for _, t := range tools {
+		if t.Alias != "" {
+			claims[MCPName(t.Alias)]++
+		}
+	}
+	if len(claims) == 0 {
+		return
+	}
+	for _, t := range tools {
+		if t.Alias == "" {
+			continue
+		}
+		mcp := MCPName(t.Alias)
+		if byName[t.Alias] != nil || byName[mcp] != nil || claims[mcp] > 1 {
+			t.Alias = ""
+		}
+	}
+	for _, t := range tools {
+		for _, name := range t.names() {
+			byName[name] = t
+		}
+	}
 }

@@ -187,3 +187,6 @@ func (t *Tool) checkExample(arguments []byte) error {
 	_, err = t.In.ToWire(nil, arguments)
 	return err
 }
+
+// noSchemaForBody is why some tools cannot have an output schema.
+const noSchemaForBody = "the RPC answers with google.api.HttpBody, whose document is the result, so there is nothing that a schema could describe"

@@ -61,14 +61,6 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	}
 }
 
-// markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
-// verb, or by a native backend.
-func (t *Tool) markShown() {
-	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
-		t.Metadata.Destructive = true
-	}
-}
-
 // describeMethod is the description of a method without a comment.
 func describeMethod(md protoreflect.MethodDescriptor) string {
 	text := fmt.Sprintf("%s: the RPC %s of %s.", humanName(string(md.Name())), md.Name(), md.Parent().FullName())
@@ -76,17 +68,6 @@ func describeMethod(md protoreflect.MethodDescriptor) string {
 		text += " " + about + "."
 	}
 	return text
-}
-
-// deprecation is the sentence that a deprecated tool's description begins with, where a cut cannot lose it.
-func deprecation(since string) string {
-	switch since {
-	case "":
-		return ""
-	case unknownVersion:
-		return "Deprecated.\n\n"
-	}
-	return "Deprecated since " + since + ".\n\n"
 }
 
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as

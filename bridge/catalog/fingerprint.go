@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/proto"
 )
 
 // canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
@@ -131,4 +132,20 @@ func (d digests) sum() string {
 		hash.Write(part.sum[:])
 	}
 	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// appendSeen appends what callers can see of some tools only, for the tool's digest.
+func (t *Tool) appendSeen(dst []byte) ([]byte, error) {
+	if len(t.Icons)+len(t.Meta) == 0 && !t.Native && !t.HTTPBody {
+		return dst, nil
+	}
+	dst = append(dst, fmt.Sprintf("\n%t %t %s\n", t.Native, t.HTTPBody, t.Meta)...)
+	for _, icon := range t.Icons {
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(icon)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(append(dst, hex.EncodeToString(raw)...), '\n')
+	}
+	return dst, nil
 }

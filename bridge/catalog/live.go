@@ -307,7 +307,7 @@ func (e *emptyError) Unwrap() error { return e.cause }
 // IsPermanent reports whether a load failed in a way that trying again cannot help, until someone changes something.
 func IsPermanent(err error) bool {
 	var build *BuildError
-	var source *source.SourceError
+	var source *source.Error
 	var empty *emptyError
 	return errors.As(err, &build) ||
 		errors.As(err, &source) && source.Permanent ||

@@ -51,7 +51,7 @@ func works(methods ...string) func() (*source.Loaded, error) {
 // fails is a server that is not there.
 func fails(text string) func() (*source.Loaded, error) {
 	return func() (*source.Loaded, error) {
-		return nil, &source.SourceError{Source: "stub", Step: "list services", Cause: errors.New(text)}
+		return nil, &source.Error{Source: "stub", Step: "list services", Cause: errors.New(text)}
 	}
 }
 
@@ -203,7 +203,7 @@ func TestRunStopsWhereWaitingCannotHelp(t *testing.T) {
 			return errors.As(err, &e)
 		}},
 		{"no such file", []source.Source{source.NewDescriptorFile("testdata/none.binpb", source.Limits{})}, func(err error) bool {
-			var e *source.SourceError
+			var e *source.Error
 			return errors.As(err, &e) && e.Permanent
 		}},
 		{"an empty set", []source.Source{source.NewDescriptors("built in", &descriptorpb.FileDescriptorSet{})}, func(err error) bool {

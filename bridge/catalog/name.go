@@ -136,3 +136,17 @@ func startsWord(ident string, i int) bool {
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// canonicalNames are the names that a method may have: without its service's Service suffix, and with it. They are the
+// same where there is no suffix, or nothing in front of it.
+func canonicalNames(service, method string) (short, long string) {
+	service, method = snakeCase(service), snakeCase(method)
+	long = service + "." + method
+	if without, ok := strings.CutSuffix(service, serviceSuffix); ok && strings.Trim(without, "_") != "" {
+		return without + "." + method, long
+	}
+	return long, long
+}
+
+// serviceSuffix ends the names of most services, says nothing, and costs a model tokens in every tool's name.
+const serviceSuffix = "_service"

@@ -5,14 +5,12 @@ package catalog
 import (
 	"bytes"
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
@@ -228,23 +226,4 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *outrigg
 	deprecated := deprecation(t.Metadata.DeprecatedIn)
 	t.Description = deprecated + strings.TrimPrefix(text, deprecated)
 	t.Examples = b.examples(t, o.GetExamples())
-}
-
-// oneSpaced is a text on one line.
-func oneSpaced(text string) string { return strings.Join(strings.Fields(cleanText(text)), " ") }
-
-// appendSeen appends what callers can see of some tools only, for the tool's digest.
-func (t *Tool) appendSeen(dst []byte) ([]byte, error) {
-	if len(t.Icons)+len(t.Meta) == 0 && !t.Native && !t.HTTPBody {
-		return dst, nil
-	}
-	dst = append(dst, fmt.Sprintf("\n%t %t %s\n", t.Native, t.HTTPBody, t.Meta)...)
-	for _, icon := range t.Icons {
-		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(icon)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(append(dst, hex.EncodeToString(raw)...), '\n')
-	}
-	return dst, nil
 }

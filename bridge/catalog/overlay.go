@@ -85,9 +85,6 @@ func (b *builder) overlaid(
 	return declared, schemas
 }
 
-// noSchemaForBody is why some tools cannot have an output schema.
-const noSchemaForBody = "the RPC answers with google.api.HttpBody, whose document is the result, so there is nothing that a schema could describe"
-
 // declare gives the tool the schemas of the overlay. False means that a problem was noted.
 func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
 	var compiled [2]declaration

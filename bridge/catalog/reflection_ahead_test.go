@@ -91,7 +91,7 @@ func TestReflectionAheadFailsWhereItWould(t *testing.T) {
 			server := telling(servicesApart(9)...)
 			tc.spoil(server)
 			_, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), source.ReflectionOptions{}).Load(t.Context())
-			var failed *source.SourceError
+			var failed *source.Error
 			if !errors.As(err, &failed) || failed.Step != "find p2.S" || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v", err)
 			}

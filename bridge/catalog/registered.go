@@ -57,16 +57,6 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	return &t, nil, t.seal()
 }
 
-// over is the hints with those of base where nothing is said.
-func (a Annotations) over(base Annotations) Annotations {
-	return Annotations{
-		ReadOnly:    cmp.Or(a.ReadOnly, base.ReadOnly),
-		Destructive: cmp.Or(a.Destructive, base.Destructive),
-		Idempotent:  cmp.Or(a.Idempotent, base.Idempotent),
-		OpenWorld:   cmp.Or(a.OpenWorld, base.OpenWorld),
-	}
-}
-
 // bindable is the derived tool of an RPC, or why there is none to bind to. What is hidden or excluded is not offered,
 // under any name.
 func (c *Catalog) bindable(b Binding) (*Tool, string) {

@@ -93,7 +93,7 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := source.NewDescriptorFile(path, tc.limits).Load(t.Context())
-			got := asError[*source.SourceError](t, err)
+			got := asError[*source.Error](t, err)
 			if !got.Permanent || got.Source != "descriptor set "+path || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v (permanent %v), want %q", err, got.Permanent, tc.want)
 			}

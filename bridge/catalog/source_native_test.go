@@ -28,10 +28,10 @@ func TestNativeSource(t *testing.T) {
 	}
 	cause := errors.New("refused")
 	_, err = source.NewNative("down", func(context.Context) (*source.Native, error) { return nil, cause }).Load(t.Context())
-	if failed := asError[*source.SourceError](t, err); failed.Source != "down" || failed.Step != "list tools" || failed.Permanent || !errors.Is(err, cause) {
+	if failed := asError[*source.Error](t, err); failed.Source != "down" || failed.Step != "list tools" || failed.Permanent || !errors.Is(err, cause) {
 		t.Errorf("error %+v", failed)
 	}
-	own := &source.SourceError{Source: "own", Step: "describe", Permanent: true, Cause: cause}
+	own := &source.Error{Source: "own", Step: "describe", Permanent: true, Cause: cause}
 	if _, err = source.NewNative("down", func(context.Context) (*source.Native, error) { return nil, own }).Load(t.Context()); !errors.Is(err, own) {
 		t.Errorf("error %v", err)
 	}

@@ -182,7 +182,7 @@ func TestReflectionAsksForNothingThatIsExcluded(t *testing.T) {
 	}
 	// A glob that might be a declared name could mean any service.
 	_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
-	asError[*source.SourceError](t, err)
+	asError[*source.Error](t, err)
 }
 
 func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
@@ -383,7 +383,7 @@ func TestReflectionFailures(t *testing.T) {
 			t.Parallel()
 			url := tc.peer().serve(t, reflectionV1)
 			loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: tc.limits}).Load(t.Context())
-			got := asError[*source.SourceError](t, err)
+			got := asError[*source.Error](t, err)
 			if loaded != nil || got.Permanent || got.Source != "reflection at "+url {
 				t.Errorf("loaded %v, permanent %v, source %s", loaded, got.Permanent, got.Source)
 			}
@@ -411,7 +411,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := source.NewReflection(tc.url, dialTo(t, tc.url), source.ReflectionOptions{}).Load(t.Context())
-			if got := asError[*source.SourceError](t, err); got.Step != "list services" || !strings.Contains(err.Error(), tc.want) {
+			if got := asError[*source.Error](t, err); got.Step != "list services" || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want step list services and %q", err, tc.want)
 			}
 		})
@@ -421,13 +421,13 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 		server := httptest.NewServer(http.NewServeMux())
 		t.Cleanup(server.Close)
 		_, err := source.NewReflection(server.URL, dialTo(t, server.URL), source.ReflectionOptions{}).Load(t.Context())
-		asError[*source.SourceError](t, err)
+		asError[*source.Error](t, err)
 	})
 	t.Run("no endpoint", func(t *testing.T) {
 		t.Parallel()
 		cause := errors.New("no protocol found")
 		_, err := source.NewReflection("grpc://u:secret@host:1", func(context.Context) (source.Endpoint, error) { return source.Endpoint{}, cause }, source.ReflectionOptions{}).Load(t.Context())
-		if got := asError[*source.SourceError](t, err); got.Step != "connect" || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
+		if got := asError[*source.Error](t, err); got.Step != "connect" || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -12,20 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 )
 
-// serviceSuffix ends the names of most services, says nothing, and costs a model tokens in every tool's name.
-const serviceSuffix = "_service"
-
-// canonicalNames are the names that a method may have: without its service's Service suffix, and with it. They are the
-// same where there is no suffix, or nothing in front of it.
-func canonicalNames(service, method string) (short, long string) {
-	service, method = snakeCase(service), snakeCase(method)
-	long = service + "." + method
-	if without, ok := strings.CutSuffix(service, serviceSuffix); ok && strings.Trim(without, "_") != "" {
-		return without + "." + method, long
-	}
-	return long, long
-}
-
 // aliasOf is the other spelling of a canonical name that was derived from a method; empty where it was not, or where
 // there is none.
 func aliasOf(name, service, method string) string {
@@ -184,41 +170,4 @@ func (t *Tool) longName() string {
 		return t.Alias
 	}
 	return t.Name
-}
-
-// names are all names that the tool is found by.
-func (t *Tool) names() []string {
-	out := []string{t.Name, t.MCPName}
-	if t.Alias != "" {
-		out = append(out, t.Alias, MCPName(t.Alias))
-	}
-	return out
-}
-
-// addAliases lets the tools be found by their aliases. One that is a name of another tool, or that two tools would have,
-// is dropped: what it means must not depend on what else there is.
-func addAliases(byName map[string]*Tool, tools []*Tool) {
-	claims := map[string]int{}
-	for _, t := range tools {
-		if t.Alias != "" {
-			claims[MCPName(t.Alias)]++
-		}
-	}
-	if len(claims) == 0 {
-		return
-	}
-	for _, t := range tools {
-		if t.Alias == "" {
-			continue
-		}
-		mcp := MCPName(t.Alias)
-		if byName[t.Alias] != nil || byName[mcp] != nil || claims[mcp] > 1 {
-			t.Alias = ""
-		}
-	}
-	for _, t := range tools {
-		for _, name := range t.names() {
-			byName[name] = t
-		}
-	}
 }

@@ -147,3 +147,9 @@ func cutBytes(text string, most int) (cut string, wasCut bool) {
 	}
 	return strings.TrimRight(text[:end], " \n\t") + mark, true
 }
+
+// oneSpaced is a text on one line.
+func oneSpaced(text string) string { return strings.Join(strings.Fields(cleanText(text)), " ") }
+
+// oneLine is the text of a joined error on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"strings"
@@ -182,4 +183,46 @@ type ToolError struct {
 	Status string
 	// When says in a sentence when the tool answers with it.
 	When string
+}
+
+func byName(a, b *Tool) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
+}
+
+// markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
+// verb, or by a native backend.
+func (t *Tool) markShown() {
+	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
+		t.Metadata.Destructive = true
+	}
+}
+
+// deprecation is the sentence that a deprecated tool's description begins with, where a cut cannot lose it.
+func deprecation(since string) string {
+	switch since {
+	case "":
+		return ""
+	case unknownVersion:
+		return "Deprecated.\n\n"
+	}
+	return "Deprecated since " + since + ".\n\n"
+}
+
+// over is the hints with those of base where nothing is said.
+func (a Annotations) over(base Annotations) Annotations {
+	return Annotations{
+		ReadOnly:    cmp.Or(a.ReadOnly, base.ReadOnly),
+		Destructive: cmp.Or(a.Destructive, base.Destructive),
+		Idempotent:  cmp.Or(a.Idempotent, base.Idempotent),
+		OpenWorld:   cmp.Or(a.OpenWorld, base.OpenWorld),
+	}
+}
+
+// names are all names that the tool is found by.
+func (t *Tool) names() []string {
+	out := []string{t.Name, t.MCPName}
+	if t.Alias != "" {
+		out = append(out, t.Alias, MCPName(t.Alias))
+	}
+	return out
 }

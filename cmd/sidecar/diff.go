@@ -96,7 +96,7 @@ func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.
 	}
 	loaded, err := source.NewDescriptorFile(path, source.Limits{MaxBytes: maxCatalogFile}).Load(ctx)
 	if err != nil {
-		var source *source.SourceError
+		var source *source.Error
 		if errors.As(err, &source) {
 			err = source.Cause // It names the file, and so does the caller.
 		}

@@ -26,7 +26,7 @@ func allowed() map[string][]string {
 		"bridge/schema":         {},
 		"bridge/transcode":      {"bridge/schema"},
 		"bridge/access":         {"internal/glob"},
-		"bridge/catalog":        {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "gen"},
+		"bridge/catalog":        {"bridge/catalog/internal", "bridge/catalog/source", "bridge/jsonrpc", "bridge/schema", "bridge/transcode", "gen"},
 		"bridge/backend":        {"internal/grpcwire", "bridge/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/event":        {},
@@ -67,6 +67,8 @@ func allowed() map[string][]string {
 		"internal/metrics":      {"bridge/catalog", "internal/event", "bridge/policy", "internal/record", "bridge/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
+
+		"bridge/catalog/source": {"bridge/catalog/internal", "gen"},
 	}
 }
 

@@ -28,7 +28,7 @@ type descriptorFile struct {
 
 // NewDescriptorFile is a source that reads the file anew on every load: a google.protobuf.FileDescriptorSet as written
 // by `protoc --include_imports -o` or a buf image as written by `buf build -o`, plain or gzipped. Errors are
-// *SourceError and permanent, since only another file can help. One file of the set that cannot be decoded is a
+// *Error and permanent, since only another file can help. One file of the set that cannot be decoded is a
 // warning; a set without any is an error.
 func NewDescriptorFile(path string, l Limits) Source {
 	return &descriptorFile{path: path, limits: l.withDefaults()}
@@ -44,7 +44,7 @@ func (d *descriptorFile) LoadUnless(ctx context.Context, before *Mark) (*Loaded,
 		return nil, err
 	}
 	fail := func(step string, err error) error {
-		return &SourceError{Source: d.Name(), Step: step, Permanent: true, Cause: err}
+		return &Error{Source: d.Name(), Step: step, Permanent: true, Cause: err}
 	}
 	raw, err := readBounded(d.path, d.limits.MaxBytes)
 	if err != nil {

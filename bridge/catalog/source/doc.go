@@ -8,7 +8,7 @@
 // as well, and a refresh costs no decoding and no building. The package's example is one.
 //
 // Nothing here makes tools: package catalog links the files of all sources and decides what becomes a tool. A source
-// refuses what is larger than its [Limits], and says in a [SourceError] whether trying again can help.
+// refuses what is larger than its [Limits], and says in a [Error] whether trying again can help.
 //
 // Sources are safe for concurrent use. What they bring must not be changed afterwards.
 package source

@@ -47,7 +47,7 @@ func (r *registry) LoadUnless(ctx context.Context, before *source.Mark) (*source
 	r.decoded++
 	loaded, err := source.ParseDescriptorSet(r.Name(), r.blob, source.Limits{})
 	if err != nil {
-		return nil, &source.SourceError{Source: r.Name(), Step: "decode", Cause: err}
+		return nil, &source.Error{Source: r.Name(), Step: "decode", Cause: err}
 	}
 	loaded.Static = false // the registry may bring something else the next time
 	loaded.Mark = &source.Mark{Digest: digest}

@@ -29,7 +29,7 @@ type nativeSource struct {
 
 // NewNative is a source that asks a backend which speaks the tool API for its tools and its description, through load,
 // within the time that Limits.LoadTimeout has by default. Where load brings nil and no error, the backend offers
-// nothing of its own, and neither does the source. Errors of load become *SourceError, and are not permanent.
+// nothing of its own, and neither does the source. Errors of load become *Error, and are not permanent.
 func NewNative(name string, load func(ctx context.Context) (*Native, error)) Source {
 	return &nativeSource{name: name, load: load}
 }
@@ -47,16 +47,16 @@ func (n *nativeSource) LoadUnless(ctx context.Context, before *Mark) (*Loaded, e
 	if cause := whyEnded(ctx, err); err != nil && cause != nil {
 		err = cause
 	}
-	if failed := (*SourceError)(nil); errors.As(err, &failed) {
+	if failed := (*Error)(nil); errors.As(err, &failed) {
 		return nil, failed
 	}
 	if err != nil {
-		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
+		return nil, &Error{Source: n.name, Step: "list tools", Cause: err}
 	}
 	now, err := native.mark()
 	switch {
 	case err != nil:
-		return nil, &SourceError{Source: n.name, Step: "list tools", Cause: err}
+		return nil, &Error{Source: n.name, Step: "list tools", Cause: err}
 	case before.Is(now.Digest):
 		return nil, nil
 	}

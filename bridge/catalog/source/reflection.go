@@ -83,7 +83,7 @@ type serverReflection struct {
 // before Load returns. Comments come along only where the server's descriptors still have them. The target is only
 // shown; a password in it is not.
 //
-// Errors are *SourceError and not permanent: another server may answer the next time. A server that lists nothing to
+// Errors are *Error and not permanent: another server may answer the next time. A server that lists nothing to
 // call, and does not speak the tool API, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
 func NewReflection(target string, dial Dial, o ReflectionOptions) Reflection {
 	return &serverReflection{
@@ -111,7 +111,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Mark) (*Loade
 	defer cancel()
 	endpoint, err := r.dial(ctx)
 	if err != nil {
-		return nil, &SourceError{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
+		return nil, &Error{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
 	}
 	w := &reflectionWalk{
 		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection, before: before,
@@ -128,7 +128,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Mark) (*Loade
 	stop := time.AfterFunc(wait, cancel)
 	w.stream.end()
 	stop.Stop()
-	var failed *SourceError
+	var failed *Error
 	if cause != nil && errors.As(err, &failed) {
 		failed.Cause = cause
 	}
@@ -462,7 +462,7 @@ func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error
 }
 
 func (w *reflectionWalk) fail(step string, cause error) error {
-	return &SourceError{Source: w.source, Step: step, Cause: cause}
+	return &Error{Source: w.source, Step: step, Cause: cause}
 }
 
 // explainReflection says in an operator's words what the frequent failure means.

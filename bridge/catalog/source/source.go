@@ -15,7 +15,7 @@ import (
 type Source interface {
 	// Name tells an operator which source it is, as in "reflection at http://127.0.0.1:50051". It holds no secrets.
 	Name() string
-	// Load fetches everything afresh. It returns a *SourceError, or the context's error, and then nothing else.
+	// Load fetches everything afresh. It returns a *Error, or the context's error, and then nothing else.
 	Load(ctx context.Context) (*Loaded, error)
 }
 
@@ -56,8 +56,8 @@ type Warning struct {
 // String is the subject and the text.
 func (w Warning) String() string { return w.Subject + ": " + w.Text }
 
-// SourceError says which source failed, at which step, and why.
-type SourceError struct {
+// Error says which source failed, at which step, and why.
+type Error struct {
 	// Source is the source's name.
 	Source string
 	// Step is what was being done, as in "list services" or "read file".
@@ -69,12 +69,12 @@ type SourceError struct {
 }
 
 // Error is the source, the step and the cause.
-func (e *SourceError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Source, e.Step, e.Cause)
 }
 
 // Unwrap is the cause.
-func (e *SourceError) Unwrap() error { return e.Cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 // IsInfrastructure reports whether a service serves the machinery and not the callers. Such a service becomes a tool
 // only where an include glob names it without a wildcard.
