@@ -4,7 +4,7 @@
 // descriptor set files), turns every method into a [Tool] with names, texts, schemas and transcoders, and freezes the
 // result as a [Catalog].
 //
-// A backend that implements outrigger.v1.ToolService is a source of its own ([NewNative]): its tools are what it
+// A backend that implements outrigger.v1.ToolService is a source of its own ([source.NewNative]): its tools are what it
 // declares, under the names and with the schemas that it declares, and what it says about itself goes with them. They
 // have no transcoders, since their arguments and results stay JSON, and belong to no service, since all of them are
 // called by one RPC.
@@ -21,7 +21,7 @@
 // stores per tool. It calls no method itself, except for asking what there is, and decides nothing about callers.
 //
 // It refuses what would make a tool ambiguous or empty: two methods with one name are a [BuildError] that names both
-// and the option that tells them apart, and a source that fails, lies or offers nothing is a [SourceError] with its
+// and the option that tells them apart, and a source that fails, lies or offers nothing is a [source.Error] with its
 // cause, never an empty list. A wrong option, and two templates that could be one URI, are a [BuildError] too. What only
 // costs one file, one method or one native tool (a file that does not link, a comment that is too long, a schema that
 // does not compile) is a [Warning] and the rest is served.

@@ -107,7 +107,7 @@ func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
 // Run loads, with growing pauses, until there is a catalog, then keeps it fresh until the context ends, and returns nil.
 //
 // It returns an error where the first load fails in a way that waiting cannot mend (a *BuildError, a permanent
-// *SourceError, or ErrEmpty from sources that do not change), so that the process can stop at its start. Once there is
+// *source.Error, or ErrEmpty from sources that do not change), so that the process can stop at its start. Once there is
 // a catalog, failures only show in Status. Call it once.
 func (l *Live) Run(ctx context.Context) error {
 	for {
