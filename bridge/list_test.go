@@ -34,6 +34,23 @@ func (g *growing) Load(ctx context.Context) (*source.Loaded, error) {
 	return loaded, nil
 }
 
+// The canonical dialect has no pages: its list is whole, whatever the size of a page.
+func TestTheCanonicalListIsWhole(t *testing.T) {
+	t.Parallel()
+	b := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{PageSize: 2}}).Bridge
+	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`
+	if n := len(answer(t, b, dialect.Modern, list+modernMeta+`}}`).Result.Tools); n != 2 {
+		t.Errorf("the first page has %d tools, want 2", n)
+	}
+	cat, err := b.Catalog(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, want := len(answer(t, b, dialect.Canonical, list+`}}`).Result.Tools), len(cat.Tools()); n != want {
+		t.Errorf("the canonical list has %d tools, want %d", n, want)
+	}
+}
+
 func TestTheListingFollowsTheCatalog(t *testing.T) {
 	t.Parallel()
 	from := &growing{}

@@ -19,7 +19,7 @@ import (
 func newCanonical() *era {
 	return &era{
 		methods: map[string]method{
-			"tools/list":      {op: bridge.OpList, read: readNothing, write: writeCanonicalList},
+			"tools/list":      {op: bridge.OpList, read: readWholeList, write: writeCanonicalList},
 			"tools/get":       {op: bridge.OpGet, read: readCanonicalGet, write: writeCanonicalTool},
 			methodToolsCall:   {op: bridge.OpCall, read: readCanonicalCall, write: writeCanonicalResult},
 			"server/describe": {op: bridge.OpServer, read: readNothing, write: writeDescription},
@@ -35,6 +35,13 @@ func newCanonical() *era {
 // readNothing is for methods without parameters; _meta is always allowed.
 func readNothing(call *exchange) *errmap.Error {
 	return onlyMembers(call.in.Message, "_meta")
+}
+
+// readWholeList is for the list of tools, which has no pages in this dialect: a
+// list that was cut would look like a whole one.
+func readWholeList(call *exchange) *errmap.Error {
+	call.req.PageSize = 0
+	return readNothing(call)
 }
 
 func readCanonicalGet(call *exchange) *errmap.Error {
