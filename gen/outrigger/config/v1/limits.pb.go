@@ -49,8 +49,8 @@ type Limits struct {
 	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. Default: 1s. Range: 0.001 s to 60 s. Flag:
 	// `--queue-wait`.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
-	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED. Default: 8388608 (8 MiB). Range:
-	// 1024 to 134217728. Flag: `--max-result-bytes`.
+	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED.
+	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
 	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
 	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Default: 1000. Range: 1 to 1000000.
 	// Flag: `--max-items`.
@@ -127,8 +127,9 @@ type Limits struct {
 	// idle for a second is evicted, or the new one is closed. `admin` and `health` have up to 64 more each. Default: 10000.
 	// Range: 8 to 1048576. Flag: `--max-connections`.
 	MaxConnections *int32 `protobuf:"varint,32,opt,name=max_connections,proto3,oneof" json:"max_connections,omitempty"`
-	// Maximum connections per address; an IPv6 peer is its /64 network. Callers behind one proxy share its address. Default:
-	// half of `max_connections`, and unlimited for loopback addresses. Range: 1 to 1048576. Flag: `--max-peer-connections`.
+	// Maximum connections per address; an IPv6 peer is its /64 network. Callers behind one proxy share its address.
+	// Default: half of `max_connections`, and unlimited for loopback addresses. Range: 1 to 1048576.
+	// Flag: `--max-peer-connections`.
 	MaxConnectionsPerPeer *int32 `protobuf:"varint,33,opt,name=max_connections_per_peer,proto3,oneof" json:"max_connections_per_peer,omitempty"`
 	// Maximum requests per connection; it closes after the last response. Default: 1000000. Range: 1 to 1000000000. Flag:
 	// `--max-connection-requests`.
