@@ -3,16 +3,21 @@
 // Package schema says in JSON Schema (2020-12) what a Protobuf message looks like as ProtoJSON, and checks documents
 // against schemas.
 //
-// It stands between the catalog, which derives the schemas of each tool once (Derive), and everything that shows or
-// enforces them (Compile, Validator). It works on descriptors, of any origin: options are read from their raw bytes, so
-// a reflected file needs no generated code. It calls nothing, loads nothing and keeps nothing.
+// It stands between the catalog, which derives the schemas of each tool once ([Derive]), and everything that shows or
+// enforces them ([Compile], [Validator]). It works on descriptors, of any origin: options are read from their raw bytes,
+// so a reflected file needs no generated code. It calls nothing, loads nothing and keeps nothing.
 //
-// A message has two schemas. The canonical one admits what ProtoJSON admits: both names of a field, numbers in strings,
+// # Two schemas
+//
+// A message has two schemas, for two readers with opposite needs. A validator has to admit every spelling that
+// ProtoJSON admits. A model has to see one spelling, in few tokens. The canonical one admits what ProtoJSON admits: both names of a field, numbers in strings,
 // enum numbers, nulls, both alphabets of base64. The advertised one shows one clean form to a client: an object at the
 // root, without allOf, anyOf, oneOf or not, JSON names only, no unknown members. What the advertised schema of an input
 // admits, the canonical one admits; what the canonical one admits, the transcoder admits, and the reverse.
 //
-// The exceptions, each with its reason:
+// # Exceptions
+//
+// Where the two schemas and the transcoder do not agree, each with its reason:
 //   - The content of a google.protobuf.Any depends on its @type, which is only known when the call is made.
 //   - An integer written so that its exponent shifts more than 20 digits (0.00000000000000000000001e23) is refused by
 //     protojson, and admitted by an advertised schema that only has a range.
@@ -28,7 +33,98 @@
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
 //     there. An unknown number of a closed enum is refused. ProtoJSON knows none of this; the transcoder does.
 //
-// ProfileStrict shows inputs in the few keywords that the strict modes of all large model providers accept, see strict.go.
+// [ProfileStrict] shows inputs in the few keywords that the strict modes of all large model providers accept, see strict.go.
 //
-// Derive, Compile and Inspect are safe for concurrent use, as is a Validator.
+// # The passes of Derive
+//
+//  1. graph (graph.go): which messages contain themselves, how many fields hold each, and how far each is from the root.
+//     The later passes need all three before the first byte is written.
+//  2. write (derive.go): one attempt to write the schema. A deriver goes through the fields (property.go), the values
+//     (integer.go, float.go, text.go, enum.go, wellknown.go) and the oneofs (oneof.go), and builds a tree of objects
+//     (object.go). Rules become keywords where a keyword can say them, else sentences (ruletext.go).
+//  3. bounded (derive.go): the attempts in order of preference. The first result within the bounds is taken: inline, then
+//     shared in $defs, then with less and less of what is far from the root. So Derive always ends with a schema.
+//  4. encode: the tree as compact JSON, in declaration order. The same descriptor gives the same bytes, so that
+//     fingerprints are stable.
+//
+// The passes run twice, for the canonical schema and for the advertised one. strict.go takes the place of 2 and 3 for
+// inputs in ProfileStrict.
+//
+// A document is checked in three passes: [Inspect] (strict JSON, and bounds before anything is built), the compiled schema,
+// and the reporter (report.go), which turns the tree of failures into one [Violation] for each thing to repair.
+//
+// # A worked example
+//
+// The message, which the example of this package runs:
+//
+//	message Order {
+//	  string order_id = 1;
+//	  int32 quantity = 2 [(buf.validate.field).int32 = {gte: 1, lte: 100}];
+//	}
+//
+// newField comes first for each field. order_id may be absent. quantity has no presence, so an absent one is 0, and 0
+// breaks gte: the field must be there. That is why it is required although the .proto file does not say so.
+//
+// The advertised schema of the input has the JSON names and one form for each:
+//
+//	{"type":"object",
+//	 "properties":{
+//	  "orderId":{"type":"string"},
+//	  "quantity":{"type":"integer","minimum":1,"maximum":100}},
+//	 "required":["quantity"],
+//	 "additionalProperties":false}
+//
+// The canonical schema admits more (the pattern is shortened here):
+//
+//	{"type":"object",
+//	 "properties":{
+//	  "orderId":{"type":["string","null"]},
+//	  "order_id":{"$ref":"#/properties/orderId"},
+//	  "quantity":{"type":["integer","string"],"minimum":1,"maximum":100,
+//	   "pattern":"^(([1-9][0-9]{0,1}|100)|...)$","format":"int32","description":"From 1 to 100."}},
+//	 "required":["quantity"],
+//	 "additionalProperties":false,
+//	 "dependentSchemas":{"orderId":{"properties":{"order_id":{"description":"wanted one name ...","not":{}}}}}}
+//
+// What differs, and why:
+//   - null stands for absence, so orderId may be null. quantity must be there, and null is not enough.
+//   - order_id is the second name of the field. It refers to the first, so that rules stand once. dependentSchemas
+//     refuses a document with both names, as ProtoJSON does.
+//   - An integer may come in a string. minimum and maximum only hold for JSON numbers, so the range is also in the
+//     pattern. The part that is left out here admits the other spellings of a JSON number, such as 1e2.
+//
+// In the output schema both fields are required: the transcoder always writes a field that has no presence.
+//
+// A document with "orderId", "order_id", "quantity": 101 and "quantiy": 3 then gets three violations, sorted by place:
+//
+//	/order_id  not                   wanted one name of the field, found "order_id" beside "orderId"
+//	/quantity  maximum               wanted at most 100, found 101
+//	/quantiy   additionalProperties  wanted a known field, found unknown field "quantiy"; did you mean "quantity"?
+//
+// # Bounds
+//
+//	bound                   default   unit
+//	Options.MaxDepth        16        messages inlined in one another
+//	Options.MaxSchemas      20,000    subschemas of one schema
+//	Options.MaxBytes        1 MiB     JSON of one schema
+//	Options.InlineBytes     16 KiB    advertised schema that is written without sharing
+//	description             1,024     characters
+//	Bounds.MaxDepth         64        open objects and arrays in a document
+//	Bounds.MaxNumberLength  1,024     bytes of one number
+//	Bounds.MaxValues        262,144   values in a document
+//	Bounds.MaxViolations    32        violations reported
+//	schema to compile       512       open objects and arrays
+//	                        2^20      values
+//
+// # Concurrency
+//
+// All functions are safe for concurrent use, as is a Validator. A deriver belongs to one call of Derive.
+//
+// # Errors
+//
+//	ErrNoDescriptor   Derive got no descriptor. One that is only a name is an error without a type
+//	ErrInvalidSchema  wrapped by every error of Compile and Prepare: the schema is at fault
+//
+// A wrong document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that
+// the check itself failed. What Derive cannot express is no error either, but one of [Schema.Warnings].
 package schema

@@ -3,22 +3,97 @@
 // Package transcode turns the JSON of a tool's arguments into the wire bytes of a Protobuf message, and the wire bytes
 // of an answer into JSON.
 //
-// It stands between the bridge, which knows JSON, and the backend, which knows wire bytes; only bytes pass, in both
-// directions, and no message type or map leaves the package. What a message looks like is compiled once, when the
-// catalog is built (New, Transcoder.Compile), and shared by all calls: a Message is immutable and safe for concurrent
-// use.
+// It stands between the bridge, which knows JSON, and the backend, which knows wire bytes. Only bytes pass, in both
+// directions: no message type and no map leaves the package. [New] makes a [Transcoder] for each snapshot of the catalog,
+// [Transcoder.Compile] a [Message] for each type, and [Message.ToWire] and [Message.ToJSON] run for each call.
 //
-// A plan, compiled for each message when a call first needs it and shared by all that hold the message, goes from JSON to
-// wire bytes and back in one pass, without a message in between and without memory but for the result. It only knows
-// right from wrong. What it refuses goes to the general engine (protojson, messages without generated code, schemas),
-// which judges again and explains; so a document that is wrong, and an answer that is unusual (a field in several places,
-// a map key twice), cost more than others and mean the same. Simple rules are checked on the wire bytes, and protovalidate
-// is asked where one is broken or is not simple.
+// # Two engines
+//
+// A document is read by one of two engines.
+//
+// The plan is the fast one. It is compiled from the descriptor once for each message type. It goes from JSON to wire
+// bytes and back in one pass, builds no message in between, and allocates nothing but the result. It only knows right
+// from wrong: it either produces the result or refuses, without a reason.
+//
+// The general engine is the one that decides. It uses protojson, messages without generated code, and the canonical
+// schema of package schema. It runs where the plan refuses, judges the document again, and explains: a JSON Pointer, what
+// was wanted and what was found.
+//
+// This gives the rule that all code of the plan keeps to: a refusal costs time and never changes a result, so the plan
+// may refuse anything that is rare or hard to get right. What the plan accepts has to be right: the same message, the
+// same JSON to the byte, the same verdict on rules. Options.Thorough runs both engines on every call and compares them.
+//
+// # The passes
+//
+// ToWire:
+//
+//  1. read (read.go and read_*.go): the plan turns the document into wire bytes.
+//  2. Unquote (unquote.go), with Options.QuotedObjects alone, and only where 1 refused: objects in strings are decoded,
+//     and 1 is tried once more.
+//  3. keeps (check.go): simple rules of protovalidate are checked on the wire bytes. Where this pass cannot say that all
+//     of them hold, the bytes are decoded and protovalidate is asked (rules.go).
+//  4. generalToWire (wire.go), only where 1 and 2 refused: strict inspection, protojson, the schema for what protojson
+//     does not check, protovalidate.
+//
+// ToJSON:
+//
+//  1. write (write.go and write_*.go): the plan turns the wire bytes into JSON.
+//  2. keeps, then protovalidate where needed, as above.
+//  3. decode and appendMessage (json.go), only where 1 refused: the wire decoder, protovalidate, protojson, and prune
+//     (prune.go), which removes INPUT_ONLY fields.
+//
+// # A worked example
+//
+// The message, which the example of this package runs:
+//
+//	message Order {
+//	  string order_id = 1;
+//	  int32 quantity = 2 [(buf.validate.field).int32 = {gte: 1, lte: 100}];
+//	  repeated Line lines = 3;
+//	}
+//	message Line {
+//	  string sku = 1;
+//	  int64 cents = 2;
+//	}
+//
+// prepare (plan.go) makes a slot for each field of Order, with everything that does not depend on the document:
+//
+//	slot       names                tag  in the JSON    where absent
+//	order_id   orderId, order_id    0a   "orderId":     "orderId":""
+//	quantity   quantity             10   "quantity":    "quantity":0
+//	lines      lines                1a   "lines":       "lines":[]
+//
+// read gets {"orderId": "A-7", "quantity": 2, "lines": [{"sku": "x", "cents": "990"}]}:
+//
+//	token          output             what happens
+//	"orderId"                         the guess: slot 0 is compared with the bytes of the document, no hash is needed
+//	"A-7"          0a 03 41 2d 37     tag, length, text; bit 0 is set, so that a second orderId is refused
+//	"quantity" 2   10 02              a short integer, plain digits; bit 1
+//	"lines" [ {    1a 00              tag, and one byte kept for a length that is not known yet
+//	"sku" "x"      0a 01 78           the plan of Line, with bits of its own
+//	"cents" "990"  10 de 07           64-bit integers may come in a string
+//	} ] }          1a 06 ...          the kept byte becomes 6; a length above 127 would move the content up
+//
+// The result is 0a 03 41 2d 37 10 02 1a 06 0a 01 78 10 de 07. keeps walks over it, finds field 2 with the value 2 between
+// its two bounds, and returns true: protovalidate does not run. With "quantity": 101 it returns false. Then the bytes are
+// decoded, protovalidate words the violation, and ToWire returns an *InputError at /quantity. With "quantity": "many"
+// read refuses, and generalToWire returns an *InputError with Structural set.
+//
+// write gets an answer of 10 02, a quantity alone:
+//
+//	bytes    output                what happens
+//	         {"orderId":"",        field 2 is next: the absent text of the slots before it is copied
+//	10 02    "quantity":2,
+//	end      "lines":[],           the absent text of the slots behind the last one
+//	         }                     replaces the last comma
+//
+// The result is {"orderId":"","quantity":2,"lines":[]}.
+//
+// # What is strict
 //
 // The JSON is ProtoJSON, read strictly: an unknown field, a field given twice (also under its two names), a number out
 // of range, an OUTPUT_ONLY field or a missing required one is an *InputError that lists everything found, each with the
-// JSON Pointer of the value. After that protovalidate's rules run. Bounds on depth, on the length of numbers and on the
-// number of values hold before anything is built from the document.
+// JSON Pointer of the value. After that protovalidate's rules run.
 //
 // Where this is stricter than ProtoJSON as protojson reads it:
 //   - one level of nesting counts for each object or array, at most Options.MaxDepth of them;
@@ -33,4 +108,36 @@
 //
 // What ToJSON writes is compact and deterministic, with the default values of fields that have no presence, so that
 // the answer has every member that the output schema requires. INPUT_ONLY fields are left out.
+//
+// # Bounds
+//
+// A document or an answer beyond its bounds is refused before a message is built from it.
+//
+//	bound                     default      unit
+//	Options.MaxDepth          64           open objects and arrays in a document
+//	Options.MaxNumberLength   1,024        bytes of one number
+//	exponent of a number      2,000        powers of ten, either sign
+//	Options.MaxValues         262,144      values in a document, members and elements alike
+//	Options.MaxViolations     32           violations in one error
+//	depth of an answer        1,000        messages in one another, map entries included
+//	size read by a plan       2^31-1       bytes of an answer; the general engine reads larger ones
+//	unknown types noted       16           type URLs of one answer
+//
+// # Concurrency
+//
+// Transcoder and Message are safe for concurrent use. Compiled state is written once, when a call first needs it
+// (sync.Once, or an atomic pointer that two calls may set to equal values). After that no call waits for another. What a call needs for itself comes from a
+// pool and goes back before the call returns, so no buffer of the package is visible outside. Arguments are not kept.
+//
+// # Errors
+//
+//	*InputError         the document is not a message of the type (Structural), or a rule is broken. From ToJSON: the answer
+//	                    breaks a rule
+//	*OutputError        the wire bytes are not an encoding of the message, or hold what JSON cannot say
+//	*RuleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
+//	*DisagreementError  with Options.Thorough alone: the two engines or the schema disagree
+//	ErrNoDescriptor     Compile got no descriptor, or only its name
+//
+// All of them work with errors.As or errors.Is. The first two say something about the data, the others about the
+// service's descriptors or this package. Any other error is an unexpected failure, such as a schema that cannot be derived.
 package transcode
