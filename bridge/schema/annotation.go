@@ -22,7 +22,7 @@ const (
 	behaviorInputOnly  = 4
 )
 
-// Behavior is what google.api.field_behavior says of a field.
+// Behavior is what google.api.field_behavior says of a field. The values that change nothing in a schema are left out.
 type Behavior struct {
 	Required, OutputOnly, InputOnly bool
 }
@@ -130,7 +130,8 @@ func isOneofRequired(od protoreflect.OneofDescriptor) bool {
 	return readRules(od, rules) && rules.GetRequired()
 }
 
-// HasRules says whether a field, message or oneof carries protovalidate's option.
+// HasRules says whether a field, message or oneof carries protovalidate's option. It does not look inside: an option that
+// cannot be read counts, so that protovalidate gets to report it.
 func HasRules(d protoreflect.Descriptor) bool {
 	found := false
 	eachOption(d, validateNumber, func(protowire.Type, []byte) { found = true })

@@ -15,8 +15,8 @@ import (
 // ErrNoDescriptor is returned by Derive where there is nothing to derive from.
 var ErrNoDescriptor = errors.New("schema: no message descriptor")
 
-// Derive writes the canonical and the advertised schema of a message. The same descriptor and options always give the
-// same bytes. What does not fit the bounds is left open and named in Warnings; the only errors are a missing
+// Derive writes the canonical and the advertised schema of a message, for one direction. The same descriptor and options
+// always give the same bytes. What does not fit the bounds is left open and named in Warnings; the only errors are a missing
 // descriptor (ErrNoDescriptor) and one whose file could not be resolved.
 func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
 	if md == nil {
@@ -58,7 +58,9 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 // usualBytes is the room that most schemas fit into.
 const usualBytes = 4 << 10
 
-// deriver writes one schema. all is set where every ProtoJSON form is admitted, else one form is shown.
+// deriver writes one schema. all is set where every ProtoJSON form is admitted, else one form is shown. Only the canonical
+// schema of an input has it: what the transcoder writes has one form. It belongs to one call of Derive. What write fills is
+// cleared by each attempt; graph stays, since it does not depend on the attempt.
 type deriver struct {
 	dir  Direction
 	opts Options
@@ -93,7 +95,9 @@ func newDeriver(md protoreflect.MessageDescriptor, dir Direction, opts Options, 
 	return d
 }
 
-// bounded tries the plans, and then the last of them with less and less below the root.
+// bounded tries the plans, and then the last of them with less and less below the root. A message far from the root says
+// least to a reader, and is left open first. Each cut keeps three quarters of the depth, so that a schema of any depth takes
+// few attempts. At cut 0 only the root remains, and if that is too large an open object does: Derive never fails for size.
 func (d *deriver) bounded(md protoreflect.MessageDescriptor, plans []plan) (*object, error) {
 	const everything = 1 << 30
 	for _, p := range plans {
@@ -118,6 +122,9 @@ func (d *deriver) bounded(md protoreflect.MessageDescriptor, plans []plan) (*obj
 	return newObject("type", "object"), nil
 }
 
+// write makes one attempt. Messages that place put behind a reference wait in pending and are written to $defs here, not
+// where they were met, so that the depth of the recursion follows MaxDepth and not the descriptor. d.count stops an attempt
+// before it takes much memory: inlined messages can grow exponentially with their depth.
 func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*object, bool) {
 	d.share, d.cut, d.count = p.share, cut, 0
 	d.defs, d.pending, d.noted = &object{}, nil, nil
@@ -183,7 +190,8 @@ func (d *deriver) warnings(which string) []string {
 // refTo is where a message stands in $defs. Full names need no escape in a JSON Pointer or a URI.
 func refTo(md protoreflect.MessageDescriptor) string { return "#/$defs/" + string(md.FullName()) }
 
-// pointerTo is where a value stands. Only the canonical schema refers to places other than $defs.
+// pointerTo is where a value stands. Only the canonical schema refers to places other than $defs, for the second names of
+// fields; for the others the work is saved.
 func (d *deriver) pointerTo(base string, tokens ...string) string {
 	if !d.all {
 		return base
@@ -214,6 +222,10 @@ func isWord(name string) bool {
 }
 
 // place writes a message where a field holds it: inline, or as a reference. at is the reference to the place.
+//
+// A message that contains itself has to stand behind a reference, or inlining would not end. The root is one already, under
+// "#". A message deeper than MaxDepth goes to $defs as well and begins there at depth 0. A reference is shorter, but some
+// model APIs and clients do not follow one: so a message is only shared for its size where the plan says so.
 func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int, nullable bool) *object {
 	name := md.FullName()
 	if md.IsPlaceholder() {
@@ -270,7 +282,9 @@ func allowNull(doc *object) {
 	}
 }
 
-// message writes the schema of an ordinary message.
+// message writes the schema of an ordinary message. The canonical schema has one property for each name of a field: the
+// first has the schema, the others refer to it, so that both names are held to the same rules, and dependentSchemas keeps
+// them from coming together. A required field may then come under any one name, which is a clause in allOf.
 func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth int) *object {
 	d.count++
 	doc := newObject("type", "object")
@@ -350,7 +364,8 @@ func requiredUnderOneName(names []string) *object {
 	return newObject("anyOf", branches)
 }
 
-// refuseSecondNames refuses a field that is given under two of its names.
+// refuseSecondNames refuses a field that is given under two of its names. The description is the text of the violation: "not"
+// by itself says nothing to a caller (see reporter.flatten).
 func refuseSecondNames(together *object, names []string) {
 	for i, first := range names[:len(names)-1] {
 		refused := &object{}

@@ -20,8 +20,9 @@ func plainPattern(t integerType) string {
 	return fmt.Sprintf("(0|[1-9][0-9]{0,%d})", digits)
 }
 
-// rangePattern matches the decimal form of the integers from lo to hi. A bound that is the type's own is relaxed to its
-// number of digits.
+// rangePattern matches the decimal form of the integers from lo to hi, for integers in strings, where minimum and maximum
+// do not apply. A bound that is the type's own is relaxed to its number of digits, since spelling it out takes hundreds of
+// characters; the format or the transcoder holds it. For 1 to 100 it is ([1-9][0-9]{0,1}|100).
 func rangePattern(lo, hi *big.Int, t integerType) string {
 	var parts []string
 	if lo.Cmp(hi) > 0 {
@@ -91,7 +92,9 @@ func magnitudes(lo, hi *big.Int, relaxed bool) []string {
 	return parts
 }
 
-// sameLength lists alternatives for the numbers from a to b, which have the same number of digits.
+// sameLength lists alternatives for the numbers from a to b, which have the same number of digits. It splits at the first
+// digit: what begins like a, what begins like b, and what lies between and may go on with any digits. From 23 to 57:
+// 2[3-9], [3-4][0-9], 5[0-7].
 func sameLength(a, b string) []string {
 	switch {
 	case a == b:

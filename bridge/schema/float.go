@@ -115,7 +115,8 @@ func floatLiteral(x *big.Rat, bits int) json.Number {
 	return json.Number(raw)
 }
 
-// shortestRat is the decimal that a reader would write for a value: 0.1 as a float32 is 0.1, not 0.10000000149.
+// shortestRat is the decimal that a reader would write for a value: 0.1 as a float32 is 0.1, not 0.10000000149. A document
+// that says 0.1 has to be within a bound of 0.1.
 func shortestRat(f float64, bits int) *big.Rat {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil

@@ -4,15 +4,17 @@ package schema
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// graph is what has to be known about the messages below a root before they are written down.
+// graph is what has to be known about the messages below a root before they are written down: whether a message is shared
+// depends on fields that come later, and whether it is recursive on what is below it.
 type graph struct {
 	uses      map[protoreflect.FullName]int // how many fields hold the message
 	distance  map[protoreflect.FullName]int // fewest fields on the way from the root
 	recursive map[protoreflect.FullName]bool
 }
 
-// newGraph walks all messages below a root. Of every cycle at least the message by which it is entered is recursive:
-// with those behind $ref, inlining ends.
+// newGraph walks all messages below a root, twice: depth first for cycles and uses, then breadth first for distances. Of every
+// cycle at least the message by which it is entered is recursive: with those behind $ref, inlining ends. Fields that the
+// direction does not have lead nowhere, so a message may be recursive as an output and not as an input.
 func (d *deriver) newGraph(root protoreflect.MessageDescriptor) *graph {
 	g := &graph{
 		uses:      map[protoreflect.FullName]int{},

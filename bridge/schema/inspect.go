@@ -11,11 +11,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Bounds of a JSON document. Zero members mean the defaults.
+// Bounds of a JSON document. Zero members mean the defaults. Each bounds a cost that a short document could cause otherwise:
+// stack, arithmetic of long numbers, memory for many small values, and the size of the error.
 type Bounds struct {
-	MaxDepth        int // nesting of objects and arrays
+	MaxDepth        int // objects and arrays that are open at once
 	MaxNumberLength int // bytes of one number
-	MaxValues       int // values in the whole document
+	MaxValues       int // values in the whole document: scalars, objects and arrays
 	MaxViolations   int // violations reported
 }
 
@@ -55,6 +56,9 @@ func (b Bounds) withDefaults() Bounds {
 // for. The keywords are syntax (not JSON, not UTF-8, a lone surrogate, text after the end), duplicate (a name twice in
 // one object, however escaped), maxDepth, maxValues, maxNumberLength and range (a number that no double can hold).
 // The result is nil for a document that is in order. Inspect keeps nothing of the document.
+//
+// A fault of syntax ends the walk, since nothing behind it can be understood, and so do too many levels or values. Repeated
+// names and numbers beyond their bounds do not end it: they are reported together.
 func Inspect(doc []byte, bounds Bounds) []Violation {
 	in := inspector{doc: doc, bounds: bounds.withDefaults(), watch: -1}
 	in.document()

@@ -141,6 +141,7 @@ func appendJSON(dst []byte, v any) []byte {
 }
 
 // countSchemas counts the objects of a schema: a close upper bound of its subschemas, and of what a reader has to hold.
+// deriver.count, which stops an attempt on the way, is coarser: it counts messages and values.
 func countSchemas(v any) int {
 	n := 0
 	switch v := v.(type) {

@@ -14,7 +14,8 @@ import (
 //
 // A condition is a oneOf with one branch for each member that may be set and, where the oneof may be empty, one branch
 // for none, so it grows with the number of members and not with its square. In the canonical schema a member that is
-// null counts as absent, as in ProtoJSON.
+// null counts as absent, as in ProtoJSON. The sentences say the same to a model, and are the text of a violation, since
+// "oneOf" by itself does not say which members are meant.
 func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, text string) {
 	if d.dir == Output {
 		return nil, ""

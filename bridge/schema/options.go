@@ -52,13 +52,15 @@ func (p Profile) String() string {
 	return "mcp"
 }
 
-// Extensions knows the extensions of messages; *protoregistry.Types is one.
+// Extensions lists the extensions of a message, in any order, until f returns false. *protoregistry.Types implements it.
 type Extensions interface {
+	// RangeExtensionsByMessage calls f with each extension of the message.
 	RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool)
 }
 
 // Options of Derive. The zero value is ready for use.
 type Options struct {
+	// Profile chooses the form of Schema.Advertised, for inputs. Schema.Canonical does not depend on it.
 	Profile Profile
 	// Extensions, where given, adds the extension fields of each message under their ProtoJSON name, "[full.name]".
 	Extensions Extensions
@@ -66,12 +68,13 @@ type Options struct {
 	WithoutRules bool
 	// WithoutDescriptions leaves comments out, for a schema that only a machine reads.
 	WithoutDescriptions bool
-	// MaxDepth bounds how many messages are inlined in one another; deeper ones move to $defs.
+	// MaxDepth bounds how many messages are inlined in one another; deeper ones move to $defs. 0 means 16.
 	MaxDepth int
-	// MaxSchemas bounds the number of subschemas of one schema, MaxBytes its size. Over either, the messages that are
-	// farthest from the root are left open, and a warning says so.
+	// MaxSchemas bounds the number of subschemas of one schema, MaxBytes its size in bytes of JSON. Over either, the
+	// messages that are farthest from the root are left open, and a warning says so. 0 means 20,000 and 1 MiB.
 	MaxSchemas, MaxBytes int
-	// InlineBytes is the size up to which the advertised schema repeats a message inline rather than share it in $defs.
+	// InlineBytes is the size, in bytes of JSON, up to which the advertised schema repeats a message inline rather than
+	// share it in $defs. 0 means 16 KiB.
 	InlineBytes int
 }
 
@@ -99,14 +102,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Schema is what one message looks like from outside.
+// Schema is what one message looks like from outside. All of it belongs to the caller.
 type Schema struct {
 	// Canonical admits every form that ProtoJSON admits. Input is validated against it.
 	Canonical json.RawMessage
 	// Advertised shows one form of each field, for one profile. What it admits, Canonical admits; in ProfileStrict after
 	// what stands in strings has been decoded, and as far as its descriptions are kept to.
 	Advertised json.RawMessage
-	// Warnings say what the schema could not carry.
+	// Warnings say what the schemas could not carry, for the operator. The transcoder reads and checks the message in full
+	// all the same.
 	Warnings []string
 	// Wrapped is set where the ProtoJSON form of the message is not an object (a Timestamp, a wrapper, ...), so that
 	// Advertised describes an object with the one member "value", the name that Any uses for such types. On input

@@ -17,6 +17,9 @@ type field struct {
 	nonZero bool
 }
 
+// newField decides whether a field has to be there. There are four reasons: proto2's required; REQUIRED in an input;
+// protovalidate's required; and rules that the zero value breaks, for a field without presence, of which protovalidate
+// sees the zero where the field is absent. protovalidate's required also means that a field without presence is not zero.
 func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required}
 	if d.dir == Input && BehaviorOf(fd).Required {
@@ -148,8 +151,9 @@ func setLimit(o *object, keyword string, least uint64) {
 	}
 }
 
-// finish joins what the type says with what the rules say. Where the rules leave the zero value alone, the schema has to
-// admit it beside them; the advertised schema of an input need not show that form.
+// finish joins what the type says (doc) with what the rules say (limits). Where the rules leave the zero value alone
+// (IGNORE_IF_ZERO_VALUE), the schema has to admit it beside them; the advertised schema of an input need not show that form,
+// since a caller can leave the field out. A keyword of the rules replaces the one of the type: it is never wider.
 func (d *deriver) finish(doc, limits, zero *object, rules *validate.FieldRules) {
 	if limits.size() == 0 {
 		return

@@ -13,13 +13,17 @@ import (
 )
 
 // reporter turns the library's tree of errors into violations that a caller, often a model, can act on: one for each
-// thing to repair, and of alternatives only the one that the document was closest to.
+// thing to repair, and of alternatives only the one that the document was closest to. It reads the schema beside the error:
+// what was known, what a description says. It belongs to one document.
 type reporter struct {
 	source  any // the schema
 	doc     any
 	objects map[int][][]string // see objectsAt
 }
 
+// flatten words one failure and what caused it. Keywords that a derived schema uses as a means (anyOf for the forms of a
+// value, oneOf for a oneof, not for a second name) are never reported by their name alone: a caller knows fields, and not how
+// the schema is built.
 func (r *reporter) flatten(e *jsonschema.ValidationError) []Violation {
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf:

@@ -69,7 +69,8 @@ func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageTex
 	return t
 }
 
-// otherRules words the rules of a type for which the schema has no keyword, all of them but those named.
+// otherRules words the rules of a type for which the schema has no keyword, all of them but those named. A model that reads
+// them can keep to them, although only protovalidate enforces them.
 func otherRules(rules *validate.FieldRules, but ...string) string {
 	if rules == nil {
 		return ""

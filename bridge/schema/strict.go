@@ -40,7 +40,8 @@ type strict struct {
 	values     int // of enums
 }
 
-// strict tries more levels, then fewer, until the schema is within the bounds.
+// strict tries the most levels first, then fewer, until the schema is within the bounds. At level 0 the messages below the root
+// are text. What is over the providers' bounds then is the root alone, which is shown as it is, with a warning.
 func (d *deriver) strict(md protoreflect.MessageDescriptor) *object {
 	for levels := strictLevels; levels >= 0; levels-- {
 		d.count, d.noted = 0, nil

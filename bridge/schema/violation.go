@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Violation is one thing that is wrong with a document.
+// Violation is one thing that is wrong with a document. The members are part of what callers get; programs should read Path
+// and Keyword, since the text of Message may change.
 type Violation struct {
 	// Path is the JSON Pointer (RFC 6901) of the value; for an unknown, repeated or missing member it names that member.
 	Path string `json:"path"`
@@ -19,7 +20,8 @@ type Violation struct {
 	Message string `json:"message"`
 }
 
-// AppendPointer adds one reference token to a JSON Pointer.
+// AppendPointer adds one reference token, a member name or an index, to a JSON Pointer, escaped as RFC 6901 asks. The pointer
+// to the whole document is "".
 func AppendPointer(pointer, token string) string {
 	if strings.ContainsAny(token, "~/") {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
@@ -28,7 +30,8 @@ func AppendPointer(pointer, token string) string {
 }
 
 // SortViolations orders violations by path, keyword and message, drops repetitions and keeps at most limit of them.
-// Numbers in paths compare as numbers, so that /items/2 comes before /items/10.
+// Numbers in paths compare as numbers, so that /items/2 comes before /items/10. A limit of zero or less keeps all. It changes
+// the slice that it is given.
 func SortViolations(vs []Violation, limit int) []Violation {
 	slices.SortFunc(vs, func(a, b Violation) int {
 		return cmp.Or(comparePointers(a.Path, b.Path), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))

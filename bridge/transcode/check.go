@@ -11,12 +11,18 @@ import (
 
 // keeps says that wire bytes, which the plan has read or written, keep the rules of their message, as far as the plan can
 // see. False means that protovalidate has to be asked: a rule may be broken, or be of a kind that is not compiled here.
+//
+// So true is a promise and false is none. protovalidate needs a decoded message and words every violation; most calls
+// break no rule, and for those this pass replaces both. All code below follows one line: where it is not certain, it
+// returns false.
 func (m *Message) keeps(wire []byte, u use) bool {
 	c := checker{use: u}
 	return c.message(m.plan.prepared(), wire)
 }
 
-// checker walks over wire bytes that are known to be right: no field that is not repeated stands there twice.
+// checker walks over wire bytes that are known to be right: no field that is not repeated stands there twice. That holds
+// because keeps only runs on what the reader wrote or the writer accepted, and both refuse repetitions. Without it, a
+// later value could replace one that was checked.
 type checker struct {
 	use use
 }
@@ -26,6 +32,9 @@ func (c *checker) passedOver(s *slot) bool {
 	return c.use == forInput && s.hidden || c.use == forOutput && s.secret
 }
 
+// message checks one message and all below it. It keeps what it has seen in one word and eight counters on the stack, so
+// it allocates nothing; a message with more bits or counters is opaque. Depth needs no bound here: reader and writer have
+// one.
 func (c *checker) message(p *plan, b []byte) bool {
 	rules := p.ruled()
 	if rules.none {
@@ -62,7 +71,8 @@ func (c *checker) message(p *plan, b []byte) bool {
 	return c.whole(p, rules, seen, &counts)
 }
 
-// several passes over a field that does not matter, and checks one that may occur more than once. pos is behind it.
+// several passes over a field that does not matter, and checks one that may occur more than once. pos is behind it. A
+// field without rules is marked as seen nevertheless: it may be a member of a oneof that has to be set.
 func (c *checker) several(rules *ruleSet, s *slot, b []byte, at int, num protowire.Number, typ protowire.Type, seen *uint64, counts *[maxCounted]uint64) (pos int, ok bool) {
 	pos = valueEnd(b, at, num, typ)
 	if pos < 0 {
@@ -168,6 +178,8 @@ func (c *checker) occurrence(s *slot, f *fieldRules, b []byte, at int, typ proto
 	return n, true
 }
 
+// entry checks the key and value of an entry. What the wire leaves out stands for a zero that no rule has been asked
+// about, so such an entry is for protovalidate where there are rules.
 func (c *checker) entry(s *slot, f *fieldRules, b []byte, from int) bool {
 	e, ok := entryAt(s, b, from)
 	if !ok {

@@ -77,7 +77,7 @@ func boundsOf(s *slot, of protoreflect.Message) bounds {
 }
 
 // shorterThan reads the rules of a text, and returns zero where they are more than a greatest length. Characters are
-// not more than bytes.
+// not more than bytes. The result is in bytes, and the limit itself is included: a text of fewer bytes keeps the rule.
 func shorterThan(of protoreflect.Message) int {
 	most := uint64(math.MaxInt32)
 	plain := eachRule(of, func(name protoreflect.Name, v protoreflect.Value) bool {

@@ -16,7 +16,11 @@ import (
 )
 
 // ruleSet are the rules of a message that can be checked on the wire. Everything else makes the message, the field or
-// the value opaque: then protovalidate is asked, whose word counts anyway.
+// the value opaque: then protovalidate is asked, whose word counts anyway. Opaque is as narrow as possible: an opaque
+// value only costs the documents that have it.
+//
+// CEL, rules of messages and of well-known types, formats such as email, and predefined rules are always opaque. An
+// unknown rule is as well, so that a newer version of protovalidate cannot add one that is silently not checked.
 type ruleSet struct {
 	none    bool // no rules here and below
 	opaque  bool
@@ -55,7 +59,8 @@ func (v *valueRules) free() bool {
 	return !v.opaque && !v.deep && v.number == nil && v.text == nil
 }
 
-// ruled returns the rules of the message, compiled on first use.
+// ruled returns the rules of the message, compiled on first use. Two calls may compile them at once: the results are
+// equal, and either may stay.
 func (p *plan) ruled() *ruleSet {
 	if rules := p.rules.Load(); rules != nil {
 		return rules
@@ -65,6 +70,8 @@ func (p *plan) ruled() *ruleSet {
 	return rules
 }
 
+// compileRules reads the options through protovalidate's own resolver, so that both see the same rules. Rules that it
+// cannot resolve make the message opaque: protovalidate then reports what is wrong with them.
 func (p *plan) compileRules() *ruleSet {
 	if p.form == formNone {
 		return &ruleSet{opaque: true}
@@ -166,6 +173,8 @@ func isEmpty(m protoreflect.Message) bool {
 	return empty
 }
 
+// compile reads the rules of a field. For a field without presence, absence is the zero value and has to keep the rules
+// too, unless they say that zero is ignored; zeroBreaks keeps the answer to that, since absence leaves no bytes to check.
 func (f *fieldRules) compile(s *slot, fd protoreflect.FieldDescriptor, rules *validate.FieldRules) {
 	f.most = math.MaxUint64
 	if rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
@@ -276,7 +285,8 @@ func hasOnly(m protoreflect.Message, names ...protoreflect.Name) bool {
 	return eachRule(m, func(name protoreflect.Name, _ protoreflect.Value) bool { return slices.Contains(names, name) })
 }
 
-// eachRule visits the rules that are set until one is refused. Rules that somebody else has defined are refused.
+// eachRule visits the rules that are set until one is refused, in no order. Predefined rules, which are extensions of the
+// rule message, are refused. An example is documentation and no rule.
 func eachRule(m protoreflect.Message, visit func(protoreflect.Name, protoreflect.Value) bool) bool {
 	ok := len(m.GetUnknown()) == 0
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -404,7 +414,9 @@ func doubleBits(single uint32) uint64 {
 	return math.Float64bits(float64(math.Float32frombits(single)))
 }
 
-// numberTest compiles the rules that are the same for all numbers.
+// numberTest compiles the rules that are the same for all numbers. A lower and an upper bound are joined at the end, since
+// their order decides what they mean: with the upper below the lower, a value must not lie between them. T carries the
+// comparison of the kind: as unsigned bits, a negative number would be the largest.
 func numberTest[T int64 | uint64 | float64](of protoreflect.Message, decode func(uint64) T, value func(protoreflect.Value) T, enum *enumPlan) (func(uint64) bool, bool) {
 	var tests []func(T) bool
 	var above, below func(T) bool

@@ -12,10 +12,12 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// ToJSON appends the JSON of wire bytes to dst, compact and deterministic. An *OutputError means that the bytes are not
-// an encoding of the message or hold what JSON cannot say (a Timestamp out of range), an *InputError that rules are
-// broken, a *RuleError that a rule failed to run; a *DisagreementError comes with Options.Thorough alone. On an error dst
-// is returned as it came. Neither argument is kept.
+// ToJSON appends the JSON of wire bytes to dst, compact and deterministic: members in the order of the descriptor, the
+// entries of maps by key.
+//
+// An *OutputError means that the bytes are not an encoding of the message or hold what JSON cannot say (a Timestamp out of
+// range), an *InputError that rules are broken, a *RuleError that a rule failed to run; a *DisagreementError comes with
+// Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
 // ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no room for the JSON, whose size is known only now,
@@ -49,6 +51,9 @@ func (m *Message) ToJSONNoting(room Room, dst, wire []byte) (out []byte, unknown
 }
 
 // appendMessage writes a message as the general engine does, and may change it. unknown is as in ToJSONNoting.
+//
+// protojson has no form for an Any of an unknown type and no notion of INPUT_ONLY, so the message is changed before it
+// (anyWalk) and the JSON behind it (prune). It also varies its white space on purpose, which appendCompact removes.
 func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte, unknown []string, err error) {
 	types := &opaqueTypes{Resolver: m.resolver}
 	if m.traits.holdsAny {
@@ -76,7 +81,8 @@ func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte,
 }
 
 // CheckWire says whether wire bytes that are passed on as they are encode the message and keep its rules; the errors are
-// those of ToJSON. The rules of a field that only one direction has are asked where the field is set.
+// those of ToJSON. It does not know the direction, so the rules of a field that only one direction has are asked where the
+// field is set. It always runs the general engine: the quick check of rules relies on bytes that a plan has read or written.
 func (m *Message) CheckWire(wire []byte) error {
 	msg, err := m.decode(wire)
 	if err != nil {
@@ -85,6 +91,7 @@ func (m *Message) CheckWire(wire []byte) error {
 	return m.checkRules(msg, forEither)
 }
 
+// decode is the general engine's reader of wire bytes. Nesting is bounded by maxWireDepth, as it is in the plan.
 func (m *Message) decode(wire []byte) (msg *dynamicpb.Message, err error) {
 	defer func() {
 		// The library panics on the entry of a map that has its key twice, the second time with another type.

@@ -15,14 +15,16 @@ import (
 // ErrNoDescriptor is returned where there is no message descriptor, or only the name of one.
 var ErrNoDescriptor = errors.New("transcode: no message descriptor")
 
-// Transcoder compiles messages that share one set of types and one validator. It is safe for concurrent use.
+// Transcoder compiles messages that share one set of types and one validator: what one message has compiled, the others
+// that hold the same types use. It is safe for concurrent use.
 type Transcoder struct {
 	opts    Options
 	planner *planner
 	rules   func() (*ruleBook, error)
 }
 
-// New returns a transcoder. Catalogs keep one for each snapshot: the validator behind it caches what it compiles.
+// New returns a transcoder. Catalogs keep one for each snapshot: it caches what it compiles and never drops any of it, so
+// it has to go when the types do. The validator is made when the first message with rules is compiled.
 func New(opts Options) *Transcoder {
 	return &Transcoder{opts: opts, planner: &planner{extensions: opts.extensions()}, rules: sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) })}
 }
@@ -32,7 +34,7 @@ func Compile(md protoreflect.MessageDescriptor, opts Options) (*Message, error) 
 	return New(opts).Compile(md)
 }
 
-// Message reads and writes one message type. It is immutable and safe for concurrent use.
+// Message reads and writes one message type. It is immutable and safe for concurrent use. Make one with Compile.
 type Message struct {
 	md       protoreflect.MessageDescriptor
 	opts     Options
@@ -54,7 +56,9 @@ type Message struct {
 	reach    func() reach
 }
 
-// Compile prepares a message. A rule that does not compile is a *RuleError.
+// Compile prepares a message. A rule that does not compile is a *RuleError, a missing descriptor is ErrNoDescriptor.
+// Rules are compiled here, so that a service with a broken rule is found when its catalog is built and not by a caller.
+// Plans and schemas wait for the first document that needs them.
 func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error) {
 	if md == nil {
 		return nil, ErrNoDescriptor
@@ -85,6 +89,8 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	return m, nil
 }
 
+// validator derives and compiles a schema when it is first asked for. It always is the canonical one: documents are judged
+// by what ProtoJSON admits, not by what a client was shown.
 func (m *Message) validator(dir schema.Direction, opts schema.Options) func() (*schema.Validator, error) {
 	opts.Extensions = m.opts.extensions()
 	return sync.OnceValues(func() (*schema.Validator, error) {
@@ -100,10 +106,11 @@ func (m *Message) validator(dir schema.Direction, opts schema.Options) func() (*
 	})
 }
 
-// traits are what has to be known about a message and all below it.
+// traits are what has to be known about a message and all below it: each is a pass of the general engine that can be left
+// out where nothing below needs it.
 type traits struct {
 	hasRules     bool // protovalidate's options somewhere
-	needsSchema  bool // something that protojson does not check: closed enums, field behavior
+	needsSchema  bool // something that protojson does not check: closed enums, REQUIRED and OUTPUT_ONLY
 	hasInputOnly bool
 	holdsAny     bool                                      // an Any somewhere
 	hidden       map[protoreflect.FullName]schema.Behavior // the fields that only one direction has

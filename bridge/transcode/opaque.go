@@ -97,7 +97,8 @@ type anyWalk struct {
 	change func(value []byte) ([]byte, error)
 }
 
-// message reports whether it changed anything.
+// message reports whether it changed anything. Only then is the value of an Any around it encoded again: an encoding that
+// came from outside is not replaced by another one without need.
 func (w *anyWalk) message(m protoreflect.Message, depth int) (bool, error) {
 	if depth > maxWireDepth {
 		return false, errDeepAny
@@ -189,7 +190,9 @@ func (w *writer) opaque(url string, value []byte) bool {
 	return true
 }
 
-// opaque reads the value of an Any of an unknown type, to which out ends with the byte of its length.
+// opaque reads the value of an Any of an unknown type, to which out ends with the byte of its length. The document has the
+// form of an Any of a BytesValue, so the plan of BytesValue reads it and appends tag, length and content. What the Any is
+// to hold is the content alone, which is moved down over tag and length.
 func (r *reader) opaque(pos, depth int) int {
 	start := len(r.out)
 	bytesPlan := r.planner.of((&wrapperspb.BytesValue{}).ProtoReflect().Descriptor()).prepared()

@@ -10,7 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
-// Resolver finds the types that an Any names and, where it also lists them (see schema.Extensions), extensions.
+// Resolver finds the types that an Any names and, where it also lists them (see schema.Extensions), extensions. It is
+// called during calls, by many at once. It may learn types meanwhile but must not forget one.
 type Resolver interface {
 	protoregistry.MessageTypeResolver
 	protoregistry.ExtensionTypeResolver
@@ -21,16 +22,17 @@ type Options struct {
 	// Resolver is the catalog's registry of types. Without it, an Any may hold the types of the message's own file and
 	// its imports, and those linked into the binary.
 	Resolver Resolver
-	// MaxDepth, MaxNumberLength, MaxValues bound a document, MaxViolations what is reported of it; zero means the
-	// defaults of package schema.
+	// MaxDepth (open objects and arrays), MaxNumberLength (bytes of one number) and MaxValues (values of the whole
+	// document) bound a document, MaxViolations what is reported of it; zero means the defaults of package schema.
 	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
 	// QuotedObjects takes an object, a map or a list of any values also as a JSON string that holds it, which is how the
 	// strict profile of advertised schemas shows what it has no schema for.
 	QuotedObjects bool
 	// Thorough has ToWire and ToJSON run both engines and the canonical schema on every message and compare them. What
-	// they do not agree on is a *DisagreementError. It costs many times as much.
+	// they do not agree on is a *DisagreementError. It costs many times as much. It is for tests, and for operators who
+	// would rather lose a call than trust one engine.
 	Thorough bool
-	// Disagreed is told of every disagreement, before the error is returned; it may be called concurrently, and be nil.
+	// Disagreed, where set, is called with every disagreement before the error is returned. Calls may be concurrent.
 	Disagreed func(*DisagreementError)
 }
 

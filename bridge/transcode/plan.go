@@ -19,14 +19,16 @@ import (
 )
 
 // planner keeps the plans of one set of types. A message has one plan however many fields hold it, so that a recursive
-// message costs no more than any other. It is safe for concurrent use.
+// message costs no more than any other. The key is the descriptor and not its name: the types that an Any may hold can
+// include another message of the same name. It is safe for concurrent use.
 type planner struct {
 	extensions schema.Extensions
 	plans      sync.Map // protoreflect.MessageDescriptor to *plan
 	ruled      sync.Map // protoreflect.MessageDescriptor to whether it has rules of its own
 }
 
-// of returns the plan of a message. Nothing is compiled yet.
+// of returns the plan of a message. Nothing is compiled yet: a message may hold itself, and many messages of a
+// catalog are never used.
 func (pl *planner) of(md protoreflect.MessageDescriptor) *plan {
 	if p, ok := pl.plans.Load(md); ok {
 		return p.(*plan)
@@ -35,8 +37,11 @@ func (pl *planner) of(md protoreflect.MessageDescriptor) *plan {
 	return p.(*plan)
 }
 
-// plan is how one message is read and written. What is below prepare is filled when a call first needs the message, and
-// not changed after that.
+// plan is how one message is read and written. What stands below ready is filled by prepare when a call first needs the
+// message. Only disorder and rules change after that.
+//
+// Reader, writer and checker keep what they have seen as bits: the index of a field is its bit, and the oneofs of two or
+// more fields follow. For up to 64 bits that is one word in a register.
 type plan struct {
 	md      protoreflect.MessageDescriptor
 	planner *planner
@@ -134,7 +139,8 @@ type enumPlan struct {
 	dense  []string         // the same for small numbers
 }
 
-// prepared returns the plan with everything filled.
+// prepared returns the plan with everything filled. Every step down to another message calls it, so that a plan is
+// compiled when the first document reaches it.
 func (p *plan) prepared() *plan {
 	if !p.ready.Load() {
 		p.once.Do(p.prepare)
@@ -142,6 +148,9 @@ func (p *plan) prepared() *plan {
 	return p
 }
 
+// prepare compiles the plan. It cannot fail: a message that no table can describe safely gets the reason in unready and
+// the form formNone, which reader and writer refuse, so that the general engine serves it. Those are rare or broken
+// descriptors. ready is set last: a call that sees it set sees all of the plan.
 func (p *plan) prepare() {
 	defer func() {
 		if p.unready != "" {
@@ -213,6 +222,9 @@ func (p *plan) prepare() {
 	}
 }
 
+// writeAbsent joins what is written for fields that are not there, so that the writer copies a run of them at once: the
+// fields from i up to j, without j, are absents[absentAt[i]:absentAt[j]]. INPUT_ONLY fields have no text in it. Inside an
+// Any they are written all the same, so there the writer cannot use it (see members in write.go).
 func (p *plan) writeAbsent() {
 	var all strings.Builder
 	for i := range p.fields {
@@ -232,9 +244,11 @@ func (p *plan) writeAbsent() {
 	}
 }
 
-// denseNumbers bounds the table that finds a field by its number without a hash.
+// denseNumbers bounds the table that finds a field by its number without a hash: four bytes for each number below it.
 const denseNumbers = 256
 
+// number fills the tables of byNumber. A descriptor that was not checked may give one number to two fields; which of them
+// the wire decoder would choose is not for a plan to guess.
 func (p *plan) number() {
 	highest := protowire.Number(0)
 	for i := range p.fields {
@@ -276,7 +290,8 @@ func (p *plan) byNumber(n protowire.Number) *slot {
 	return nil
 }
 
-// fill describes a field, or the key or value of a map.
+// fill describes a field, or the key or value of a map. An extension and a member of a oneof have no text for their
+// absence: a default would say that the field is set.
 func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 	s.number, s.kind, s.wire = fd.Number(), fd.Kind(), wireType(fd.Kind())
 	s.tag = protowire.AppendTag(nil, s.number, s.wire)
@@ -334,7 +349,8 @@ func takesNull(fd protoreflect.FieldDescriptor) bool {
 	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
 }
 
-// zero is the JSON of a field's default.
+// zero is the JSON that stands for a value which the wire leaves out: of a field without presence, of a wrapper, or in an
+// entry of a map. It is the zero of the type, but for an enum, whose default is its first value.
 func (s *slot) zero(fd protoreflect.FieldDescriptor) string {
 	switch s.kind {
 	case protoreflect.BoolKind:
@@ -366,7 +382,8 @@ func wireType(k protoreflect.Kind) protowire.Type {
 }
 
 // rankFields sets the order in which the Go runtime encodes fields when asked to be deterministic: extensions, then
-// fields by number, then the members of oneofs.
+// fields by number, then the members of oneofs. The order of fields has no meaning but in the value of an Any: that is
+// bytes, and two equal messages should give equal bytes (see inOrder in read_any.go).
 func rankFields(fields []slot, fds []protoreflect.FieldDescriptor) {
 	group := func(fd protoreflect.FieldDescriptor) int {
 		od := fd.ContainingOneof()
@@ -396,6 +413,8 @@ func isMessageSet(md protoreflect.MessageDescriptor) bool {
 	return ok && options.GetMessageSetWireFormat()
 }
 
+// newEnumPlan reads an enum. Input may use every name, aliases included. Output has the name that the descriptor gives to
+// a number, which is the first of its aliases.
 func newEnumPlan(ed protoreflect.EnumDescriptor) *enumPlan {
 	e := &enumPlan{closed: ed.IsClosed(), null: ed.FullName() == "google.protobuf.NullValue", text: map[int32]string{}}
 	var names []string

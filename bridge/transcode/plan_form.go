@@ -19,7 +19,9 @@ type wanted struct {
 	oneof bool
 }
 
-// formOf says what JSON a message has, and false for one that only has the name of a well-known type.
+// formOf says what JSON a message has, and false for one that only has the name of a well-known type. Descriptors come
+// from outside, and a file may define a google.protobuf.Timestamp of its own. The code for these types goes to fields by
+// position and number, so their shape is checked once, here, and taken for granted everywhere else.
 func formOf(md protoreflect.MessageDescriptor) (form, bool) {
 	if !schema.IsWellKnown(md) {
 		return formFields, true

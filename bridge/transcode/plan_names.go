@@ -8,7 +8,8 @@ import (
 )
 
 // nameTable finds the index of a name. It is open addressing over a table that is at most half full: the names are those
-// of a descriptor, and few.
+// of a descriptor, and few. The hash needs no seed, because a document cannot add names: the longest search is fixed when
+// the plan is compiled.
 type nameTable struct {
 	slots []nameSlot
 	mask  uint64
@@ -52,7 +53,8 @@ func (t *nameTable) find(name []byte) int {
 	}
 }
 
-// hashName multiplies eight bytes at a time; the constant is the fraction of the golden ratio.
+// hashName multiplies eight bytes at a time; the constant is the fraction of the golden ratio. The length comes first, so
+// that zero bytes at the end count.
 func hashName(name []byte) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	h := uint64(len(name)) * golden

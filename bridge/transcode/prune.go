@@ -10,7 +10,7 @@ import (
 )
 
 // pruner copies JSON that protojson wrote, without the members of INPUT_ONLY fields. Clearing such a field is not
-// enough: without presence its default would still be written.
+// enough: without presence its default would still be written. The copy needs no checks, because protojson wrote the JSON.
 type pruner struct {
 	jsontext.Rewriter
 	hidden map[protoreflect.FullName]schema.Behavior

@@ -17,7 +17,12 @@ import (
 // left to the general engine to judge and to explain, so a refusal costs time and never changes an answer. What it takes
 // has to be right to the byte.
 //
-// Methods take the position of the value in the document and return the position behind it, or refused.
+// Methods take the position of the value in the document and return the position behind it, or refused. The position never
+// moves back, but for the type of an Any, which is looked for first (read_any.go). After a refusal the state is of no use:
+// nothing is undone, and the next document begins with a clean reader.
+//
+// A reader comes from a pool and belongs to one call. Stacks for nested messages and maps (words, seen) are shared by all
+// levels: each level remembers where its part begins and cuts it off at its end.
 type reader struct {
 	doc     []byte
 	out     []byte
@@ -38,13 +43,16 @@ type reader struct {
 // refused says that the reader cannot take a document.
 const refused = jsontext.Refused
 
-// maxKept bounds the buffers that wait for the next call: rare large messages must not fill the memory of a process.
+// maxKept bounds the buffers that wait for the next call, in bytes: rare large messages must not fill the memory of a
+// process. Slices of larger elements are kept up to the same memory, so their bounds are fractions of it.
 const maxKept = 1 << 20
 
 //nolint:gochecknoglobals // a pool is only useful if it is shared
 var readers = sync.Pool{New: func() any { return &reader{seen: keySet{seed: maphash.MakeSeed()}} }}
 
-// read appends the wire bytes of a document to dst, or returns false with dst as it came.
+// read appends the wire bytes of a document to dst, or returns false with dst as it came. Wire bytes are mostly shorter than
+// their JSON. Where dst has room for as much, they are written straight to it, else to the reader's own buffer and copied
+// once their number is known.
 func (m *Message) read(room Room, dst, doc []byte) ([]byte, bool) {
 	if mayHoldMore(doc, m.bounds.MaxValues) {
 		return dst, false
@@ -84,7 +92,8 @@ func (m *Message) read(room Room, dst, doc []byte) ([]byte, bool) {
 }
 
 // mayHoldMore says whether a document may hold more values than the bound: each but the first needs a comma or an
-// opening bracket before it. Counting is left to those who have to know exactly.
+// opening bracket before it. The bytes are first counted wherever they stand, in strings too, which is quick and never too
+// low; only a document that is over the bound by that is inspected.
 func mayHoldMore(doc []byte, limit int) bool {
 	if (len(doc)+1)/2 <= limit {
 		return false
@@ -96,6 +105,7 @@ func mayHoldMore(doc []byte, limit int) bool {
 	return n > limit && len(schema.Inspect(doc, schema.Bounds{MaxValues: limit, MaxViolations: 1})) > 0
 }
 
+// document reads the root and accepts nothing but white space around it.
 func (r *reader) document(p *plan, wrapped bool) bool {
 	pos := r.space(0)
 	if pos >= len(r.doc) {
@@ -216,7 +226,10 @@ func (r *reader) message(p *plan, pos, depth int, inAny bool) int {
 	}
 }
 
-// members reads an object whose members are fields.
+// members reads an object whose members are fields. What was seen is kept as bits of the plan (see plan): a bit that is set
+// twice is a field under both of its names, or two members of a oneof, and refuses the document. null sets the bit of its
+// field but not that of the oneof, since it stands for absence. Inside an Any (r.inAny) neither REQUIRED nor OUTPUT_ONLY
+// holds: the schema says nothing about what an Any holds.
 //
 //nolint:gocognit // one pass over one member after another, with what was seen in a register; parts would need it in memory
 func (r *reader) members(p *plan, pos, depth int, inAny bool) int {
@@ -374,6 +387,8 @@ func (r *reader) value(s *slot, pos, depth int) int {
 	}
 }
 
+// messageField appends a message with its tag and length. The length is only known at the end, so one byte is kept for it;
+// messages of up to 127 bytes, which most are, then need no copy. A group ends with a tag and needs no length.
 func (r *reader) messageField(s *slot, pos, depth int) int {
 	r.out = append(r.out, s.tag...)
 	if s.end != nil {
@@ -392,7 +407,9 @@ func (r *reader) messageField(s *slot, pos, depth int) int {
 	return pos
 }
 
-// close writes the length of what stands behind start, where one byte was kept for it.
+// close writes the length of what stands behind start, where one byte was kept for it. A length of more bytes moves the
+// content up, so positions in the output that were noted before are no longer right (see mapping). A byte is moved at most
+// once for each message around it, so the bound on depth bounds this work too.
 func (r *reader) close(start int) {
 	n := len(r.out) - start - 1
 	if n < 0x80 {
@@ -406,6 +423,7 @@ func (r *reader) close(start int) {
 	protowire.AppendVarint(r.out[:start], uint64(n))
 }
 
+// list appends the elements of a list, in one piece where the field is packed. An empty list is not on the wire.
 func (r *reader) list(s *slot, pos, depth int) int {
 	pos, done := r.open(pos, depth, '[', ']')
 	if done {

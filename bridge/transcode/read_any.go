@@ -10,7 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// packed appends the content of an Any. Its type may stand anywhere in the object, so it is looked for first.
+// packed appends the content of an Any. Its type may stand anywhere in the object, so it is looked for first. In the worst
+// case each Any in another is passed over once more, which Options.MaxDepth bounds.
 func (r *reader) packed(pos, depth int) int {
 	if at, done := r.open(pos, depth, '{', '}'); done {
 		return at // an Any without a type is empty
@@ -97,7 +98,8 @@ func (r *reader) packedValue(p *plan, pos, depth int) int {
 }
 
 // inOrder makes the value of an Any, which starts at a place of the output, what a deterministic encoding of it is:
-// there it is bytes, and comparisons use those.
+// there it is bytes, and comparisons use those. A type without generated code whose fields came in order has that form
+// already. A type with generated code is always encoded again: its encoder may have an order of its own.
 func (r *reader) inOrder(mt protoreflect.MessageType, start int) bool {
 	msg := mt.New().Interface()
 	if _, ok := msg.(*dynamicpb.Message); ok && !r.disorder {
@@ -111,7 +113,8 @@ func (r *reader) inOrder(mt protoreflect.MessageType, start int) bool {
 	return err == nil
 }
 
-// typeOf returns the member @type of the object whose first member stands at pos, or "".
+// typeOf returns the member @type of the object whose first member stands at pos, or "". It may pass over text that is not
+// JSON, and over a second @type: members and packedValue read the same bytes again and judge them.
 func (r *reader) typeOf(pos int) string {
 	for done := false; !done; {
 		name, at := r.name(pos)

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// mapping appends the entries of a map, each a message of a key and a value, both always there.
+// mapping appends the entries of a map, each a message of a key and a value, both always there. More than one entry counts
+// as disorder: a deterministic encoding sorts them by key.
 func (r *reader) mapping(s *slot, pos, depth int) int {
 	pos, done := r.open(pos, depth, '{', '}')
 	if done {
@@ -84,7 +85,8 @@ func (r *reader) mapKey(s *slot, name []byte) bool {
 }
 
 // keySet finds keys that occur twice in one map. The keys stand in the output, where all spellings of a key look the
-// same. It serves all open maps, the innermost last, and is seeded, so that callers cannot choose keys that collide.
+// same: {"1": ..., "+1": ...} is refused for a key that is an integer. It serves all open maps, the innermost last, and is
+// seeded, so that callers cannot choose keys that collide. Positions are 32 bits wide, and add refuses an output beyond.
 type keySet struct {
 	seed  maphash.Seed
 	keys  []seenKey

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// number is a JSON number, taken apart: (-1)^negative * digits * 10^exponent where exact holds.
+// number is a JSON number, taken apart: (-1)^negative * digits * 10^(power - len(fraction)) where exact holds. 19 digits
+// always fit a uint64, 20 may not. Without exact, digits has overflowed and must not be used.
 type number struct {
 	raw      []byte
 	whole    []byte // digits before the point
@@ -104,7 +105,9 @@ func (r *reader) bounded(n *number) bool {
 	return ok
 }
 
-// float returns the nearest number of the size, and false where that is infinite.
+// float returns the nearest number of the size, and false where that is infinite. The two short ways need an exact quotient
+// of exact operands: digits below 2^53 over a power of ten up to 10^22 for a double, 2^24 and 10^10 for a float. The float
+// is divided as a float: a double that is rounded again may end one step away.
 func (n *number) float(size int) (float64, bool) {
 	if size == 64 && n.exact && n.digits < 1<<53 && n.power == nil && len(n.fraction) <= 22 {
 		// Both are exact doubles, so the quotient is rounded once.

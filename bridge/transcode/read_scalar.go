@@ -244,7 +244,8 @@ func (r *reader) float(pos, size int) (float64, int) {
 }
 
 // shortFloat reads a number of up to fifteen digits with a point and without an exponent. Such digits and the power of
-// ten are exact doubles, so their quotient is the nearest to the number.
+// ten are exact doubles, so their quotient is the nearest to the number. Anything else is refused without harm: float then
+// reads it in full.
 func (r *reader) shortFloat(pos int) (float64, int) {
 	doc := r.doc
 	negative := pos < len(doc) && doc[pos] == '-'

@@ -2,9 +2,10 @@
 
 package transcode
 
-// Room lends buffers.
+// Room lends buffers to ToWireWith and ToJSONWith, so that a caller can use the same memory for one call after another. Get
+// is called by the goroutine that called those. Its buffer comes back as the result, or is dropped where the call fails.
 type Room interface {
-	// Get returns an empty buffer with room for at least n bytes.
+	// Get returns a buffer of length zero and a capacity of at least n bytes.
 	Get(n int) []byte
 }
 

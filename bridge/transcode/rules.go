@@ -16,7 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/schema"
 )
 
-// use says for which direction rules are checked.
+// use says for which direction rules are checked. It matters for the fields that only one direction has.
 type use uint8
 
 const (
@@ -25,7 +25,8 @@ const (
 	forEither
 )
 
-// ruleBook is protovalidate's validator, which compiles the rules of each message once and keeps them.
+// ruleBook is protovalidate's validator, which compiles the rules of each message once and keeps them. It is safe for
+// concurrent use.
 type ruleBook struct {
 	validator protovalidate.Validator
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // DisagreementError says that the independent ways to check one message came to different ends, so that none of them can
-// be believed. It is a fault of this package, never of the document.
+// be believed. It is a fault of this package, never of the document. No bytes come with it.
 type DisagreementError struct {
 	Message string // full name
 	What    string // who found what
@@ -60,7 +60,14 @@ func (m *Message) thoroughly() *thorough {
 	}
 }
 
-// checkedToWire is ToWire by both engines and the schema.
+// checkedToWire is ToWire by both engines and the schema. What has to hold, in the order of the code:
+//   - what the plan takes, the general engine takes;
+//   - what the general engine takes, the plan takes, where every message below the root has a plan;
+//   - what both take is the same message;
+//   - where protovalidate finds a rule broken, the plan's check does not find all of them kept;
+//   - the canonical schema admits what the engines take, and refuses what they refuse.
+//
+// Each comparison has exceptions where one side cannot know: isPlanned, isOverDefaults, isFullyDescribed, isOnlyHere.
 func (m *Message) checkedToWire(dst, doc []byte) ([]byte, error) {
 	t := m.thorough
 	byPlan, planTakes := t.planRead(doc)
@@ -137,7 +144,9 @@ func (m *Message) isOverDefaults() bool {
 	return m.bounds.MaxDepth > schema.DefaultMaxDepth || m.bounds.MaxNumberLength > schema.DefaultMaxNumberLength || m.bounds.MaxValues > schema.DefaultMaxValues
 }
 
-// checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting.
+// checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting. What the plan refuses is not held
+// against it here: it may refuse answers that are right and rare. What it writes has to be the general engine's JSON to the
+// byte, and the output schema has to admit it.
 func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string, err error) {
 	t := m.thorough
 	byPlan, _, planWrites := t.planWrite(wire)

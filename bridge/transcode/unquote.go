@@ -19,7 +19,7 @@ import (
 //
 // A string is only decoded where no string can be right, and only where it holds, but for white space, one whole object or
 // array of the wanted kind within the bounds. It is decoded once: what is inside stays as it is. Nothing is checked
-// beyond that.
+// beyond that. So a document that was right before is right afterwards and means the same.
 func (m *Message) Unquote(doc []byte) (plain []byte, places []string) { return m.unquoted(doc, true) }
 
 // plainObjects is Unquote for what the strict profile shows as text (Options.QuotedObjects): everything but lists that

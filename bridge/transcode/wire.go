@@ -55,7 +55,10 @@ func (m *Message) ToWireWith(room Room, dst, doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-// generalToWire does what ToWire promises by way of a message that protojson fills.
+// generalToWire does what ToWire promises by way of a message that protojson fills. The order of its steps is part of the
+// promise: bounds and strict JSON come first, so that nothing is built from a document that breaks them; then the form;
+// then rules, which can only be asked of a message. A document that fails one step is not asked the next, so an error
+// lists either faults of form or broken rules.
 func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
 	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
 		return dst, &InputError{Violations: found, Structural: true}
@@ -102,7 +105,8 @@ func (m *Message) unwrap(doc []byte) []byte {
 	return doc
 }
 
-// explain lists what the canonical schema finds in a document that protojson refused. What only protojson sees, such as
+// explain lists what the canonical schema finds in a document that protojson refused. protojson stops at the first fault
+// and says where in the text; the schema finds all of them and says which value. What only protojson sees, such as
 // the content of an Any, is reported where protojson stopped. unknown is the last
 // type of an Any that was read as bytes, or "".
 func (m *Message) explain(doc []byte, cause error, unknown string) error {
@@ -124,6 +128,8 @@ func (m *Message) explain(doc []byte, cause error, unknown string) error {
 	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
 }
 
+// checkStructure asks the canonical schema for what protojson does not check: unknown numbers of closed enums, REQUIRED and
+// OUTPUT_ONLY. The schema has no rules in it, which protovalidate checks next and words better.
 func (m *Message) checkStructure(doc []byte) error {
 	v, err := m.structure()
 	if err != nil {

@@ -13,11 +13,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// writer turns wire bytes into JSON. Each message is passed over once to see which field stands where, because JSON has
-// the order of the descriptor and the wire any, and then written.
+// writer turns wire bytes into JSON. JSON has the order of the descriptor and the wire any order, so there are two ways. In
+// order: fields are written as they are read, as long as they come in the order of the descriptor, which most encoders
+// keep. Located: a first pass notes where each field stands, a second one writes. members chooses.
 //
 // Like reader, it refuses without a reason, and the general engine decides. It also refuses what is right and rare: a
 // field that stands in several places, a map with a key twice, an extension that only the resolver knows.
+//
+// Every member and element is written with a comma behind it, and the closing bracket replaces the last comma. A writer
+// comes from a pool and belongs to one call; spans and entries are stacks that all levels share.
 type writer struct {
 	out     []byte
 	spans   []span
@@ -29,7 +33,9 @@ type writer struct {
 	unknown  []string // types that are not known, as far as they are noted
 }
 
-// span is where a field stands in the bytes of its message: the first value without its tag, and the end of the last.
+// span is where a field stands in the bytes of its message: the first value without its tag, and the end of the last. The
+// values of a list or map follow one another without another field between them, or the message is refused. Positions are
+// 32 bits wide, which write checks once.
 type span struct {
 	start, end int32 // end is 0 where the field is not there
 	typ        protowire.Type
@@ -111,8 +117,10 @@ func (w *writer) members(p *plan, b []byte, depth int, url string) bool {
 	return ok
 }
 
-// inOrder writes the members while it reads the fields. It stops where a field stands before one that was declared
-// earlier, with sorted false, or where it refuses.
+// inOrder writes the members while it reads the fields. It stops where a field comes behind one that is declared later, with
+// sorted false, or where it refuses. A field that comes a second time is not sorted either, so repetitions reach locate,
+// which knows them from mere disorder. The mask of required fields is enough here, since plans of more than 64 bits are
+// always located.
 func (w *writer) inOrder(p *plan, b []byte, depth int) (ok, sorted bool) {
 	seen := uint64(0) // bits of fields and oneofs
 	next := 0
@@ -158,7 +166,8 @@ func (w *writer) inOrder(p *plan, b []byte, depth int) (ok, sorted bool) {
 	return w.inAny > 0 || seen&p.neededMask == p.neededMask, true
 }
 
-// located writes the members after it has seen where each field stands.
+// located writes the members after it has seen where each field stands. After a refusal spans keeps its length: the whole
+// answer is refused then, and the next one begins with an empty stack.
 func (w *writer) located(p *plan, b []byte, depth int) bool {
 	base := len(w.spans)
 	for range p.bits {
@@ -229,7 +238,9 @@ func (w *writer) fieldOf(p *plan, num protowire.Number, typ protowire.Type) (*sl
 	return s, true
 }
 
-// locate notes where each field stands.
+// locate notes where each field stands. It refuses a field that occurs once and is there twice, since the wire decoder would
+// take the last value or merge two messages, and a list or map that is interrupted by another field. For a oneof, span.end
+// is only a mark that one of its members is there.
 func (w *writer) locate(p *plan, b []byte, spans []span) bool {
 	for pos := 0; pos < len(b); {
 		from := pos

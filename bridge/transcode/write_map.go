@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// mapEntry is one entry of a map: a key in the order of its kind, and where the value stands.
+// mapEntry is one entry of a map: a key in the order of its kind, and where the value stands. The sign bit of a signed key is
+// flipped, so that comparing unsigned numbers gives the order of signed ones.
 type mapEntry struct {
 	number     uint64 // a key that is no string, so that the order of the keys is that of the numbers
 	start, end int32  // a key that is one
@@ -21,7 +22,8 @@ type mapEntry struct {
 	limit      int32  // end of the entry
 }
 
-// mapping writes the entries that follow one another, with their keys in order.
+// mapping writes the entries that follow one another, with their keys in order: equal answers then have equal JSON, whatever
+// order a backend's hash maps gave. An entry counts as a message for the depth, as the wire decoder counts it.
 func (w *writer) mapping(s *slot, b []byte, pos, depth int) int {
 	if depth+1 > maxWireDepth {
 		return refused
