@@ -7,7 +7,7 @@ import "github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 // Dialect is how an edge speaks JSON-RPC.
 type Dialect uint8
 
-// The dialects. DialectCanonical is the zero value: a message that claims no
+// The dialects. Canonical is the zero value: a message that claims no
 // MCP era is canonical.
 const (
 	Canonical Dialect = iota

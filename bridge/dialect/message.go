@@ -25,7 +25,7 @@ type Inbound struct {
 	// Header holds the HTTP headers. Nil where the transport has none (stdio),
 	// and then no rule about headers applies.
 	Header http.Header
-	// Caller is who asks; see [Request].
+	// Caller is who asks; see [bridge.Request].
 	Caller string
 	// Transport and Route say where the message came in, for logs.
 	Transport, Route string

@@ -10,10 +10,12 @@
 // # Two schemas
 //
 // A message has two schemas, for two readers with opposite needs. A validator has to admit every spelling that
-// ProtoJSON admits. A model has to see one spelling, in few tokens. The canonical one admits what ProtoJSON admits: both names of a field, numbers in strings,
-// enum numbers, nulls, both alphabets of base64. The advertised one shows one clean form to a client: an object at the
-// root, without allOf, anyOf, oneOf or not, JSON names only, no unknown members. What the advertised schema of an input
-// admits, the canonical one admits; what the canonical one admits, the transcoder admits, and the reverse.
+// ProtoJSON admits. A model should see one spelling, in few tokens.
+//
+// The canonical schema is for the validator: both names of a field, numbers in strings, enum numbers, nulls, both alphabets
+// of base64. The advertised one shows one clean form to a client: an object at the root, without allOf, anyOf, oneOf or
+// not, JSON names only, no unknown members. What the advertised schema of an input admits, the canonical one admits; what
+// the canonical one admits, the transcoder admits, and the reverse.
 //
 // # Exceptions
 //

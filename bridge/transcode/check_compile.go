@@ -17,7 +17,7 @@ import (
 
 // ruleSet are the rules of a message that can be checked on the wire. Everything else makes the message, the field or
 // the value opaque: then protovalidate is asked, whose word counts anyway. Opaque is as narrow as possible: an opaque
-// value only costs the documents that have it.
+// value of a field with presence only costs the documents that have it.
 //
 // CEL, rules of messages and of well-known types, formats such as email, and predefined rules are always opaque. An
 // unknown rule is as well, so that a newer version of protovalidate cannot add one that is silently not checked.

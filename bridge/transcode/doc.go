@@ -58,10 +58,10 @@
 //
 // prepare (plan.go) makes a slot for each field of Order, with everything that does not depend on the document:
 //
-//	slot       names                tag  in the JSON    where absent
-//	order_id   orderId, order_id    0a   "orderId":     "orderId":""
-//	quantity   quantity             10   "quantity":    "quantity":0
-//	lines      lines                1a   "lines":       "lines":[]
+//	bit   read as              tag   written as    written where absent
+//	0     orderId, order_id    0a    "orderId":    "orderId":""
+//	1     quantity             10    "quantity":   "quantity":0
+//	2     lines                1a    "lines":      "lines":[]
 //
 // read gets {"orderId": "A-7", "quantity": 2, "lines": [{"sku": "x", "cents": "990"}]}:
 //
@@ -126,8 +126,9 @@
 // # Concurrency
 //
 // Transcoder and Message are safe for concurrent use. Compiled state is written once, when a call first needs it
-// (sync.Once, or an atomic pointer that two calls may set to equal values). After that no call waits for another. What a call needs for itself comes from a
-// pool and goes back before the call returns, so no buffer of the package is visible outside. Arguments are not kept.
+// (sync.Once, or an atomic pointer that two calls may set to equal values). After that no call waits for another. What a
+// call needs for itself comes from a pool and goes back before the call returns, so no buffer of the package is visible
+// outside. Arguments are not kept.
 //
 // # Errors
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // number is a JSON number, taken apart: (-1)^negative * digits * 10^(power - len(fraction)) where exact holds. 19 digits
-// always fit a uint64, 20 may not. Without exact, digits has overflowed and must not be used.
+// always fit a uint64, 20 may not. Without exact, digits may have overflowed and must not be used.
 type number struct {
 	raw      []byte
 	whole    []byte // digits before the point

@@ -57,8 +57,8 @@ func (m *Message) ToWireWith(room Room, dst, doc []byte) ([]byte, error) {
 
 // generalToWire does what ToWire promises by way of a message that protojson fills. The order of its steps is part of the
 // promise: bounds and strict JSON come first, so that nothing is built from a document that breaks them; then the form;
-// then rules, which can only be asked of a message. A document that fails one step is not asked the next, so an error
-// lists either faults of form or broken rules.
+// then rules, which can only be asked of a message. A document that fails one step is not asked the next. One whose form is
+// right gets every broken rule from protovalidate; one whose form is wrong also gets those that the schema has keywords for.
 func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
 	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
 		return dst, &InputError{Violations: found, Structural: true}
