@@ -12,7 +12,7 @@ import (
 // admit lets a call run once there is memory and a place for it. What it takes
 // is given back by leave.
 func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
-	if err := b.room(ctx, c); err != nil {
+	if err := b.admitted(ctx, c); err != nil {
 		return err
 	}
 	if err := checkIdempotencyKey(c.req.Header); err != nil {
@@ -22,14 +22,14 @@ func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.req.Paced {
 		err = b.opts.Slots.Wait(ctx, c.req.Caller) // and its own time begins then
 	} else {
-		c.queued, err = b.opts.Slots.Take(ctx, c.req.Caller)
+		c.queued, err = b.opts.Slots.Acquire(ctx, c.req.Caller)
 	}
 	c.placed = err == nil
 	return err
 }
 
-// room refuses a call while memory is short, or lets it wait.
-func (b *Bridge) room(ctx context.Context, c *toolCall) *errmap.Error {
+// admitted refuses a call while memory is short, or lets it wait.
+func (b *Bridge) admitted(ctx context.Context, c *toolCall) *errmap.Error {
 	switch {
 	case b.opts.Shed == nil:
 		return nil
@@ -74,6 +74,6 @@ func (b *Bridge) leave(c *toolCall) {
 	}
 	if c.placed {
 		c.placed = false
-		b.opts.Slots.Give(c.req.Caller)
+		b.opts.Slots.Release(c.req.Caller)
 	}
 }

@@ -137,7 +137,7 @@ type Bridge struct {
 	// over its bound.
 	noted    *zap.Logger
 	begun    atomic.Uint64
-	parting  parting
+	draining draining
 	buffers  bytepool.Pool // of large results and replies
 	alone    chan struct{} // holds a value while a call runs alone
 	repaired atomic.Uint64
@@ -178,7 +178,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	return &Bridge{
 		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
-		parting: parting{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
+		draining: draining{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
 		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
 	}
 }

@@ -30,9 +30,9 @@ type toolCall struct {
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
 	state state
-	// wire is what the backend is sent, lent where it is of the bridge's buffers.
+	// wire is what the backend is sent, pooled where it is of the bridge's buffers.
 	wire   []byte
-	lent   bool
+	pooled bool
 	answer *Answer
 	resp   Response
 	// placed: the call holds one of the places of those that run. queued is how
@@ -253,9 +253,9 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.forgetArguments()
 	err := b.callRPC(ctx, c)
-	if c.lent {
+	if c.pooled {
 		b.buffers.Put(c.wire) // a caller of backends keeps nothing of it
-		c.wire, c.lent = nil, false
+		c.wire, c.pooled = nil, false
 	}
 	b.keepMetadata(c)
 	return err

@@ -57,8 +57,8 @@ func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
 	return &Response{}
 }
 
-// parting is the end of the streams of changes.
-type parting struct {
+// draining is the end of the streams of changes.
+type draining struct {
 	once  sync.Once
 	begun chan struct{}
 }
@@ -66,7 +66,7 @@ type parting struct {
 // EndListens ends the streams of changes that callers listen to, as the end of the
 // feed would, and leaves the feed to those whose streams carry more than changes.
 // It may be called again.
-func (b *Bridge) EndListens() { b.parting.once.Do(func() { close(b.parting.begun) }) }
+func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
 
 // subscribe makes ready for a stream of changes. It stands apart because the
 // stream may last for days, and should not hold what only its start needs.
@@ -116,7 +116,7 @@ func (l *listening) forward(ctx context.Context) error {
 		}
 		select {
 		case <-l.sub.Ready():
-		case <-l.bridge.parting.begun:
+		case <-l.bridge.draining.begun:
 			return feed.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -278,7 +278,7 @@ func listenError(err error) *errmap.Error {
 // stream of changes, a GET stream, an exchange, a subscription. What it returns
 // gives the place back, and has to be called once.
 func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
-	switch b.opts.Streams.Take(caller) {
+	switch b.opts.Streams.Acquire(caller) {
 	case share.Full:
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
@@ -286,5 +286,5 @@ func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 		return nil, errmap.OverShare("this caller has its share of the open streams (--max-streams, --caller-share)")
 	case share.Granted:
 	}
-	return func() { b.opts.Streams.Give(caller) }, nil
+	return func() { b.opts.Streams.Release(caller) }, nil
 }

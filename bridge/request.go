@@ -83,8 +83,8 @@ type Payload struct {
 	// Repaired tells that arguments stood in a JSON string.
 	Repaired bool
 
-	// lent is set where Bytes are of the bridge's buffers.
-	lent bool
+	// pooled is set where Bytes are of the bridge's buffers.
+	pooled bool
 }
 
 // Request is one request after its edge has read it. Its fields are facts, and do
@@ -284,9 +284,9 @@ type Response struct {
 // Release gives the memory of Result back to [Bridge.Buffers], after which it has
 // no bytes. It is for edges that have copied them.
 func (r *Response) Release(to *bytepool.Pool) {
-	if r.Result.lent {
+	if r.Result.pooled {
 		to.Put(r.Result.Bytes)
-		r.Result.Bytes, r.Result.lent = nil, false
+		r.Result.Bytes, r.Result.pooled = nil, false
 	}
 }
 

@@ -32,7 +32,7 @@ func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
 		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
-		c.resp.Result.lent = true
+		c.resp.Result.pooled = true
 		c.answer = nil // all of it is there as JSON
 	}
 	if err == nil {

@@ -55,7 +55,7 @@ func (b *Bridge) encode(_ context.Context, c *toolCall) *errmap.Error {
 			return failed
 		}
 		c.wire, err = c.tool.In.ToWireWith(&b.buffers, nil, arguments)
-		c.lent = err == nil
+		c.pooled = err == nil
 	}
 	if err == nil {
 		return nil

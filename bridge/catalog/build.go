@@ -57,7 +57,7 @@ func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 	}
 	offers := b.offered(loads)
 	b.keepSuffixes(offers)
-	b.bind.ahead(b.likely(offers))
+	b.bind.prefetch(b.likely(offers))
 	for _, s := range offers {
 		if s.isTyped {
 			b.typedService(s)

@@ -87,11 +87,11 @@ func NewSlots(o SlotOptions) *Slots {
 	return &Slots{opts: o, callers: map[string]*slotsOf{}, waiting: list.New()}
 }
 
-// Take returns once a call of a caller may run, with the time that it had to wait,
+// Acquire returns once a call of a caller may run, with the time that it had to wait,
 // or with an error and a hint when to try again: RATE_LIMITED where the caller has
 // its share, else UNAVAILABLE. A context that ends first is CANCELLED, or TIMEOUT
-// at its deadline. After a nil error, Give has to be called, once.
-func (s *Slots) Take(ctx context.Context, caller string) (waited time.Duration, err *errmap.Error) {
+// at its deadline. After a nil error, Release has to be called, once.
+func (s *Slots) Acquire(ctx context.Context, caller string) (waited time.Duration, err *errmap.Error) {
 	if s == nil {
 		return 0, nil
 	}
@@ -106,7 +106,7 @@ func (s *Slots) Take(ctx context.Context, caller string) (waited time.Duration, 
 	return time.Since(start), err
 }
 
-// Wait is Take for a caller that is held back by flow control: it waits for its
+// Wait is Acquire for a caller that is held back by flow control: it waits for its
 // turn as long as it takes, and has no part in the bound of those that wait. Its
 // edge bounds their number.
 func (s *Slots) Wait(ctx context.Context, caller string) *errmap.Error {
@@ -209,8 +209,8 @@ func (s *Slots) await(ctx context.Context, at *list.Element, expired <-chan time
 	return s.refuse(fmt.Sprintf("%d calls run, and none of them ended within %v (--max-calls, --queue-wait)", s.opts.Most, s.opts.Wait))
 }
 
-// Give ends what Take or Wait let run.
-func (s *Slots) Give(caller string) {
+// Release ends what Acquire or Wait let run.
+func (s *Slots) Release(caller string) {
 	if s == nil {
 		return
 	}

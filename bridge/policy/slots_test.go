@@ -20,20 +20,20 @@ func TestSlotsRunWaitAndRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := policy.NewSlots(policy.SlotOptions{Most: 2, Queued: 1, Wait: 500 * time.Millisecond})
 		for range 2 {
-			if _, err := s.Take(t.Context(), "c"); err != nil {
+			if _, err := s.Acquire(t.Context(), "c"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		waited := make(chan *errmap.Error, 1)
 		go func() {
-			wait, err := s.Take(t.Context(), "c")
+			wait, err := s.Acquire(t.Context(), "c")
 			if wait != 400*time.Millisecond {
 				t.Errorf("it waited %v", wait)
 			}
 			waited <- err
 		}()
 		synctest.Wait()
-		_, err := s.Take(t.Context(), "c")
+		_, err := s.Acquire(t.Context(), "c")
 		if err == nil || err.Code != errmap.Unavailable || err.RetryAfter != 500*time.Millisecond {
 			t.Errorf("with a full queue: %v", err)
 		}
@@ -41,16 +41,16 @@ func TestSlotsRunWaitAndRefuse(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(400 * time.Millisecond)
-		s.Give("c")
+		s.Release("c")
 		if err := <-waited; err != nil {
 			t.Errorf("its turn: %v", err)
 		}
 		start := time.Now()
-		if _, err := s.Take(t.Context(), "c"); err == nil || err.Code != errmap.Unavailable || time.Since(start) != 500*time.Millisecond {
+		if _, err := s.Acquire(t.Context(), "c"); err == nil || err.Code != errmap.Unavailable || time.Since(start) != 500*time.Millisecond {
 			t.Errorf("in vain: %v after %v", err, time.Since(start))
 		}
-		s.Give("c")
-		s.Give("c")
+		s.Release("c")
+		s.Release("c")
 		if got := s.Stats(); got.Running != 0 || got.Waiting != 0 || got.Expired != 1 {
 			t.Errorf("at the end: %+v", got)
 		}
@@ -61,22 +61,22 @@ func TestWhoeverWaitsLongestIsNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10})
-		_, _ = s.Take(t.Context(), "c")
+		_, _ = s.Acquire(t.Context(), "c")
 		var mu sync.Mutex
 		var order []int
 		for i := range 10 {
 			go func() {
-				if _, err := s.Take(t.Context(), "c"); err != nil {
+				if _, err := s.Acquire(t.Context(), "c"); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
-				s.Give("c")
+				s.Release("c")
 			}()
 			synctest.Wait()
 		}
-		s.Give("c")
+		s.Release("c")
 		synctest.Wait()
 		if len(order) != 10 || !slices.IsSorted(order) {
 			t.Errorf("%v", order)
@@ -88,15 +88,15 @@ func TestACallerThatLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := policy.NewSlots(policy.SlotOptions{Most: 1})
-		_, _ = s.Take(t.Context(), "c")
+		_, _ = s.Acquire(t.Context(), "c")
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, leave)
-		if _, err := s.Take(gone, "c"); err == nil || err.Code != errmap.Cancelled {
+		if _, err := s.Acquire(gone, "c"); err == nil || err.Code != errmap.Cancelled {
 			t.Errorf("cancelled: %v", err)
 		}
 		due, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if _, err := s.Take(due, "c"); err == nil || err.Code != errmap.Timeout {
+		if _, err := s.Acquire(due, "c"); err == nil || err.Code != errmap.Timeout {
 			t.Errorf("out of time: %v", err)
 		}
 		if got := s.Stats(); got.Waiting != 0 || got.Running != 1 || got.Full+got.Expired != 0 {
@@ -108,10 +108,10 @@ func TestACallerThatLeavesTheQueue(t *testing.T) {
 func TestNoSlotsBoundNothing(t *testing.T) {
 	t.Parallel()
 	var s *policy.Slots
-	if _, err := s.Take(t.Context(), "c"); err != nil {
+	if _, err := s.Acquire(t.Context(), "c"); err != nil {
 		t.Error(err)
 	}
-	s.Give("c")
+	s.Release("c")
 	if s.Stats() != (policy.SlotStats{}) {
 		t.Errorf("%+v", s.Stats())
 	}
@@ -122,8 +122,8 @@ func BenchmarkSlots(b *testing.B) {
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Take(ctx, "c"); err == nil {
-			s.Give("c")
+		if _, err := s.Acquire(ctx, "c"); err == nil {
+			s.Release("c")
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestACallerWithItsShareWaitsAlone(t *testing.T) {
 		refused := make(chan *errmap.Error, 20)
 		for range 20 {
 			go func() {
-				if _, err := s.Take(t.Context(), "greedy"); err != nil {
+				if _, err := s.Acquire(t.Context(), "greedy"); err != nil {
 					refused <- err
 				}
 			}()
@@ -147,12 +147,12 @@ func TestACallerWithItsShareWaitsAlone(t *testing.T) {
 			t.Errorf("one caller: %+v", got)
 		}
 		for range 2 {
-			if waited, err := s.Take(t.Context(), "other"); err != nil || waited != 0 {
+			if waited, err := s.Acquire(t.Context(), "other"); err != nil || waited != 0 {
 				t.Errorf("another caller waits %v: %v", waited, err)
 			}
 		}
-		s.Give("other")
-		s.Give("greedy")
+		s.Release("other")
+		s.Release("greedy")
 		synctest.Wait()
 		if got := s.Stats(); got.Running != 9 || got.Waiting != 3 {
 			t.Errorf("after one has ended: %+v", got)
@@ -174,18 +174,18 @@ func TestWaitIsOutsideTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 1})
-		_, _ = s.Take(t.Context(), "c")
+		_, _ = s.Acquire(t.Context(), "c")
 		done := make(chan *errmap.Error, 3)
 		for range 3 {
 			go func() { done <- s.Wait(t.Context(), "stdio") }()
 		}
 		time.Sleep(time.Minute)
-		s.Give("c")
+		s.Release("c")
 		for range 3 {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			s.Give("stdio")
+			s.Release("stdio")
 		}
 		if got := s.Stats(); got.Running != 0 || got.Waiting != 0 {
 			t.Errorf("%+v", got)

@@ -20,20 +20,20 @@ import (
 // Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
-// ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no room for the JSON, whose size is known only now,
-// what dst holds and the JSON are written to a buffer of room's.
-func (m *Message) ToJSONWith(room Room, dst, wire []byte) ([]byte, error) {
-	out, _, err := m.ToJSONNoting(room, dst, wire)
+// ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no pool for the JSON, whose size is known only now,
+// what dst holds and the JSON are written to a buffer of pool's.
+func (m *Message) ToJSONWith(pool BufferPool, dst, wire []byte) ([]byte, error) {
+	out, _, err := m.ToJSONNoting(pool, dst, wire)
 	return out, err
 }
 
 // ToJSONNoting is ToJSONWith that also names the types of Any which the resolver did not know, by their URLs, each once
 // and at most 16 of them. They are {"@type", "value"} in the JSON, with the bytes in base64.
-func (m *Message) ToJSONNoting(room Room, dst, wire []byte) (out []byte, unknown []string, err error) {
+func (m *Message) ToJSONNoting(pool BufferPool, dst, wire []byte) (out []byte, unknown []string, err error) {
 	if m.thorough != nil {
 		return m.checkedToJSON(dst, wire)
 	}
-	out, unknown, ok := m.write(room, dst, wire)
+	out, unknown, ok := m.write(pool, dst, wire)
 	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
 		return out, unknown, nil
 	}

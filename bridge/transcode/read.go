@@ -51,9 +51,9 @@ const maxKept = 1 << 20
 var readers = sync.Pool{New: func() any { return &reader{seen: keySet{seed: maphash.MakeSeed()}} }}
 
 // read appends the wire bytes of a document to dst, or returns false with dst as it came. Wire bytes are mostly shorter than
-// their JSON. Where dst has room for as much, they are written straight to it, else to the reader's own buffer and copied
+// their JSON. Where dst has pool for as much, they are written straight to it, else to the reader's own buffer and copied
 // once their number is known.
-func (m *Message) read(room Room, dst, doc []byte) ([]byte, bool) {
+func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	if mayHoldMore(doc, m.bounds.MaxValues) {
 		return dst, false
 	}
@@ -77,7 +77,7 @@ func (m *Message) read(room Room, dst, doc []byte) ([]byte, bool) {
 	case direct:
 		dst = r.out
 	default:
-		dst = append(extended(dst, len(r.out), room), r.out...)
+		dst = append(extended(dst, len(r.out), pool), r.out...)
 	}
 	r.out, r.doc, r.planner, r.resolver = own[:0], nil, nil, nil
 	if cap(r.out) > maxKept {
@@ -417,8 +417,8 @@ func (r *reader) close(start int) {
 		return
 	}
 	size := protowire.SizeVarint(uint64(n))
-	const room = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	r.out = append(r.out, room[:size-1]...)
+	const pool = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	r.out = append(r.out, pool[:size-1]...)
 	copy(r.out[start+size:], r.out[start+1:start+1+n])
 	protowire.AppendVarint(r.out[:start], uint64(n))
 }

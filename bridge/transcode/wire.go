@@ -26,17 +26,17 @@ import (
 // general engine, whose judgement counts and who says what is wrong.
 func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireWith(nil, dst, doc) }
 
-// ToWireWith is ToWire for a caller that keeps buffers: where dst has no room for the wire bytes, whose number is known
-// only now, what dst holds and they are written to a buffer of room's.
-func (m *Message) ToWireWith(room Room, dst, doc []byte) ([]byte, error) {
+// ToWireWith is ToWire for a caller that keeps buffers: where dst has no pool for the wire bytes, whose number is known
+// only now, what dst holds and they are written to a buffer of pool's.
+func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
 		return m.checkedToWire(dst, m.plainObjects(doc))
 	}
-	out, ok := m.read(room, dst, doc)
+	out, ok := m.read(pool, dst, doc)
 	if !ok && m.opts.QuotedObjects {
 		if plain := m.plainObjects(doc); len(plain) != len(doc) { // decoding takes away the quotes at least
 			doc = plain
-			out, ok = m.read(room, dst, doc)
+			out, ok = m.read(pool, dst, doc)
 		}
 	}
 	if !ok {

@@ -46,7 +46,7 @@ var writers = sync.Pool{New: func() any { return &writer{} }}
 
 // write appends the JSON of wire bytes to dst, or returns false with dst as it came. unknown are the types of what was
 // written as bytes.
-func (m *Message) write(room Room, dst, wire []byte) (out []byte, unknown []string, ok bool) {
+func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown []string, ok bool) {
 	if len(wire) > math.MaxInt32 {
 		return dst, nil, false
 	}
@@ -56,7 +56,7 @@ func (m *Message) write(room Room, dst, wire []byte) (out []byte, unknown []stri
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
 	ok = w.message(m.plan.prepared(), wire, 1, "")
 	if ok {
-		dst, unknown = append(extended(dst, len(w.out), room), w.out...), w.unknown
+		dst, unknown = append(extended(dst, len(w.out), pool), w.out...), w.unknown
 	}
 	w.planner, w.resolver, w.unknown = nil, nil, nil
 	if cap(w.out) > maxKept {

@@ -2,8 +2,8 @@
 
 package connlimit
 
-// Room is how many connections the listeners of a process may have.
-type Room struct {
+// BufferPool is how many connections the listeners of a process may have.
+type BufferPool struct {
 	// Callers is for the main listener, Operators for each of the others.
 	Callers, Operators int
 }
@@ -25,12 +25,12 @@ const (
 // Fit divides file descriptors: the backend and the listeners for operators keep
 // theirs, so that probes answer whatever callers do, and callers get the rest, up
 // to want. Files of 0 or less are not known, and every number fits.
-func Fit(files uint64, want int) Room {
+func Fit(files uint64, want int) BufferPool {
 	if files == 0 || files >= 1<<31 {
-		return Room{Callers: want, Operators: mostOperators}
+		return BufferPool{Callers: want, Operators: mostOperators}
 	}
 	n := int(files)
 	operators := min(max(n/16, leastOperators), mostOperators)
 	left := n - 2*operators - ownFiles - min(n/4, mostBackend)
-	return Room{Callers: max(min(left, want), leastCallers), Operators: operators}
+	return BufferPool{Callers: max(min(left, want), leastCallers), Operators: operators}
 }

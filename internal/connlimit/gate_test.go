@@ -275,17 +275,17 @@ func TestFit(t *testing.T) {
 	for _, tc := range []struct {
 		files uint64
 		want  int
-		room  connlimit.Room
+		room  connlimit.BufferPool
 	}{
-		{0, 10000, connlimit.Room{Callers: 10000, Operators: 64}},
-		{1 << 63, 10000, connlimit.Room{Callers: 10000, Operators: 64}},
-		{1048576, 10000, connlimit.Room{Callers: 10000, Operators: 64}},
-		{65536, 10000, connlimit.Room{Callers: 10000, Operators: 64}},
-		{4096, 10000, connlimit.Room{Callers: 2912, Operators: 64}},
-		{1024, 10000, connlimit.Room{Callers: 608, Operators: 64}},
-		{256, 10000, connlimit.Room{Callers: 128, Operators: 16}},
-		{256, 20, connlimit.Room{Callers: 20, Operators: 16}},
-		{64, 10000, connlimit.Room{Callers: 8, Operators: 8}},
+		{0, 10000, connlimit.BufferPool{Callers: 10000, Operators: 64}},
+		{1 << 63, 10000, connlimit.BufferPool{Callers: 10000, Operators: 64}},
+		{1048576, 10000, connlimit.BufferPool{Callers: 10000, Operators: 64}},
+		{65536, 10000, connlimit.BufferPool{Callers: 10000, Operators: 64}},
+		{4096, 10000, connlimit.BufferPool{Callers: 2912, Operators: 64}},
+		{1024, 10000, connlimit.BufferPool{Callers: 608, Operators: 64}},
+		{256, 10000, connlimit.BufferPool{Callers: 128, Operators: 16}},
+		{256, 20, connlimit.BufferPool{Callers: 20, Operators: 16}},
+		{64, 10000, connlimit.BufferPool{Callers: 8, Operators: 8}},
 	} {
 		if got := connlimit.Fit(tc.files, tc.want); got != tc.room {
 			t.Errorf("Fit(%d, %d): %+v, want %+v", tc.files, tc.want, got, tc.room)

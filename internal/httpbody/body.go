@@ -71,7 +71,7 @@ func readAll(body io.Reader, size int64, limit int) ([]byte, *errmap.Error) {
 	buf := make([]byte, 0, min(max(size+1, 512), mostAhead))
 	for {
 		if len(buf) == cap(buf) {
-			// Room for all that was announced, but no more than a few times what has
+			// BufferPool for all that was announced, but no more than a few times what has
 			// come.
 			ahead := min(max(size+1, int64(len(buf))*2), int64(len(buf))*8)
 			buf = append(make([]byte, 0, ahead), buf...)

@@ -245,7 +245,7 @@ func TestHangingDisk(t *testing.T) {
 	})
 }
 
-// Dropped lines leave nothing behind in the window, whose first call is long.
+// Dropped lines leave nothing behind in the reorder buffer, whose first call is long.
 func TestDroppedLinesTakeNoRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestDroppedLinesTakeNoRoom(t *testing.T) {
 		long := r.Begin(numbered(100))
 		put(r, 101, 200)
 		n := 0
-		for e := r.window.first; e != nil; e = e.next {
+		for e := r.reorder.first; e != nil; e = e.next {
 			n++
 		}
 		if s := r.Stats(); n > 11 || s.Dropped == 0 || s.Held+s.Queued > 20 {

@@ -41,7 +41,7 @@ type Outcome struct {
 type place uint8
 
 const (
-	placeOpen place = iota // in the window, not ended
+	placeOpen place = iota // in the reorder buffer, not ended
 	placeLate              // not ended, and no longer waited for
 	placeHeld              // ended, behind an open one
 	placeGone              // handed to the writer, or dropped

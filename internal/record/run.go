@@ -21,7 +21,7 @@ type Run struct {
 	space   sync.Cond // signalled where a deterministic End may go on
 	clock   clock
 	lastSeq uint64
-	window  window
+	reorder reorderBuffer
 	stats   Stats
 	closed  bool
 
@@ -123,7 +123,7 @@ func (r *Run) Begin(a Arrival) *Entry {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.window.open >= r.opts.MaxOpen {
+	if r.closed || r.reorder.open >= r.opts.MaxOpen {
 		r.stats.Dropped++
 		r.recycle(buf)
 		return nil
@@ -136,7 +136,7 @@ func (r *Run) Begin(a Arrival) *Entry {
 	if traceAt > 0 && r.opts.Deterministic {
 		putTraceID(buf.line[traceAt:], e.seq)
 	}
-	r.window.join(e)
+	r.reorder.join(e)
 	return e
 }
 
@@ -148,7 +148,7 @@ const wakeBytes = chunkBytes
 func (r *Run) finish(e *Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := &r.window
+	w := &r.reorder
 	if r.opts.Deterministic {
 		for r.isFull(e) && w.queued > 0 && !r.stats.Failing && !r.closed {
 			signal(r.wake)
@@ -196,19 +196,19 @@ func (r *Run) overdue() time.Duration {
 		return 0
 	}
 	now := r.opts.Now()
-	for r.window.held > 0 { // so the first entry is open
-		left := r.opts.MaxHold - now.Sub(r.window.first.start)
+	for r.reorder.held > 0 { // so the first entry is open
+		left := r.opts.MaxHold - now.Sub(r.reorder.first.start)
 		if left > 0 {
 			return left
 		}
-		r.window.skip()
+		r.reorder.skip()
 	}
 	return 0
 }
 
 // isFull reports whether one more line is too much. One line alone never is.
 func (r *Run) isFull(e *Entry) bool {
-	w := &r.window
+	w := &r.reorder
 	lines := w.held + w.queued
 	return lines >= 2*r.opts.MaxPending || lines > 0 && w.heldBytes+w.queuedBytes+e.size() > r.opts.MaxPendingBytes
 }
@@ -235,7 +235,7 @@ func (r *Run) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.Open, s.Held, s.Queued = r.window.open, r.window.held, r.window.queued
+	s.Open, s.Held, s.Queued = r.reorder.open, r.reorder.held, r.reorder.queued
 	return s
 }
 
@@ -249,7 +249,7 @@ func (r *Run) Close() error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
-		unfinished, late := r.window.closeAll()
+		unfinished, late := r.reorder.closeAll()
 		r.stats.Unfinished += uint64(unfinished)
 		r.stats.Late += uint64(late)
 		close(r.stop)

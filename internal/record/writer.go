@@ -24,7 +24,7 @@ type writer struct {
 	run *Run
 	log *logFile
 
-	batch *Entry // taken from the window, linked by next
+	batch *Entry // taken from the reorder buffer, linked by next
 	// chunk holds whole lines on their way to the file; those up to sent are in
 	// it, those up to settled have been counted.
 	chunk         []byte
@@ -149,7 +149,7 @@ func (w *writer) reopen() error {
 func (w *writer) refill() bool {
 	if w.batch == nil {
 		w.run.mu.Lock()
-		w.batch = w.run.window.take()
+		w.batch = w.run.reorder.take()
 		w.run.mu.Unlock()
 	}
 	return w.batch != nil
@@ -203,8 +203,8 @@ func (w *writer) free(lines, size int, count func(*Stats)) {
 	r := w.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.window.queued -= lines
-	r.window.queuedBytes -= size
+	r.reorder.queued -= lines
+	r.reorder.queuedBytes -= size
 	count(&r.stats)
 	r.space.Broadcast()
 }

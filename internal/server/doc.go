@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server assembles a sidecar: the backend, the catalog and the bridge in front
-// of it, the edges, and what a process that lasts needs besides. The command, the
-// package outrigger and tests all use this one assembly.
+// of it, the edges, and what a long-running process needs besides. The command and the
+// package outrigger use this one assembly.
 //
 //	New       the pipeline: backend.go, pipeline.go. Commands that call once need no more.
 //	Prepare   what callers and operators meet: edges.go, metrics.go

@@ -98,7 +98,7 @@ func (a *App) callers() http.Handler {
 func (a *App) openEdges() {
 	limits, read := a.cfg.GetLimits(), settings.JSON(a.cfg.GetLimits())
 	mcp := mcphttp.New(a.rpc, mcphttp.Options{
-		Limits: read, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), Patience: limits.GetWriteTimeout().AsDuration(),
+		Limits: read, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), WriteTimeout: limits.GetWriteTimeout().AsDuration(),
 		MaxBatch: int(limits.GetMaxBatchEntries()),
 	})
 	rpc := rpchttp.New(a.rpc, rpchttp.Options{
@@ -108,7 +108,7 @@ func (a *App) openEdges() {
 	a.api = connectapi.New(a.rpc, connectapi.Options{
 		Limits: read, Events: a.bus, MaxStreams: int(limits.GetMaxStreams()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
-		Patience:      limits.GetWriteTimeout().AsDuration(),
+		WriteTimeout:  limits.GetWriteTimeout().AsDuration(),
 	})
 	paths := map[string]http.Handler{mcphttp.Path: mcp}
 	for _, path := range mcphttp.RetiredPaths() {

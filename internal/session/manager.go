@@ -17,8 +17,8 @@ import (
 
 // Manager holds the sessions of one process. Make one with [New]; close it.
 type Manager struct {
-	opts  Options
-	shelf *shelf
+	opts   Options
+	replay *replayBuffer
 
 	mu   sync.Mutex
 	byID map[string]*Session
@@ -44,7 +44,7 @@ type holder struct {
 // while there is something that expires.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{opts: o, shelf: newShelf(&o), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
+	return &Manager{opts: o, replay: newReplayBuffer(&o), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
 }
 
 // Open begins a session of a caller and counts as its first use, which
@@ -65,7 +65,7 @@ func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, ori
 		manager: m, id: id, nonce: nonce, principal: principal, context: kept, origin: origin,
 		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}),
 	}
-	// Room first: the session that goes has a place in the feed, too.
+	// BufferPool first: the session that goes has a place in the feed, too.
 	if err := m.admit(s); err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ type Stats struct {
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Sessions: len(m.byID), Kept: m.shelf.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
+	return Stats{Sessions: len(m.byID), Kept: m.replay.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
 }
 
 // oldest is the longest unused session.

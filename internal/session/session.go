@@ -31,7 +31,7 @@ type Session struct {
 	place *list.Element // of all, and own of its caller's
 	own   *list.Element
 
-	// Locks are taken in this order: a session's, a stream's, the shelf's.
+	// Locks are taken in this order: a session's, a stream's, the replay buffer's.
 	mu    sync.Mutex
 	level outriggerv1.LogLevel
 	// watched are the resources that the client is told of, watchedBytes their

@@ -34,7 +34,7 @@ type Stream struct {
 	session *Session
 	number  uint64
 
-	// These belong to the shelf and its lock.
+	// These belong to the replay buffer and its lock.
 	since time.Time     // of the end
 	place *list.Element // of all, and own of its caller's
 	own   *list.Element
@@ -43,7 +43,7 @@ type Stream struct {
 	events [][]byte // the messages of the events that are kept
 	first  uint64   // the number of events[0]; events are numbered from 1
 	bytes  int
-	// counted: the stream can be resumed, and the shelf counts its bytes.
+	// counted: the stream can be resumed, and the replay buffer counts its bytes.
 	counted bool
 	ended   bool
 	paused  bool
@@ -135,9 +135,9 @@ func (st *Stream) uncount() {
 		return
 	}
 	st.counted = false
-	shelf := st.session.manager.shelf
-	shelf.count(st.session.account, -st.bytes)
-	shelf.remove(st)
+	replay := st.session.manager.replay
+	replay.count(st.session.account, -st.bytes)
+	replay.remove(st)
 }
 
 func (st *Stream) hasEnded() bool {
@@ -159,7 +159,7 @@ func (st *Stream) Send(message []byte) error {
 	if err := st.send(message); err != nil {
 		return err
 	}
-	st.session.manager.shelf.shed(st.session.account)
+	st.session.manager.replay.shed(st.session.account)
 	return nil
 }
 
@@ -181,13 +181,13 @@ func (st *Stream) send(message []byte) error {
 // more than any may, unread ones too. The newest one always stays.
 // st.mu is held.
 func (st *Stream) add(message []byte) {
-	o, shelf, account := &st.session.manager.opts, st.session.manager.shelf, st.session.account
+	o, replay, account := &st.session.manager.opts, st.session.manager.replay, st.session.account
 	before := st.bytes
 	st.events = append(st.events, message)
 	st.bytes += len(message) + eventBytes
-	isOver, surplus := st.counted && shelf.isOver(account), 0
+	isOver, surplus := st.counted && replay.isOver(account), 0
 	if isOver {
-		surplus = shelf.surplus(account)
+		surplus = replay.surplus(account)
 	}
 	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isOver && st.first < st.unread || surplus > 0) {
 		size := len(st.events[0]) + eventBytes
@@ -198,7 +198,7 @@ func (st *Stream) add(message []byte) {
 		st.first++
 	}
 	if st.counted {
-		shelf.count(account, st.bytes-before)
+		replay.count(account, st.bytes-before)
 	}
 }
 
@@ -224,7 +224,7 @@ func (st *Stream) End() {
 	st.ended = true
 	st.wake()
 	if st.counted {
-		st.session.manager.shelf.put(st)
+		st.session.manager.replay.put(st)
 	}
 }
 

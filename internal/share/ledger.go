@@ -9,7 +9,7 @@ type Verdict int
 
 // The verdicts.
 const (
-	// Granted: it has it now, and gives it back with [Ledger.Give].
+	// Granted: it has it now, and gives it back with [Ledger.Release].
 	Granted Verdict = iota
 	// Full: nothing is left for anybody.
 	Full
@@ -34,8 +34,8 @@ func NewLedger(total int64, rule Rule) *Ledger {
 	return &Ledger{total: total, rule: rule, held: map[string]int64{}}
 }
 
-// Take asks for one more.
-func (l *Ledger) Take(caller string) Verdict {
+// Acquire asks for one more.
+func (l *Ledger) Acquire(caller string) Verdict {
 	if l == nil {
 		return Granted
 	}
@@ -54,8 +54,8 @@ func (l *Ledger) Take(caller string) Verdict {
 	return Granted
 }
 
-// Give gives one back.
-func (l *Ledger) Give(caller string) {
+// Release gives one back.
+func (l *Ledger) Release(caller string) {
 	if l == nil {
 		return
 	}

@@ -33,14 +33,14 @@ func TestOneCallerLeavesSomeForTheOthers(t *testing.T) {
 			for i, want := range tc.want {
 				name := fmt.Sprint("greedy ", i)
 				var got int64
-				for l.Take(name) == share.Granted {
+				for l.Acquire(name) == share.Granted {
 					got++
 				}
 				if got != want {
 					t.Errorf("%s holds %d, want %d", name, got, want)
 				}
 			}
-			if got := l.Take("newcomer"); got != tc.newcomer {
+			if got := l.Acquire("newcomer"); got != tc.newcomer {
 				t.Errorf("the newcomer gets %v, want %v", got, tc.newcomer)
 			}
 		})
@@ -55,7 +55,7 @@ func TestGreedyCallersEvenOut(t *testing.T) {
 	for took := true; took; {
 		took = false
 		for _, name := range []string{"a", "b"} {
-			if l.Take(name) == share.Granted {
+			if l.Acquire(name) == share.Granted {
 				held[name]++
 				took = true
 			}
@@ -72,20 +72,20 @@ func TestALedgerForgets(t *testing.T) {
 	l := share.NewLedger(10, share.Percent(80))
 	for i := range 1000 {
 		name := fmt.Sprint(i)
-		if l.Take(name) != share.Granted {
+		if l.Acquire(name) != share.Granted {
 			t.Fatal(i)
 		}
-		l.Give(name)
+		l.Release(name)
 	}
 	for range 9 {
-		l.Take("x")
+		l.Acquire("x")
 	}
 	if s := l.Stats(); s.Used != 8 || s.Callers != 1 || s.Over != 1 || s.Full != 0 {
 		t.Errorf("%+v", s)
 	}
 	var none *share.Ledger
-	if none.Take("x") != share.Granted {
+	if none.Acquire("x") != share.Granted {
 		t.Error("nil refuses")
 	}
-	none.Give("x")
+	none.Release("x")
 }

@@ -97,7 +97,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	}
 	r := readerOf(ctx)
 	defer r.waitFor() // for the end of the stream
-	told := &telling{
+	told := &eventForwarder{
 		stream: stream, reader: r, cancel: cancel,
 		filter: bridge.EventFilter{Progress: call.Context.GetProgressToken() != nil, Level: call.Context.GetLogLevel()},
 	}
@@ -115,8 +115,8 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	return write(r, stream, &outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Outcome{Outcome: resp.ToolOutcome()}})
 }
 
-// telling passes on the events of one call.
-type telling struct {
+// eventForwarder passes on the events of one call.
+type eventForwarder struct {
 	stream *connect.ServerStream[outriggerv1.ToolEvent]
 	reader *reader
 	// cancel ends the call once it is no longer read.
@@ -127,7 +127,7 @@ type telling struct {
 }
 
 // event passes on what the caller wants.
-func (t *telling) event(e *outriggerv1.ToolEvent) {
+func (t *eventForwarder) event(e *outriggerv1.ToolEvent) {
 	if t.broken || !t.filter.Wants(e) {
 		return
 	}

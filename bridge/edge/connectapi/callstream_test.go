@@ -313,7 +313,7 @@ func TestAReaderWhoStopsEndsItsRun(t *testing.T) {
 				},
 			}}}
 			rig := mcptest.Start(t, mcptest.Options{Native: desk, NoDemo: true})
-			url := mount(t, rig.Bridge, connectapi.Options{Patience: time.Second})
+			url := mount(t, rig.Bridge, connectapi.Options{WriteTimeout: time.Second})
 			events, err := dial(t, url).CallToolStream(t.Context(), connect.NewRequest(toolCall("talk", `{}`)))
 			if err != nil {
 				t.Fatal(err)

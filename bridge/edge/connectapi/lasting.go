@@ -23,9 +23,9 @@ import (
 const (
 	// DefaultMaxStreams is the default of limits.max_streams.
 	DefaultMaxStreams = 10000
-	// DefaultPatience is how long one message may wait for its reader: longer
+	// DefaultWriteTimeout is how long one message may wait for its reader: longer
 	// than a network hiccup, shorter than what an operator would call a leak.
-	DefaultPatience = 30 * time.Second
+	DefaultWriteTimeout = 30 * time.Second
 )
 
 // errEnding ends the streams of a service that is closed.
@@ -150,9 +150,9 @@ func (s *Service) Close() { s.end() }
 type reader struct {
 	control *http.ResponseController
 	// answer counts what waits; where there is one, it also ends what does not move.
-	answer   *slowpeer.Writer
-	patience time.Duration
-	timer    *time.Timer
+	answer       *slowpeer.Writer
+	writeTimeout time.Duration
+	timer        *time.Timer
 
 	mu  sync.Mutex
 	due time.Time // zero where nothing is being written
@@ -178,9 +178,9 @@ func (s *Service) watched(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		rd := &reader{control: http.NewResponseController(w), answer: slowpeer.Of(w), patience: s.opts.Patience}
+		rd := &reader{control: http.NewResponseController(w), answer: slowpeer.Of(w), writeTimeout: s.opts.WriteTimeout}
 		if rd.answer == nil {
-			rd.timer = time.AfterFunc(rd.patience, rd.giveUp)
+			rd.timer = time.AfterFunc(rd.writeTimeout, rd.giveUp)
 		}
 		// The response may be touched until the handler returns, and no longer.
 		defer rd.leave()
@@ -203,8 +203,8 @@ func (r *reader) waitFor() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.due = time.Now().Add(r.patience)
-	r.timer.Reset(r.patience)
+	r.due = time.Now().Add(r.writeTimeout)
+	r.timer.Reset(r.writeTimeout)
 }
 
 // took says that it has been written. When it returns, the response is not

@@ -92,7 +92,7 @@ func TestASlowSubscriberIsDroppedAndHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestAReaderWhoStopsIsCutOff has a bus that never drops: only patience ends the
+// TestAReaderWhoStopsIsCutOff has a bus that never drops: only the write timeout ends the
 // stream.
 func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, event.Options{MaxBacklog: 1 << 16, MaxBacklogBytes: 1 << 30},
-				connectapi.Options{Patience: time.Second}, "Take")
+				connectapi.Options{WriteTimeout: time.Second}, "Take")
 			stream := subscribe(t, dial(t, s.url), toEvents("bulk"))
 			e := bulky()
 			for range 100 {
@@ -118,7 +118,7 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 	}
 }
 
-// TestAQuietStreamIsLeftAlone waits longer than the patience, and longer than a
+// TestAQuietStreamIsLeftAlone waits longer than the write timeout, and longer than a
 // body may take, between two events.
 func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	bus := event.NewMemory(event.Options{})
 	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 	mux := http.NewServeMux()
-	connectapi.New(b, connectapi.Options{Events: bus, Patience: limit}).Mount(mux)
+	connectapi.New(b, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
 	url := mcptest.Serve(t, httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil))
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
@@ -363,7 +363,7 @@ func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			b := bridgeInMemory(t, bulky)
-			api := connectapi.New(b, connectapi.Options{Patience: 500 * time.Millisecond})
+			api := connectapi.New(b, connectapi.Options{WriteTimeout: 500 * time.Millisecond})
 			mux := http.NewServeMux()
 			api.Mount(mux)
 			stream := outriggerv1connect.NewToolServiceClient(narrow(t), mcptest.Serve(t, mux), p.options...).Exchange(t.Context())

@@ -35,9 +35,9 @@ type Options struct {
 	// unimplemented.
 	Events event.Bus
 	// MaxStreams bounds the streams of Subscribe, WatchTools and Exchange together.
-	// Patience is how long one message of any stream may wait for its reader.
-	MaxStreams int
-	Patience   time.Duration
+	// WriteTimeout is how long one message of any stream may wait for its reader.
+	MaxStreams   int
+	WriteTimeout time.Duration
 }
 
 // DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
@@ -69,8 +69,8 @@ func New(rpc *dialect.Handler, o Options) *Service {
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = DefaultMaxStreams
 	}
-	if o.Patience <= 0 {
-		o.Patience = DefaultPatience
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = DefaultWriteTimeout
 	}
 	s := &Service{bridge: rpc.Bridge, rpc: rpc, opts: o}
 	s.announcer, _ = rpc.Bridge.Catalogs().(announcer)

@@ -45,7 +45,7 @@ func (o *eventWriter) begin() error {
 // bounded time, too.
 func (o *eventWriter) close() {
 	o.alive.Stop()
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.Patience))
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.WriteTimeout))
 }
 
 // drain writes what there is to read. Its error is the end: the stream's, or the
@@ -94,7 +94,7 @@ func (o *eventWriter) comment() error { return o.write([]byte(":\n\n")) }
 func (o *eventWriter) write(text []byte) error {
 	o.alive.Reset(o.opts.KeepAlive)
 	// A transport without deadlines does not block.
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.Patience))
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.opts.WriteTimeout))
 	_, err := o.w.Write(text)
 	if err == nil {
 		err = o.control.Flush()

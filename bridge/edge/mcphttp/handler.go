@@ -24,9 +24,9 @@ const Path = "/mcp"
 // Options configure a Handler. Zero fields take their defaults.
 type Options struct {
 	Limits jsonrpc.Limits
-	// KeepAlive is how often a quiet stream shows that it is alive, and Patience
+	// KeepAlive is how often a quiet stream shows that it is alive, and WriteTimeout
 	// how long one write may wait for its reader.
-	KeepAlive, Patience time.Duration
+	KeepAlive, WriteTimeout time.Duration
 	// MaxBatch bounds the entries of a batch of 2025-03-26.
 	MaxBatch int
 }
@@ -46,8 +46,8 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = DefaultKeepAlive
 	}
-	if o.Patience <= 0 {
-		o.Patience = DefaultPatience
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = DefaultWriteTimeout
 	}
 	if o.MaxBatch <= 0 {
 		o.MaxBatch = DefaultMaxBatch

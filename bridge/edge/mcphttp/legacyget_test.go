@@ -244,7 +244,7 @@ func TestAQuietLegacyStreamIsKeptAlive(t *testing.T) {
 	for _, proto := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", proto), func(t *testing.T) {
 			t.Parallel()
-			rig, url := office(t, officeOptions{http: mcphttp.Options{KeepAlive: 1200 * time.Millisecond, Patience: 800 * time.Millisecond}})
+			rig, url := office(t, officeOptions{http: mcphttp.Options{KeepAlive: 1200 * time.Millisecond, WriteTimeout: 800 * time.Millisecond}})
 			c := openAs(t, mcptest.Client(t, proto), url, rev11, `{}`)
 			get := c.stream(http.MethodGet, "")
 			get.greeting()
@@ -264,10 +264,10 @@ func TestAQuietLegacyStreamIsKeptAlive(t *testing.T) {
 // TestASlowReaderIsDropped, and what it could not take waits for the next one.
 func TestASlowLegacyReaderIsDropped(t *testing.T) {
 	t.Parallel()
-	const patience = 500 * time.Millisecond
+	const limit = 500 * time.Millisecond
 	dropped := make(chan struct{}, 2)
 	rig, url := office(t, officeOptions{
-		http: mcphttp.Options{Patience: patience},
+		http: mcphttp.Options{WriteTimeout: limit},
 		wrap: func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r)

@@ -17,9 +17,9 @@ const (
 	// DefaultKeepAlive is below the idle timeouts of common proxies, of which
 	// 60 s is usual.
 	DefaultKeepAlive = 15 * time.Second
-	// DefaultPatience is how long one write may wait for its reader: longer than
+	// DefaultWriteTimeout is how long one write may wait for its reader: longer than
 	// a network hiccup, shorter than what an operator would call a leak.
-	DefaultPatience = 30 * time.Second
+	DefaultWriteTimeout = 30 * time.Second
 )
 
 // errEnded is what a stream answers after its end.
@@ -29,10 +29,10 @@ var errEnded = errors.New("mcphttp: the stream has ended")
 // first notification: until then the reply may still become plain JSON with a
 // status of its own. Writes are serialised, each within a bounded time.
 type stream struct {
-	w         http.ResponseWriter
-	control   *http.ResponseController // nil until it has begun
-	keepAlive time.Duration
-	patience  time.Duration
+	w            http.ResponseWriter
+	control      *http.ResponseController // nil until it has begun
+	keepAlive    time.Duration
+	writeTimeout time.Duration
 	// gone ends the request when its reader is.
 	gone context.CancelCauseFunc
 
@@ -44,7 +44,7 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter, o Options, gone context.CancelCauseFunc) *stream {
-	return &stream{w: w, keepAlive: o.KeepAlive, patience: o.Patience, gone: gone}
+	return &stream{w: w, keepAlive: o.KeepAlive, writeTimeout: o.WriteTimeout, gone: gone}
 }
 
 // send writes one message as one event and flushes it.
@@ -99,7 +99,7 @@ func (s *stream) comment() {
 func (s *stream) write(text []byte) error {
 	s.timer.Reset(s.keepAlive)
 	// A transport without deadlines does not block.
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	_, err := s.w.Write(text) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
 	if err == nil {
 		err = s.control.Flush()

@@ -256,7 +256,7 @@ func TestAReaderThatStopsReadingIsDroppedAndItsCallCancelled(t *testing.T) {
 			ended := make(chan error, 1)
 			text := `"` + strings.Repeat("x", 1<<18) + `"`
 			// Long enough for the first event to be read on a machine that is busy with other tests.
-			rig, url := desk(t, mcphttp.Options{Patience: 2 * time.Second}, tool("flood", func(ctx context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			rig, url := desk(t, mcphttp.Options{WriteTimeout: 2 * time.Second}, tool("flood", func(ctx context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 				var err error
 				for err == nil && ctx.Err() == nil {
 					err = send(mcptest.Log(outriggerv1.LogLevel_LOG_LEVEL_INFO, text))
@@ -316,8 +316,8 @@ func TestAQuietStreamOutlivesThePatienceWithItsReader(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	for name, o := range map[string]mcphttp.Options{
-		"the defaults":      {KeepAlive: mcphttp.DefaultKeepAlive, Patience: mcphttp.DefaultPatience},
-		"rarer keep-alives": {KeepAlive: 5 * time.Minute, Patience: 30 * time.Second},
+		"the defaults":      {KeepAlive: mcphttp.DefaultKeepAlive, WriteTimeout: mcphttp.DefaultWriteTimeout},
+		"rarer keep-alives": {KeepAlive: 5 * time.Minute, WriteTimeout: 30 * time.Second},
 	} {
 		t.Run("modern, "+name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,7 @@ func TestWhatIsMadeAheadIsWhatIsBound(t *testing.T) {
 	_, methods := manyMethods(t, 3*leastAhead)
 	types, _ := newTypes(linkFiles(mergeFiles(nil)).registry, nil)
 	ahead, after := newBinder(types, BuildOptions{}), newBinder(types, BuildOptions{})
-	ahead.ahead(methods)
+	ahead.prefetch(methods)
 	plain := 0
 	for _, md := range methods {
 		got, want := unboundTool(md), unboundTool(md)

@@ -16,10 +16,10 @@ import (
 // a goroutine has begun.
 const leastAhead = 16
 
-// ahead derives the schemas of methods, and the fingerprints over them, on all processors, before the methods are bound
+// prefetch derives the schemas of methods, and the fingerprints over them, on all processors, before the methods are bound
 // one after the other: that is most of what a catalog costs. It keeps nothing but what bind would have made itself, so
 // that nothing depends on its order, and what it leaves out is made there.
-func (b *binder) ahead(methods []protoreflect.MethodDescriptor) {
+func (b *binder) prefetch(methods []protoreflect.MethodDescriptor) {
 	if len(methods) < leastAhead || runtime.GOMAXPROCS(0) == 1 {
 		return
 	}

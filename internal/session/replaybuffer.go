@@ -11,9 +11,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// shelf is where streams stand that have ended and can still be resumed, of all
+// replayBuffer holds the streams that have ended and can still be resumed, of all
 // sessions. It also counts what all streams keep, those that go on included.
-type shelf struct {
+type replayBuffer struct {
 	keep time.Duration
 	most int64
 	rule share.Rule
@@ -30,86 +30,86 @@ type shelf struct {
 // account is what the streams of one caller keep.
 type account struct {
 	bytes atomic.Int64
-	// ended are the caller's streams on the shelf, the longest ended first. It belongs
-	// to the shelf's lock.
+	// ended are the caller's streams in the replay buffer, the longest ended first. It belongs
+	// to the lock of the replay buffer.
 	ended list.List
 }
 
-func newShelf(o *Options) *shelf {
-	return &shelf{keep: o.Keep, most: int64(o.MaxKept), rule: o.Share, ended: list.New(), owners: map[*account]struct{}{}}
+func newReplayBuffer(o *Options) *replayBuffer {
+	return &replayBuffer{keep: o.Keep, most: int64(o.MaxKept), rule: o.Share, ended: list.New(), owners: map[*account]struct{}{}}
 }
 
-func (sh *shelf) size() int { return int(sh.bytes.Load()) }
+func (b *replayBuffer) size() int { return int(b.bytes.Load()) }
 
 // count adds to what a caller keeps.
-func (sh *shelf) count(a *account, bytes int) {
+func (b *replayBuffer) count(a *account, bytes int) {
 	a.bytes.Add(int64(bytes))
-	sh.bytes.Add(int64(bytes))
+	b.bytes.Add(int64(bytes))
 }
 
 // isFull reports whether more is kept than may be.
-func (sh *shelf) isFull() bool { return sh.bytes.Load() > sh.most }
+func (b *replayBuffer) isFull() bool { return b.bytes.Load() > b.most }
 
 // isOver reports whether a caller keeps more than its share, which is nothing where
 // all together keep too much.
-func (sh *shelf) isOver(a *account) bool {
-	return !sh.rule.Allows(a.bytes.Load(), 0, sh.bytes.Load(), sh.most)
+func (b *replayBuffer) isOver(a *account) bool {
+	return !b.rule.Allows(a.bytes.Load(), 0, b.bytes.Load(), b.most)
 }
 
 // surplus is how much a caller keeps beyond what any caller may, whatever the others
 // keep.
-func (sh *shelf) surplus(a *account) int {
-	part := sh.rule.Part(sh.most)
-	if part == sh.most { // nothing is shared out
+func (b *replayBuffer) surplus(a *account) int {
+	part := b.rule.Part(b.most)
+	if part == b.most { // nothing is shared out
 		return 0
 	}
 	return int(max(a.bytes.Load()-part, 0))
 }
 
 // put takes a stream that has ended. Its lock is held.
-func (sh *shelf) put(st *Stream) {
+func (b *replayBuffer) put(st *Stream) {
 	a := st.session.account
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	st.since = time.Now()
-	st.place, st.own = sh.ended.PushBack(st), a.ended.PushBack(st)
-	sh.owners[a] = struct{}{}
-	sh.schedule()
+	st.place, st.own = b.ended.PushBack(st), a.ended.PushBack(st)
+	b.owners[a] = struct{}{}
+	b.schedule()
 }
 
 // remove takes a stream out that is forgotten for another reason. Its lock is
 // held.
-func (sh *shelf) remove(st *Stream) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+func (b *replayBuffer) remove(st *Stream) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if st.place != nil {
-		sh.drop(st)
+		b.drop(st)
 	}
 }
 
-// drop takes a stream out; sh.mu is held.
-func (sh *shelf) drop(st *Stream) {
+// drop takes a stream out; b.mu is held.
+func (b *replayBuffer) drop(st *Stream) {
 	a := st.session.account
-	sh.ended.Remove(st.place)
+	b.ended.Remove(st.place)
 	a.ended.Remove(st.own)
 	st.place, st.own = nil, nil
 	if a.ended.Len() == 0 {
-		delete(sh.owners, a)
+		delete(b.owners, a)
 	}
 }
 
-// schedule sets the timer for the longest ended stream; sh.mu is held.
-func (sh *shelf) schedule() {
-	front := longestEnded(sh.ended)
+// schedule sets the timer for the longest ended stream; b.mu is held.
+func (b *replayBuffer) schedule() {
+	front := longestEnded(b.ended)
 	if front == nil {
 		return
 	}
-	wait := time.Until(front.since.Add(sh.keep))
-	if sh.timer == nil {
-		sh.timer = time.AfterFunc(wait, sh.expire)
+	wait := time.Until(front.since.Add(b.keep))
+	if b.timer == nil {
+		b.timer = time.AfterFunc(wait, b.expire)
 		return
 	}
-	sh.timer.Reset(wait)
+	b.timer.Reset(wait)
 }
 
 func longestEnded(of *list.List) *Stream {
@@ -120,23 +120,23 @@ func longestEnded(of *list.List) *Stream {
 	return nil
 }
 
-// take takes the stream that is to go; choose runs with sh.mu held.
-func (sh *shelf) take(choose func() *Stream) *Stream {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+// take takes the stream that is to go; choose runs with b.mu held.
+func (b *replayBuffer) take(choose func() *Stream) *Stream {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	st := choose()
 	if st == nil {
-		sh.schedule()
+		b.schedule()
 		return nil
 	}
-	sh.drop(st)
+	b.drop(st)
 	return st
 }
 
 // expire forgets what will not be resumed.
-func (sh *shelf) expire() {
-	sh.forget(func() *Stream {
-		if st := longestEnded(sh.ended); st != nil && time.Since(st.since) >= sh.keep {
+func (b *replayBuffer) expire() {
+	b.forget(func() *Stream {
+		if st := longestEnded(b.ended); st != nil && time.Since(st.since) >= b.keep {
 			return st
 		}
 		return nil
@@ -146,13 +146,13 @@ func (sh *shelf) expire() {
 // shed makes room after a caller has added something: while all keep too much, the
 // caller that keeps most gives, and while the caller keeps more than its share, it
 // gives itself. What goes on takes none of its own back here: see [Stream.Send].
-func (sh *shelf) shed(a *account) {
-	if sh.isOver(a) {
-		sh.forget(func() *Stream {
+func (b *replayBuffer) shed(a *account) {
+	if b.isOver(a) {
+		b.forget(func() *Stream {
 			switch {
-			case sh.isFull():
-				return sh.ofFullest()
-			case sh.isOver(a):
+			case b.isFull():
+				return b.ofFullest()
+			case b.isOver(a):
 				return longestEnded(&a.ended)
 			default:
 				return nil
@@ -162,10 +162,10 @@ func (sh *shelf) shed(a *account) {
 }
 
 // ofFullest is the longest ended stream of the caller that keeps most, of those that
-// have ended ones; sh.mu is held.
-func (sh *shelf) ofFullest() *Stream {
+// have ended ones; b.mu is held.
+func (b *replayBuffer) ofFullest() *Stream {
 	var fullest *account
-	for a := range sh.owners {
+	for a := range b.owners {
 		if fullest == nil || a.bytes.Load() > fullest.bytes.Load() {
 			fullest = a
 		}
@@ -178,8 +178,8 @@ func (sh *shelf) ofFullest() *Stream {
 
 // forget takes streams from their sessions, those that choose says. No lock is held
 // meanwhile.
-func (sh *shelf) forget(choose func() *Stream) {
-	for st := sh.take(choose); st != nil; st = sh.take(choose) {
+func (b *replayBuffer) forget(choose func() *Stream) {
+	for st := b.take(choose); st != nil; st = b.take(choose) {
 		st.session.forgetStream(st)
 	}
 }

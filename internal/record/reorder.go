@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// window brings lines into arrival order. Entries join at the end as they
+// reorderBuffer brings lines into arrival order. Entries join at the end as they
 // arrive; an ended one leaves when none before it is open, into ready, from
 // where the writer takes all there is. It is guarded by Run.mu.
-type window struct {
+type reorderBuffer struct {
 	first, last *Entry
 	// late are the open entries that are no longer waited for.
 	late map[*Entry]struct{}
@@ -25,7 +25,7 @@ type window struct {
 	queuedBytes int
 }
 
-func (w *window) join(e *Entry) {
+func (w *reorderBuffer) join(e *Entry) {
 	e.prev = w.last
 	if w.last == nil {
 		w.first = e
@@ -36,7 +36,7 @@ func (w *window) join(e *Entry) {
 	w.open++
 }
 
-func (w *window) unlink(e *Entry) {
+func (w *reorderBuffer) unlink(e *Entry) {
 	if e.prev == nil {
 		w.first = e.next
 	} else {
@@ -52,7 +52,7 @@ func (w *window) unlink(e *Entry) {
 
 // end takes an open entry that has ended out of the count, and out of where
 // it would stand in the way if it is not kept.
-func (w *window) end(e *Entry, keep bool) {
+func (w *reorderBuffer) end(e *Entry, keep bool) {
 	w.open--
 	switch {
 	case e.place == placeLate:
@@ -74,7 +74,7 @@ func (w *window) end(e *Entry, keep bool) {
 }
 
 // advance hands over the ended entries at the beginning.
-func (w *window) advance() {
+func (w *reorderBuffer) advance() {
 	for e := w.first; e != nil && e.place == placeHeld; e = w.first {
 		w.unlink(e)
 		w.held--
@@ -86,7 +86,7 @@ func (w *window) advance() {
 
 // skip gives up waiting for the first entry, which is open: its line will come
 // late.
-func (w *window) skip() {
+func (w *reorderBuffer) skip() {
 	e := w.first
 	w.unlink(e)
 	e.place = placeLate
@@ -97,7 +97,7 @@ func (w *window) skip() {
 	w.advance()
 }
 
-func (w *window) push(e *Entry) {
+func (w *reorderBuffer) push(e *Entry) {
 	if w.ready == nil {
 		w.ready = e
 	} else {
@@ -109,7 +109,7 @@ func (w *window) push(e *Entry) {
 }
 
 // take empties ready.
-func (w *window) take() *Entry {
+func (w *reorderBuffer) take() *Entry {
 	e := w.ready
 	w.ready, w.readyLast = nil, nil
 	return e
@@ -118,7 +118,7 @@ func (w *window) take() *Entry {
 // closeAll ends what is open as unfinished and hands everything over: late
 // entries first, because they are the oldest. It returns how many had not
 // ended, and how many of these were late.
-func (w *window) closeAll() (unfinished, late int) {
+func (w *reorderBuffer) closeAll() (unfinished, late int) {
 	unfinished, late = w.open, len(w.late)
 	for _, e := range slices.SortedFunc(maps.Keys(w.late), func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) }) {
 		e.unfinished = true
