@@ -64,6 +64,9 @@ type conn struct {
 	// server is the deadline that the server has set, own the end of the present
 	// round, set the one that the connection has.
 	server, own, set time.Time
+	// ended is set once a write has been given up. No later write is tried: TLS
+	// would wait as long again for its closing alert, and it would count twice.
+	ended bool
 }
 
 // Write implements [net.Conn]. Rounds cost a call of the runtime each, so a write
@@ -72,7 +75,9 @@ type conn struct {
 func (c *conn) Write(p []byte) (int, error) {
 	written, still, waiting := 0, 0, -1
 	for {
-		c.begin()
+		if !c.begin() {
+			return written, os.ErrDeadlineExceeded
+		}
 		n, err := c.Conn.Write(p[written:])
 		written += n
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -93,23 +98,37 @@ func (c *conn) Write(p []byte) (int, error) {
 		if still++; still < rounds {
 			continue
 		}
-		if c.stuck != nil {
-			c.stuck.Add(1)
-		}
-		c.discard()
+		c.giveUp()
 		return written, err
 	}
 }
 
-// begin makes sure that a round is on.
-func (c *conn) begin() {
+// begin makes sure that a round is on. It reports false once a write has been
+// given up.
+func (c *conn) begin() bool {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
 	if c.own.Sub(now) < c.round/2 {
 		c.own = now.Add(c.round)
 		_ = c.apply() // a connection without deadlines does not block
 	}
+	return true
+}
+
+// giveUp ends the connection for all writes, and counts it once.
+func (c *conn) giveUp() {
+	c.mu.Lock()
+	first := !c.ended
+	c.ended = true
+	c.mu.Unlock()
+	if first && c.stuck != nil {
+		c.stuck.Add(1)
+	}
+	c.discard()
 }
 
 // isOver reports whether the server's own deadline has passed.

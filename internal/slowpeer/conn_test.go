@@ -53,6 +53,29 @@ func TestAWriteFailsWithoutProgress(t *testing.T) {
 	})
 }
 
+// TestAStuckConnectionIsCountedOnce: what is written after the end, as TLS writes
+// its closing alert, neither waits nor counts.
+func TestAStuckConnectionIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var stuck atomic.Uint64
+		ours, _ := pipe(t, 30*time.Second, &stuck)
+		if _, err := ours.Write([]byte("answer")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if err := ours.SetWriteDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if n, err := ours.Write([]byte("alert")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 0 {
+			t.Errorf("%d bytes, %v after %v", n, err, time.Since(start))
+		}
+		if stuck.Load() != 1 {
+			t.Errorf("%d are counted", stuck.Load())
+		}
+	})
+}
+
 // TestASlowReaderIsNotCutOff reads a byte every 20 s: slow, and never stuck.
 func TestASlowReaderIsNotCutOff(t *testing.T) {
 	t.Parallel()
