@@ -40,7 +40,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 
 .PHONY: test
 test: ## Run every test with the race detector, real peers included
-	go test -run 'FastToRefuse' ./bridge/transcode
+	go test -run 'FastToRefuse' ./internal/transcode
 	go test -race -timeout 15m ./...
 	@# They run the binary, which the cache of test results does not see.
 	cd conformance && go test -race -count 1 -p 1 -timeout 15m ./...
@@ -176,7 +176,7 @@ BENCHCOUNT ?= 6
 
 .PHONY: bench-kernel
 bench-kernel: ## Measure the translation between JSON and wire bytes against protojson and json.Valid, in the form that benchstat reads
-	go test ./bridge/transcode -run '^$$' -bench 'BenchmarkKernel' -benchmem -count $(BENCHCOUNT)
+	go test ./internal/transcode -run '^$$' -bench 'BenchmarkKernel' -benchmem -count $(BENCHCOUNT)
 
 .PHONY: bench-catalog
 bench-catalog: ## Measure building, holding and listing a catalog of 1,000 tools, small ones and public APIs', in both profiles

@@ -13,8 +13,8 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {

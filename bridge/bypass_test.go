@@ -23,17 +23,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // gated is every edge of a sidecar in front of the demo service, with a count of

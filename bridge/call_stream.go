@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 const (

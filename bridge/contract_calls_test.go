@@ -20,11 +20,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // said is the result of a request in the canonical dialect, member by member.

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // unavailable is UNAVAILABLE with a reason and a retry hint.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // CallerOf is the caller behind a request: who it was found to be, or else the

@@ -17,11 +17,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // badNameCode is what the bridge answers where the only fault of a call in

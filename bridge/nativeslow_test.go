@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // One tool of a backend that speaks the tool API always runs out of time. It is held

@@ -17,9 +17,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/access"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
 const (

@@ -8,11 +8,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // Upstream calls one method of the backend with encoded bytes. Its error is

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // validate turns the arguments into wire bytes. Where the sidecar repairs

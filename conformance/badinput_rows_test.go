@@ -31,13 +31,13 @@ func readingRows() []badRow {
 		{title: rowJSON, held: []held{
 			{[]edge{mcpModern, mcpLegacy, rpcCanonical, stdio}, []string{"conformance/envelope_test.go TestBadEnvelopesGetTheSameError", "conformance/hostile_test.go TestMegabytesOfBrackets"}},
 			{[]edge{mcpOldest}, []string{"conformance/badinput_message_test.go TestBadEnvelopesInASessionWithBatches"}},
-			{[]edge{toolJSON, toolBinary}, []string{"bridge/edge/connectapi/question_test.go TestFreeFormPayloadsAreChecked"}},
+			{[]edge{toolJSON, toolBinary}, []string{"internal/edge/connectapi/question_test.go TestFreeFormPayloadsAreChecked"}},
 			{[]edge{admin}, []string{"internal/admin/trust_test.go TestTrustRefusesBadInput"}},
 		}},
 		{title: rowEnvelope, held: []held{
 			{[]edge{mcpModern, mcpLegacy, rpcCanonical, stdio}, []string{"conformance/envelope_test.go TestBadEnvelopesGetTheSameError", "conformance/bounds_test.go TestBatches"}},
-			{[]edge{mcpOldest}, []string{"conformance/badinput_message_test.go TestBadEnvelopesInASessionWithBatches", "bridge/edge/mcphttp/legacybatch_test.go TestBatches"}},
-			{[]edge{toolBinary}, []string{"conformance/exchange_test.go TestExchangeStream", "bridge/edge/connectapi/exchange_test.go TestFaultsOfOneMessageDoNotEndTheStream"}},
+			{[]edge{mcpOldest}, []string{"conformance/badinput_message_test.go TestBadEnvelopesInASessionWithBatches", "internal/edge/mcphttp/legacybatch_test.go TestBatches"}},
+			{[]edge{toolBinary}, []string{"conformance/exchange_test.go TestExchangeStream", "internal/edge/connectapi/exchange_test.go TestFaultsOfOneMessageDoNotEndTheStream"}},
 		}, without: []without{
 			{[]edge{rpcMessage}, formInside},
 			{[]edge{toolJSON, typedJSON, typedWire}, noEnvelope},
@@ -51,20 +51,20 @@ func readingRows() []badRow {
 			{[]edge{admin}, noMessages},
 		}},
 		{title: rowFlight, held: []held{
-			{[]edge{stdio}, []string{"conformance/cancel_test.go TestDuplicateIDs", "bridge/edge/stdio/serve_test.go TestOfTwoEqualIDsInFlightTheSecondIsRefused"}},
-			{[]edge{toolBinary}, []string{"conformance/exchange_test.go TestExchangeStream", "bridge/edge/connectapi/exchange_test.go TestExchangeKeepsIDsApartAndCancels"}},
-			{[]edge{mcpModern}, []string{"bridge/edge/mcphttp/listen_test.go TestOneIDOnTwoConnectionsIsTwoRequests"}},
-			{[]edge{mcpLegacy}, []string{"bridge/edge/mcphttp/legacycall_test.go TestAnIDTwiceInOneSession", "bridge/edge/mcphttp/legacystress_test.go TestSameIDsInEveryEraOverOneConnection"}},
-			{[]edge{mcpOldest}, []string{"bridge/edge/mcphttp/legacybatch_test.go TestBatches"}},
-			{[]edge{rpcCanonical}, []string{"bridge/edge/rpchttp/handler_test.go TestTwoCallersWithOneIDNeverMeet", "conformance/bounds_test.go TestBatches"}},
+			{[]edge{stdio}, []string{"conformance/cancel_test.go TestDuplicateIDs", "internal/edge/stdio/serve_test.go TestOfTwoEqualIDsInFlightTheSecondIsRefused"}},
+			{[]edge{toolBinary}, []string{"conformance/exchange_test.go TestExchangeStream", "internal/edge/connectapi/exchange_test.go TestExchangeKeepsIDsApartAndCancels"}},
+			{[]edge{mcpModern}, []string{"internal/edge/mcphttp/listen_test.go TestOneIDOnTwoConnectionsIsTwoRequests"}},
+			{[]edge{mcpLegacy}, []string{"internal/edge/mcphttp/legacycall_test.go TestAnIDTwiceInOneSession", "internal/edge/mcphttp/legacystress_test.go TestSameIDsInEveryEraOverOneConnection"}},
+			{[]edge{mcpOldest}, []string{"internal/edge/mcphttp/legacybatch_test.go TestBatches"}},
+			{[]edge{rpcCanonical}, []string{"internal/edge/rpchttp/handler_test.go TestTwoCallersWithOneIDNeverMeet", "conformance/bounds_test.go TestBatches"}},
 			{[]edge{rpcMessage}, []string{"conformance/identity_test.go TestEachAnswerReachesItsCaller"}},
 		}, without: []without{
 			{[]edge{toolJSON, typedJSON, typedWire}, noIDs},
 			{[]edge{admin}, noMessages},
 		}},
 		{title: rowHeaders, held: []held{
-			{[]edge{mcpModern}, []string{"bridge/edge/mcphttp/header_test.go TestHeadersRepeatTheBody", "bridge/edge/mcphttp/param_test.go TestHeadersRepeatMarkedArguments"}},
-			{[]edge{mcpLegacy, mcpOldest}, []string{"bridge/edge/mcphttp/legacysession_test.go TestVersionHeadersInASession", "bridge/edge/mcphttp/legacysession_test.go TestTwoSessionIDsInOneRequest"}},
+			{[]edge{mcpModern}, []string{"internal/edge/mcphttp/header_test.go TestHeadersRepeatTheBody", "internal/edge/mcphttp/param_test.go TestHeadersRepeatMarkedArguments"}},
+			{[]edge{mcpLegacy, mcpOldest}, []string{"internal/edge/mcphttp/legacysession_test.go TestVersionHeadersInASession", "internal/edge/mcphttp/legacysession_test.go TestTwoSessionIDsInOneRequest"}},
 		}, without: []without{
 			{slices.Concat(overRPC(), overProtobuf(), []edge{stdio, admin}), noHeaders},
 		}},
@@ -83,7 +83,7 @@ func readingRows() []badRow {
 			{slices.Concat(overMCP(), overRPC()), []string{"conformance/bounds_test.go TestMediaTypesAndMethods", "conformance/bounds_test.go TestLargeBodiesAreRefused"}},
 			{[]edge{stdio}, []string{"conformance/bounds_test.go TestLargeLinesAreRefused"}},
 			{overProtobuf(), []string{"conformance/badinput_body_test.go TestBodiesOfRPCs", "conformance/bounds_test.go TestLargeBodiesAreRefused"}},
-			{[]edge{admin}, []string{"bridge/edge/connectapi/admin_test.go TestOversizeRegistrationsAreRefused", "internal/admin/trust_test.go TestTrustRefusesBadInput"}},
+			{[]edge{admin}, []string{"internal/edge/connectapi/admin_test.go TestOversizeRegistrationsAreRefused", "internal/admin/trust_test.go TestTrustRefusesBadInput"}},
 		}},
 	}
 }
@@ -97,7 +97,7 @@ func callingRows() []badRow {
 		}},
 		{title: rowArguments, held: []held{
 			{overRPC(), []string{"conformance/arguments_test.go TestNames"}},
-			{[]edge{toolJSON, toolBinary}, []string{"bridge/edge/connectapi/repair_test.go TestArgumentsInAString"}},
+			{[]edge{toolJSON, toolBinary}, []string{"internal/edge/connectapi/repair_test.go TestArgumentsInAString"}},
 		}, without: []without{
 			{[]edge{typedWire}, atItsPath},
 			{[]edge{admin}, noMessages},
@@ -114,8 +114,8 @@ func callingRows() []badRow {
 				"bridge/pages_test.go TestACursorIsForOneCallerAndOneListAndATime", "bridge/state_test.go TestARequestStateIsForOneCallerAndOneRequestAndATime",
 				"bridge/owntask_test.go TestATaskOfTheSidecarIsItsCallersOwn",
 			}},
-			{[]edge{mcpLegacy, mcpOldest}, []string{"bridge/edge/mcphttp/legacysession_test.go TestASessionOfSomebodyElse"}},
-			{[]edge{toolBinary}, []string{"bridge/edge/connectapi/task_test.go TestTasksOfABackend"}},
+			{[]edge{mcpLegacy, mcpOldest}, []string{"internal/edge/mcphttp/legacysession_test.go TestASessionOfSomebodyElse"}},
+			{[]edge{toolBinary}, []string{"internal/edge/connectapi/task_test.go TestTasksOfABackend"}},
 		}, without: []without{
 			{[]edge{admin}, "operators have no scopes yet: every client on loopback is one"},
 		}},
@@ -123,7 +123,7 @@ func callingRows() []badRow {
 			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "internal/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},
 			{slices.Concat([]edge{mcpModern}, overRPC(), overProtobuf()), []string{"conformance/cancel_test.go TestLeavingCancels"}},
 			{[]edge{mcpLegacy, mcpOldest}, []string{"conformance/cancel_test.go TestLegacyDisconnectDoesNotCancel"}},
-			{[]edge{stdio}, []string{"conformance/cancel_test.go TestStdioCancellation", "bridge/edge/stdio/end_test.go TestAPeerThatClosesItsEndEndsTheConversation"}},
+			{[]edge{stdio}, []string{"conformance/cancel_test.go TestStdioCancellation", "internal/edge/stdio/end_test.go TestAPeerThatClosesItsEndEndsTheConversation"}},
 			{[]edge{admin}, []string{"internal/admin/drain_test.go TestDrainIsBegunAndWaitedFor"}},
 		}},
 	}
@@ -157,7 +157,7 @@ func behindRows() []badRow {
 			{[]edge{admin}, noMessages},
 		}},
 		{title: rowDisk, held: []held{
-			{[]edge{stdio}, []string{"conformance/drain_test.go TestClosedStdout", "bridge/edge/stdio/end_test.go TestErrorsOfThePipes"}},
+			{[]edge{stdio}, []string{"conformance/drain_test.go TestClosedStdout", "internal/edge/stdio/end_test.go TestErrorsOfThePipes"}},
 			{[]edge{admin}, []string{
 				"cmd/sidecar/metrics_test.go TestNoFolderForRecordsIsAMetric", "internal/record/folder_test.go TestFolderThatCannotBeWritten",
 				"internal/record/disk_linux_test.go TestDevFull", "internal/record/disk_test.go TestFullDiskRecovers",

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // binder gives tools their schemas and transcoders. Many methods share a message, so each is compiled once per build.

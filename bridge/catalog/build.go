@@ -12,9 +12,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // contractRules checks messages of the contract by the rules that their .proto files state. Compiling a message takes

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // overlaidShop is the shop with schemas for Get.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // HeaderParam is an argument that an MCP client repeats in an HTTP header (MCP 2026-07-28, Streamable HTTP, custom

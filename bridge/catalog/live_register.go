@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // registrations are the tools that were registered, which outlive every catalog of theirs. They are kept in memory.

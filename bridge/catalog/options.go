@@ -16,9 +16,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/wire"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // Override is one entry of the overlay: facts about tools whose service cannot be changed.

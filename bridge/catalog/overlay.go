@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // overlayEntry is an override with its glob compiled.

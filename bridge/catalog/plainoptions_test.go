@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // texts are at and beside every limit that options.proto has, and of every form that it tells apart.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // bind makes the registered tool in a catalog. The faults say what of the catalog does not fit it.

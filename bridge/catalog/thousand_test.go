@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // A catalog of 1,000 tools is built in under a second on a machine of two cores: a fifth of that in fact. The test grants

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // Types are all messages, enums and extensions of a catalog, by name: what an Any may hold, and which extensions a

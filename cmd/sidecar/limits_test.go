@@ -83,7 +83,7 @@ func limitRows() map[string]limitRow {
 			"did not arrive in time")},
 		"idle_timeout":           {value: "1s", meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\n\r\n", "405 Method Not Allowed")},
 		"max_header_bytes":       {value: "4096", refused: true, meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\nX: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "431 Request Header Fields Too Large")},
-		"keep_alive_interval":    {elsewhere: "bridge/edge/mcphttp TestAQuietLegacyStreamIsKeptAlive"},
+		"keep_alive_interval":    {elsewhere: "internal/edge/mcphttp TestAQuietLegacyStreamIsKeptAlive"},
 		"catalog_wait":           {value: "50ms", refused: true, backend: "grpc://127.0.0.1:1", meet: refuses(list, 503, "UNAVAILABLE")},
 		"drain_grace":            {value: "50ms", refused: true, meet: meetGrace},
 		"caller_rate":            {value: "{per_second: 0.001}", refused: true, meet: secondTime(list, 429, "RATE_LIMITED")},

@@ -18,9 +18,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // manyTools is the least number of tools that the benchmarks are about.

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // Reason is why two readers may judge a document otherwise.

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // mutator changes documents where their descriptor says that it matters. It is not safe for concurrent use.

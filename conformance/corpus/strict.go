@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // Why a document that the strict profile's schema admits is refused all the same.

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // valueSchema draws a schema of a scalar, an array, an object or alternatives.

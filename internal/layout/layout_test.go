@@ -23,28 +23,28 @@ const module = "github.com/outrigger-mcp/outrigger/"
 func allowed() map[string][]string {
 	return map[string][]string{
 		"bridge/jsonrpc":        {},
-		"bridge/schema":         {},
-		"bridge/transcode":      {"bridge/schema"},
+		"internal/schema":       {},
+		"internal/transcode":    {"internal/schema"},
 		"bridge/access":         {"internal/glob"},
-		"bridge/catalog":        {"bridge/catalog/internal", "bridge/catalog/source", "bridge/jsonrpc", "bridge/schema", "bridge/transcode", "gen"},
-		"bridge/backend":        {"internal/grpcwire", "bridge/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
+		"bridge/catalog":        {"bridge/catalog/internal", "bridge/catalog/source", "bridge/jsonrpc", "internal/schema", "internal/transcode", "gen"},
+		"internal/backend":      {"internal/grpcwire", "bridge/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/event":        {},
 		"internal/feed":         {"gen"},
-		"internal/native":       {"bridge/backend", "gen"},
+		"internal/native":       {"internal/backend", "gen"},
 		"internal/session":      {"internal/feed", "bridge/jsonrpc", "correlate", "gen", "internal/share"},
 		"internal/mcpjson":      {"bridge/jsonrpc", "gen"},
-		"bridge/policy":         {"bridge/catalog", "errmap", "internal/share"},
-		"internal/registry":     {"bridge/jsonrpc", "bridge/schema", "bridge/catalog", "testdata/schemas"},
+		"internal/policy":       {"bridge/catalog", "errmap", "internal/share"},
+		"internal/registry":     {"bridge/jsonrpc", "internal/schema", "bridge/catalog", "testdata/schemas"},
 		"internal/record":       {"errmap"},
-		"bridge/resilience":     {"errmap", "internal/stall"},
-		"bridge/seal":           {},
+		"internal/resilience":   {"errmap", "internal/stall"},
+		"internal/seal":         {},
 		"internal/stats":        {"errmap"},
 		"internal/task":         {"errmap", "gen", "internal/share"},
 		"internal/compat":       {"bridge/catalog", "bridge/jsonrpc"},
 		"correlate":             {"bridge/jsonrpc"},
 		"errmap":                {"gen"},
-		"bridge":                {"bridge/jsonrpc", "bridge/schema", "bridge/transcode", "bridge/catalog", "bridge/backend", "internal/native", "internal/mcpjson", "bridge/seal", "internal/stats", "internal/task", "internal/feed", "bridge/policy", "bridge/resilience", "bridge/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen", "internal/record"},
+		"bridge":                {"bridge/jsonrpc", "internal/schema", "internal/transcode", "bridge/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "bridge/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen", "internal/record"},
 		"bridge/dialect":        {"bridge", "bridge/jsonrpc", "bridge/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
@@ -52,19 +52,19 @@ func allowed() map[string][]string {
 		"internal/loglimit":     {},
 		"internal/stall":        {},
 		"internal/tlsfiles":     {"internal/glob"},
-		"internal/spec":         {"bridge/catalog", "bridge/schema", "errmap"},
+		"internal/spec":         {"bridge/catalog", "internal/schema", "errmap"},
 		"internal/admin":        {},
 		"internal/bytepool":     {},
 		"internal/lifecycle":    {},
 		"internal/lastresort":   {},
-		"internal/doctor":       {"bridge/backend", "bridge/catalog", "bridge/policy", "gen", "internal/server/settings", "internal/server/upstream"},
+		"internal/doctor":       {"internal/backend", "bridge/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
 		"internal/server/route": {"errmap", "gen", "internal/stats"},
 		"internal/server/conn":  {"internal/connlimit"},
 		"internal/share":        {},
 		"internal/slowpeer":     {"internal/share"},
 		"internal/memory":       {},
 		"internal/mcpschema":    {"bridge/jsonrpc"},
-		"internal/metrics":      {"bridge/catalog", "internal/event", "bridge/policy", "internal/record", "bridge/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
+		"internal/metrics":      {"bridge/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 
@@ -78,15 +78,15 @@ const leaf = "internal/jsontext"
 // onlyEdgesImportBridge lists who may import the package bridge: the dialects in
 // front of it, and the edges.
 func onlyEdgesImportBridge() []string {
-	return []string{"bridge/dialect", "bridge/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
+	return []string{"bridge/dialect", "internal/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
 }
 
 // thirdParties says where a third party's types may appear.
 func thirdParties() map[string][]string {
 	return map[string][]string{
-		"connectrpc.com/connect":                   {"bridge", "bridge/backend", "bridge/catalog", "internal/native", "bridge/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
-		"github.com/santhosh-tekuri/jsonschema/v6": {"bridge/schema", "internal/mcpschema"},
-		"buf.build/go/protovalidate":               {"bridge/schema", "bridge/transcode", "internal/native", "bridge/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
+		"connectrpc.com/connect":                   {"bridge", "internal/backend", "bridge/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
+		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
+		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"github.com/prometheus":                    {"internal/metrics"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},

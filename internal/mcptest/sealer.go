@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/seal"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
 // FixedSealer seals the same in every run: what would be secret and random is

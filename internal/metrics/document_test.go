@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // TestThePageNamesEveryMetric compares docs/metrics.md with what a scrape gets:

@@ -5,8 +5,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // ofGuard shows what stands around the calls of the backend.

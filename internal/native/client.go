@@ -15,7 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 // Defaults of Options, each with its reason.

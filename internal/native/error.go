@@ -12,7 +12,7 @@ import (
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 // maxViolations is how many breaches an error names. A page may hold thousands of

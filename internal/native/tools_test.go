@@ -14,8 +14,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 // paged serves pages; page decides on what a cursor (nil at first) leads to.

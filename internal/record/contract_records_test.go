@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 )

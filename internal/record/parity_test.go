@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge/dialect"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/rpchttp"
-	"github.com/outrigger-mcp/outrigger/bridge/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 type toolMap map[string]*catalog.Tool

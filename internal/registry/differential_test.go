@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // canonicalProfiles are the three meanings of an id in the canonical dialect.

@@ -5,7 +5,7 @@ package registry
 import (
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // harbour is a catalog of one service. Its tool harbour.moor takes the fields

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 

@@ -5,7 +5,7 @@ package server
 import (
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // trustSwitch is the gate as the admin listener sees it.

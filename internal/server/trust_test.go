@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 func TestEveryChangeOfTrustIsAudited(t *testing.T) {

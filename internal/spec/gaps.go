@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // The sections, as Gap.Section names them.

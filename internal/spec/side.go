@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 func sideOf(s *schema.Schema) Side {

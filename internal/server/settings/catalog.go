@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
-	"github.com/outrigger-mcp/outrigger/bridge/schema"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // AsksNative reports whether the backend is asked for tools of its own. It is

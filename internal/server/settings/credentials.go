@@ -7,8 +7,8 @@ import (
 	"errors"
 	"net"
 
-	"github.com/outrigger-mcp/outrigger/bridge/backend"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 // Dial connects to a backend in place of the network.

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/outrigger-mcp/outrigger/bridge/seal"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
 // checkFiles looks at the files that the configuration names before a port

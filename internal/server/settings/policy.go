@@ -7,9 +7,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/bridge/policy"
-	"github.com/outrigger-mcp/outrigger/bridge/resilience"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 

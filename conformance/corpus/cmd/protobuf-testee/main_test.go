@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // protocol has the shape of the runner's files, as far as the testee reads it, with one test message.

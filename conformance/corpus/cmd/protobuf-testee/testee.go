@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge/transcode"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // Numbers of conformance.WireFormat and conformance.TestCategory.

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// Registrar adds tools to the catalog, replaces them, and takes them back. [*catalog.Live] is one.
+type Registrar interface {
+	Put(ctx context.Context, r catalog.Registration) (catalog.Placement, error)
+	Unregister(ctx context.Context, name, version string) (registered string, err error)
+}
+
+// AdminOptions configure the operators' part of the tool API.
+type AdminOptions struct {
+	// Wait bounds how long RegisterTool and UnregisterTool wait for the first
+	// catalog; zero is bridge.DefaultCatalogWait.
+	Wait time.Duration
+	// Log receives one line for each RegisterTool and UnregisterTool; nil discards.
+	Log *zap.Logger
+}
+
+// admin is the tool API as operators get it: registration, and what is needed to
+// see its outcome.
+type admin struct {
+	*Service
+	registrar Registrar
+	wait      time.Duration
+	log       *zap.Logger
+}
+
+// AdminHandler returns the path prefix and the handler of the operators' part of
+// the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. It is for a
+// listener that only operators reach, since it does not authenticate.
+func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
+	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, bridge.DefaultCatalogWait), log: o.Log}
+	if a.log == nil {
+		a.log = zap.NewNop()
+	}
+	prefix, handler := outriggerv1connect.NewToolServiceHandler(a, s.handlerOptions()...)
+	all := s.counted(false, handler)
+	writer := connect.NewErrorWriter()
+	return prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case outriggerv1connect.ToolServiceRegisterToolProcedure,
+			outriggerv1connect.ToolServiceUnregisterToolProcedure,
+			outriggerv1connect.ToolServiceGetToolProcedure,
+			outriggerv1connect.ToolServiceListToolsProcedure:
+			all.ServeHTTP(w, r)
+			return
+		}
+		const text = "Method not found: the admin listener serves RegisterTool, UnregisterTool, GetTool and ListTools; the rest of the tool API is on the main listener"
+		if writer.IsSupported(r) {
+			_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(text)), errmap.About{}))
+			return
+		}
+		http.Error(w, text, http.StatusNotFound)
+	})
+}
+
+// RegisterTool adds a tool to the catalog or replaces a lower version of it.
+// Every attempt leaves a line in the log.
+func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
+	placed, err := a.register(ctx, req.Msg)
+	from := []zap.Field{
+		zap.String("tool", clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
+		zap.String("caller", req.Peer().Addr), zap.String("protocol", req.Peer().Protocol),
+	}
+	if err != nil {
+		failed := registrationError(req.Msg.GetName(), err)
+		a.log.Warn("registration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
+		return nil, errmap.ToConnect(failed, errmap.About{})
+	}
+	tool := placed.Tool
+	a.log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
+		zap.String("replaced_version", placed.Replaced), zap.Bool("destructive", tool.Metadata.Destructive),
+		zap.String("fingerprint", tool.Fingerprint))...)
+	return connect.NewResponse(&outriggerv1.RegisterToolResponse{
+		Tool: toolMessage(tool, true), Created: placed.Created, ReplacedVersion: placed.Replaced,
+	}), nil
+}
+
+func (a *admin) register(ctx context.Context, req *outriggerv1.RegisterToolRequest) (catalog.Placement, error) {
+	registration, err := registrationFrom(req)
+	if err != nil {
+		return catalog.Placement{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.wait)
+	defer cancel()
+	return a.registrar.Put(ctx, registration)
+}
+
+// registrationFrom is the neutral form of a request. What is missing or wrong
+// is for the catalog to say, except for a schema that has no JSON form.
+func registrationFrom(req *outriggerv1.RegisterToolRequest) (catalog.Registration, error) {
+	metadata, hints := req.GetMetadata(), req.GetAnnotations()
+	out := catalog.Registration{
+		Name: req.GetName(), Title: cmp.Or(req.GetTitle(), hints.GetTitle()), Description: req.GetDescription(),
+		Binding: catalog.Binding{Service: req.GetBinding().GetService(), Method: req.GetBinding().GetMethod()},
+		Metadata: catalog.RegisteredMetadata{
+			Module: metadata.GetModule(), Destructive: metadata.GetDestructive(), DeprecatedIn: metadata.GetDeprecatedIn(),
+		},
+		Version: req.GetVersion(), Timeout: req.GetExecution().GetTimeout().AsDuration(), TaskSupport: req.GetExecution().GetTaskSupport(),
+	}
+	if hints != nil {
+		// The pointers tell a declared false from nothing, which the getters do not.
+		out.Annotations = catalog.Annotations{
+			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // See above.
+			Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // See above.
+		}
+	}
+	if ttl := metadata.GetCacheTtl(); ttl != nil {
+		d := ttl.AsDuration()
+		out.Metadata.CacheTTL = &d
+	}
+	for _, e := range req.GetExamples() {
+		example := catalog.Example{Name: e.GetName(), Description: e.GetDescription(), Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus()}
+		if data := e.GetDataJson(); data != "" {
+			example.Data = json.RawMessage(data)
+		}
+		out.Examples = append(out.Examples, example)
+	}
+	var err error
+	switch form := req.GetInputSchemaForm().(type) {
+	case *outriggerv1.RegisterToolRequest_InputSchemaJson:
+		out.InputSchema = append(json.RawMessage{}, form.InputSchemaJson...)
+	case *outriggerv1.RegisterToolRequest_InputSchema:
+		out.InputSchema, err = structJSON("/input_schema", form.InputSchema)
+	}
+	if err != nil {
+		return out, err
+	}
+	switch form := req.GetOutputSchemaForm().(type) {
+	case *outriggerv1.RegisterToolRequest_OutputSchemaJson:
+		out.OutputSchema = append(json.RawMessage{}, form.OutputSchemaJson...)
+	case *outriggerv1.RegisterToolRequest_OutputSchema:
+		out.OutputSchema, err = structJSON("/output_schema", form.OutputSchema)
+	}
+	return out, err
+}
+
+// structJSON is the JSON text of a Struct, which may hold numbers that JSON has
+// no form for.
+func structJSON(path string, people *structpb.Struct) (json.RawMessage, error) {
+	raw, err := protojson.Marshal(people)
+	if err != nil {
+		return nil, errmap.New(errmap.RegistrationInvalid, errmap.WithViolations(errmap.Violation{
+			Path: path, Keyword: "json", Message: "the Struct holds a value that JSON has no form for",
+		}))
+	}
+	return raw, nil
+}
+
+// registrationError puts a refusal into the canonical vocabulary. What differs
+// or is wrong is in the message as well as among the violations, because it is
+// the message that operators see first.
+func registrationError(name string, err error) *errmap.Error {
+	var canonical *errmap.Error
+	var refused *catalog.RegistrationError
+	var notTaken *catalog.UnregistrationError
+	var notReady *catalog.NotReadyError
+	switch {
+	case errors.As(err, &canonical):
+		return canonical
+	case errors.As(err, &refused):
+		return refusal(refused)
+	case errors.As(err, &notTaken):
+		return unregistrationRefusal(notTaken)
+	case errors.Is(err, context.Canceled):
+		return errmap.Wrap(errmap.Cancelled, err)
+	case errors.As(err, &notReady):
+		return errmap.Wrap(errmap.Unavailable, err, errmap.Tool(clip(name)), errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet; /readyz?verbose says why"))
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+func refusal(refused *catalog.RegistrationError) *errmap.Error {
+	code, text := errmap.RegistrationInvalid, "Invalid tool registration"
+	switch refused.Reason {
+	case catalog.Invalid:
+	case catalog.Conflict:
+		code, text = errmap.RegistrationConflict, "Tool already registered"
+		if slices.ContainsFunc(refused.Faults, isAboutSchema) {
+			text += " with a different schema"
+		}
+	case catalog.TooMany:
+		code, text = errmap.ResourceExhausted, "Too many registered tools"
+	case catalog.Unknown: // of unregistrations only
+	}
+	var reasons []string
+	out := errmap.New(code, errmap.Tool(refused.Name))
+	for _, f := range refused.Faults {
+		out.Violations = append(out.Violations, errmap.Violation(f))
+		if len(reasons) < shownReasons {
+			reasons = append(reasons, strings.TrimPrefix(f.Path+": "+f.Message, ": "))
+		}
+	}
+	if refused.Remedy != "" {
+		reasons = append(reasons, refused.Remedy)
+	}
+	out.Message = text + ": " + strings.Join(reasons, "; ")
+	return out
+}
+
+func isAboutSchema(v schema.Violation) bool {
+	return v.Path == "/input_schema" || v.Path == "/output_schema"
+}
+
+const (
+	// shownReasons is how many faults a message spells out; all are violations.
+	shownReasons = 5
+	// maxShown is the longest name that is shown of one that came from outside:
+	// what the contract admits as a name.
+	maxShown = 128
+)
+
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) > maxShown {
+		return strings.ToValidUTF8(s[:maxShown], "") + "..."
+	}
+	return s
+}

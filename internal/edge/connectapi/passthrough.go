@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/bridge/dialect"
+	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+)
+
+// PassThrough serves /<backend service>/<method>: a caller's own generated
+// client calls the backend through the pipeline that every other caller goes
+// through. Protobuf stays Protobuf; Connect's JSON codec goes the way of JSON
+// arguments. Paths that are no tool are left to the next handler.
+//
+// Which procedures there are is the catalog's to say, per call: one handler
+// serves them all, and nothing is kept of a procedure that has gone.
+type PassThrough struct {
+	service *Service
+	unary   http.Handler
+	// reading is unary for methods without side effects, which Connect also calls by GET.
+	reading http.Handler
+	next    http.Handler
+}
+
+// PassThrough returns the handler; next answers what is no tool's path.
+func (s *Service) PassThrough(next http.Handler) *PassThrough {
+	p := &PassThrough{service: s, next: next}
+	options := append(s.handlerOptions(),
+		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
+	p.unary = s.counted(true, connect.NewUnaryHandler("", p.call, options...))
+	p.reading = s.counted(true, connect.NewUnaryHandler("", p.call, append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))...))
+	return p
+}
+
+// procedureKey is the context key of the procedure that was called.
+type procedureKey struct{}
+
+// ServeHTTP implements http.Handler.
+func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	procedure := r.URL.Path
+	cat := p.service.bridge.Catalogs().Current()
+	if cat == nil {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	tool, ok := cat.ByProcedure(procedure)
+	if !ok {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	if writer := connect.NewErrorWriter(); isStreaming(tool) && writer.IsSupported(r) {
+		// Connect's streams have content types of their own, which a unary
+		// handler would refuse without a word about the reason.
+		_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
+			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
+		return
+	}
+	handler := p.unary
+	if hasNoSideEffects(tool) {
+		handler = p.reading
+	}
+	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
+}
+
+// hasNoSideEffects holds for methods that say so themselves (idempotency_level). What an overlay says of a tool does not
+// count: generated clients know only the descriptor, and so do the caches between them and the sidecar.
+func hasNoSideEffects(tool *catalog.Tool) bool {
+	options, ok := tool.Method.Descriptor.Options().(*descriptorpb.MethodOptions)
+	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+func isStreaming(tool *catalog.Tool) bool {
+	return tool.Method.ClientStreaming || tool.Method.ServerStreaming
+}
+
+// call runs one typed call.
+func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
+	procedure, _ := ctx.Value(procedureKey{}).(string)
+	if failed := p.tooDeep(req.Msg); failed != nil {
+		return nil, p.service.refusedAt(stats.EdgeTyped, failed, errmap.About{ToolCall: true})
+	}
+	resp := p.service.bridge.Handle(ctx, &bridge.Request{
+		Op:        bridge.OpCall,
+		Origin:    p.service.bridge.Flights().NewOrigin(),
+		Procedure: procedure,
+		Arguments: received(req),
+		Timeout:   timeLeft(ctx),
+		Header:    req.Header(),
+		Caller:    bridge.CallerOf(ctx, req.Peer().Addr),
+		Transport: req.Peer().Protocol,
+		Route:     procedure,
+	})
+	if resp.Err != nil {
+		return nil, typedError(req.Peer().Protocol, resp)
+	}
+	result := message(resp.Result)
+	out := connect.NewResponse(&result)
+	copyHeader(out.Header(), resp.Header)
+	copyHeader(out.Trailer(), resp.Trailer)
+	return out, nil
+}
+
+// typedError is connectError for a caller who asked the backend's own method: a status of the backend's that only gRPC
+// has a number for keeps it. Connect has a word for each code, and no numbers; there the number is in the details.
+func typedError(protocol string, resp *bridge.Response) *connect.Error {
+	err := connectError(resp)
+	if status := resp.Err.BackendStatus; status != 0 && protocol != connect.ProtocolConnect {
+		return withCode(connect.Code(status), err)
+	}
+	return err
+}
+
+// tooDeep refuses JSON that is nested deeper than the limit of all messages, where
+// that is below the one that arguments have anyway.
+func (p *PassThrough) tooDeep(m *message) *errmap.Error {
+	limits := p.service.opts.Limits
+	if m.Encoding != bridge.EncodingJSON || limits.MaxDepth >= schema.DefaultMaxDepth {
+		return nil
+	}
+	// Whatever else is wrong with it is found, and better told, with the schema.
+	if f := jsonrpc.Check(m.Bytes, limits); f != nil && f.Over == jsonrpc.OverDepth {
+		return dialect.FaultError(f)
+	}
+	return nil
+}
+
+// received is the message that came. The gRPC protocols do not hand an empty one
+// to the codec, so that only the content type says how it was encoded.
+func received(req *connect.Request[message]) bridge.Payload {
+	if req.Msg.Bytes == nil && !strings.Contains(req.Header().Get("Content-Type"), "+json") {
+		return bridge.Payload{Encoding: bridge.EncodingProtobuf, Bytes: []byte{}}
+	}
+	return bridge.Payload(*req.Msg)
+}
+
+// NotFound answers paths that are nothing here, in the protocol of the client:
+// RPC clients get an RPC error, everybody else a 404 with a sentence.
+func (s *Service) NotFound() http.Handler {
+	// Without its header a Connect request is any request with JSON, or any GET.
+	writer := connect.NewErrorWriter(connect.WithRequireConnectProtocolHeader())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if writer.IsSupported(r) {
+			failed := s.notFound()
+			s.bridge.Stats().HTTPRefused(edgeOf(r, false), failed.Code)
+			_ = writer.Write(w, r, errmap.ToConnect(failed, errmap.About{}))
+			return
+		}
+		s.bridge.Stats().HTTPRefused(stats.EdgeOther, errmap.MethodNotFound)
+		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
+	})
+}
+
+// Refuse answers a request that was refused before it was read, in the words of
+// the client: RPC clients get an RPC error, everybody else the status and the
+// canonical error as JSON.
+func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
+	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+		if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web") {
+			// The writer puts metadata into trailers, where this one may not be (RFC
+			// 9110, section 6.5.1).
+			err.JSONRPC(errmap.About{}).SetHeaders(w.Header())
+		}
+		_ = writer.Write(w, r, errmap.ToConnect(err, errmap.About{})) // the client has gone if this fails
+		return
+	}
+	shown := err.JSONRPC(errmap.About{})
+	shown.SetHeaders(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(shown.HTTPStatus)
+	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
+}
+
+// notFound does not say that there is no such method before it can be known.
+func (s *Service) notFound() *errmap.Error {
+	if s.bridge.Catalogs().Current() == nil {
+		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
+	}
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service is served at this path"))
+}

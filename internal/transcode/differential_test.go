@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"pgregory.net/rapid"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+)
+
+const depthOfRandom = 3
+
+func withoutRules(name string) bool { return !hasRules(name) }
+
+// What protojson writes, the schemas admit and the transcoder reads back; what the transcoder writes is what protojson
+// writes, and the output schemas admit it.
+func TestRandomMessagesSurvive(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects(t, withoutRules) {
+		t.Run(string(s.md.FullName()), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				m := randomMessage(t, s, s.md, depthOfRandom)
+				if s.md.FullName() == "google.protobuf.Any" && !m.Has(s.md.Fields().ByNumber(1)) {
+					m = dynamicpb.NewMessage(s.md)
+				}
+				doc, err := protojson.MarshalOptions{
+					Resolver: s.resolver, EmitDefaultValues: rapid.Bool().Draw(t, "defaults"),
+					UseProtoNames: rapid.Bool().Draw(t, "proto names"), UseEnumNumbers: rapid.Bool().Draw(t, "enum numbers"),
+				}.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				admits(t, s.canonical, doc, "canonical schema")
+				wire, err := s.message.ToWire([]byte("kept"), doc)
+				if err != nil {
+					t.Fatalf("ToWire(%s): %v", doc, err)
+				}
+				if !bytes.HasPrefix(wire, []byte("kept")) {
+					t.Fatal("ToWire dropped what was in dst")
+				}
+				equal(t, s, m, wire[4:])
+				answer(t, s, m)
+			})
+		})
+	}
+}
+
+func admits(t *rapid.T, v *schema.Validator, doc []byte, which string) {
+	found, err := v.Validate(doc)
+	if err != nil || len(found) > 0 {
+		t.Fatalf("%s refuses %s: %v %v", which, doc, found, err)
+	}
+}
+
+func equal(t *rapid.T, s subject, want proto.Message, wire []byte) {
+	got := dynamicpb.NewMessage(s.md)
+	if err := (proto.UnmarshalOptions{Resolver: s.resolver}).Unmarshal(wire, got); err != nil {
+		t.Fatal(err)
+	}
+	// NaN is not equal to itself; text tells all values apart.
+	if !proto.Equal(want, got) && text(t, s, want) != text(t, s, got) {
+		t.Fatalf("decoded message differs\nwant %s\ngot  %s", text(t, s, want), text(t, s, got))
+	}
+}
+
+func text(t *rapid.T, s subject, m proto.Message) string {
+	raw, err := protojson.MarshalOptions{Resolver: s.resolver, EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		t.Fatal(err)
+	}
+	return compact.String()
+}
+
+func answer(t *rapid.T, s subject, m proto.Message) {
+	wire, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.message.CheckWire(wire); err != nil {
+		t.Fatalf("CheckWire: %v", err)
+	}
+	doc, err := s.message.ToJSON(nil, wire)
+	if err != nil {
+		t.Fatalf("ToJSON: %v", err)
+	}
+	if want := text(t, s, m); string(doc) != want {
+		t.Fatalf("ToJSON\nwant %s\ngot  %s", want, doc)
+	}
+	admits(t, s.answer, doc, "canonical output schema")
+	if s.wrapped {
+		doc = append(append([]byte(`{"value":`), doc...), '}')
+	}
+	admits(t, s.shown, doc, "advertised output schema")
+}
+
+// One document, four opinions: the canonical schema and the transcoder agree, protojson agrees but for what package
+// transcode documents, and what the advertised schema admits they admit.
+func TestMutatedDocuments(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects(t, withoutRules) {
+		t.Run(string(s.md.FullName()), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				m := randomMessage(t, s, s.md, depthOfRandom)
+				doc, err := protojson.MarshalOptions{Resolver: s.resolver}.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, s, mutate(t, s.md, doc))
+			})
+		})
+	}
+}
+
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+func compare(t failer, s subject, doc []byte) {
+	found, err := s.canonical.Validate(doc)
+	if err != nil {
+		t.Fatalf("canonical schema on %s: %v", doc, err)
+	}
+	byAdvertised, err := s.advertised.Validate(doc)
+	if err != nil {
+		t.Fatalf("advertised schema on %s: %v", doc, err)
+	}
+	wire, err := s.message.ToWire(nil, doc)
+	var refused *transcode.InputError
+	if err != nil && !errors.As(err, &refused) {
+		t.Fatalf("ToWire(%s): %v", doc, err)
+	}
+	if err != nil && len(refused.Violations) == 0 {
+		t.Fatalf("ToWire(%s) refused without a violation", doc)
+	}
+	excused := isExcused(s, refused)
+	if (err == nil) != (len(found) == 0) && !excused {
+		t.Fatalf("on %s\ntranscoder: %v\ncanonical schema: %v", doc, err, found)
+	}
+	if len(byAdvertised) == 0 && (len(found) > 0 || err != nil && !excused) {
+		t.Fatalf("on %s\nadvertised schema admits\ncanonical: %v\ntranscoder: %v", doc, found, err)
+	}
+	m := dynamicpb.NewMessage(s.md)
+	byProtojson := protojson.UnmarshalOptions{Resolver: s.resolver}.Unmarshal(doc, m)
+	switch {
+	case err == nil && byProtojson == nil:
+		got := dynamicpb.NewMessage(s.md)
+		if err := (proto.UnmarshalOptions{Resolver: s.resolver}).Unmarshal(wire, got); err != nil {
+			t.Fatalf("on %s: %v", doc, err)
+		}
+		if !proto.Equal(m, got) && !bytes.Contains(doc, []byte("NaN")) {
+			t.Fatalf("on %s\nprotojson %v\ngot       %v", doc, m, got)
+		}
+	case err == nil && isUnknownType(byProtojson):
+	case err == nil && !schema.IsWrapped(s.md, schema.Input):
+		t.Fatalf("transcoder takes %s, protojson says %v", doc, byProtojson)
+	case err != nil && byProtojson == nil && !json.Valid(doc):
+		// protojson takes 1e for a number; RFC 8259, section 6, wants a digit there, and encoding/json sees it.
+	case err != nil && byProtojson == nil && !isStricter(refused):
+		t.Fatalf("protojson takes %s, transcoder says %v", doc, err)
+	}
+}
+
+// isUnknownType holds where protojson has no JSON for an Any, for which the transcoder has bytes.
+func isUnknownType(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "unable to resolve")
+}
+
+// isExcused holds for what a schema cannot see: inside an Any, and two spellings of one map key.
+func isExcused(s subject, refused *transcode.InputError) bool {
+	return refused != nil && len(refused.Violations) == 1 && refused.Violations[0].Keyword == "protojson" &&
+		(strings.Contains(refused.Violations[0].Message, "duplicate map key") || holdsAny(s.md))
+}
+
+func holdsAny(md protoreflect.MessageDescriptor) bool {
+	return md.FullName() == "google.protobuf.Any" || md.Name() == "Holder"
+}
+
+// isStricter holds for the refusals that package transcode documents.
+func isStricter(refused *transcode.InputError) bool {
+	for _, v := range refused.Violations {
+		if v.Keyword == "enum" || v.Keyword == "range" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"fmt"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// InputError says that a document or message is not what its descriptor or rules ask for. From ToWire it is the caller's
+// mistake, and Violations are what to repair. From ToJSON and CheckWire it means that the bytes are a message of the type
+// and break a rule. The texts may repeat parts of the document.
+type InputError struct {
+	// Violations are sorted by path and at most Options.MaxViolations; there is at least one.
+	Violations []schema.Violation
+	// Structural is set where the document does not have the form of the message; else rules were broken.
+	Structural bool
+}
+
+// Error names the first violation and counts the others.
+func (e *InputError) Error() string {
+	what := "breaks a rule"
+	if e.Structural {
+		what = "does not have the form of the message"
+	}
+	if len(e.Violations) == 0 {
+		return "transcode: document " + what
+	}
+	first := e.Violations[0]
+	text := fmt.Sprintf("transcode: document %s: at %q: %s", what, first.Path, first.Message)
+	if more := len(e.Violations) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// OutputError says that wire bytes are not an encoding of the message, or hold what JSON cannot say. Most often the sender
+// has another version of the .proto file.
+type OutputError struct {
+	// Step is "decode" where the bytes could not be read, and "encode" where the message could not be written as JSON.
+	Step string
+	// Err is the cause. Its text is for logs: it comes from the Protobuf library and changes with its version.
+	Err error
+}
+
+// Error names the step and the cause.
+func (e *OutputError) Error() string { return "transcode: " + e.Step + " answer: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// RuleError says that the rules of a message are themselves at fault, found when the message is compiled or, for a CEL
+// rule that fails on a value, when it runs. The service's .proto files have to be repaired.
+type RuleError struct {
+	// Message is the full name of the message that was compiled. The rule may belong to a message below it.
+	Message string
+	// Err is what protovalidate found.
+	Err error
+}
+
+// Error names the message and what is wrong with its rules.
+func (e *RuleError) Error() string {
+	return "transcode: rules of " + e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *RuleError) Unwrap() error { return e.Err }

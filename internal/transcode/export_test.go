@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import "github.com/outrigger-mcp/outrigger/internal/schema"
+
+// The two engines apart, so that tests can compare them.
+
+// ReadByPlan is ToWire without the general engine and without rules.
+func (m *Message) ReadByPlan(dst, doc []byte) ([]byte, bool) { return m.read(nil, dst, doc) }
+
+// WriteByPlan is ToJSON without the general engine and without rules.
+func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) {
+	out, _, ok := m.write(nil, dst, wire)
+	return out, ok
+}
+
+// GeneralToWire is ToWire without a plan.
+func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) { return m.generalToWire(dst, doc) }
+
+// GeneralToJSON is ToJSON without a plan.
+func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return dst, err
+	}
+	if err := m.checkRules(msg, forOutput); err != nil {
+		return dst, err
+	}
+	out, _, err := m.appendMessage(dst, msg)
+	return out, err
+}
+
+// PlanOf says why the message has no plan, or "".
+func (m *Message) PlanOf() string { return m.plan.prepared().unready }
+
+// KeepsRules is the check of rules without protovalidate, of an answer or of an input.
+func (m *Message) KeepsRules(wire []byte, output bool) bool {
+	if output {
+		return m.keeps(wire, forOutput)
+	}
+	return m.keeps(wire, forInput)
+}
+
+// BreaksRules asks protovalidate.
+func (m *Message) BreaksRules(wire []byte, output bool) error {
+	msg, err := m.decode(wire)
+	if err != nil {
+		return err
+	}
+	if output {
+		return m.checkRules(msg, forOutput)
+	}
+	return m.checkRules(msg, forInput)
+}
+
+// Injected are answers of readers that Thorough compares, to be put in the place of the true ones.
+type Injected struct {
+	PlanRead      func(doc []byte) ([]byte, bool)
+	PlanWrite     func(wire []byte) ([]byte, bool)
+	PlanKeeps     bool // every rule, whatever the message
+	Input, Output *schema.Validator
+}
+
+// Inject puts wrong answers into a message that is compiled with Thorough.
+func (m *Message) Inject(in Injected) {
+	if in.PlanRead != nil {
+		m.thorough.planRead = in.PlanRead
+	}
+	if in.PlanWrite != nil {
+		m.thorough.planWrite = func(wire []byte) ([]byte, []string, bool) {
+			out, ok := in.PlanWrite(wire)
+			return out, nil, ok
+		}
+	}
+	if in.PlanKeeps {
+		m.thorough.planKeeps = func([]byte, use) bool { return true }
+	}
+	if in.Input != nil {
+		m.thorough.input = func() (*schema.Validator, error) { return in.Input, nil }
+	}
+	if in.Output != nil {
+		m.thorough.output = func() (*schema.Validator, error) { return in.Output, nil }
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// Resolver finds the types that an Any names and, where it also lists them (see schema.Extensions), extensions. It is
+// called during calls, by many at once. It may learn types meanwhile but must not forget one.
+type Resolver interface {
+	protoregistry.MessageTypeResolver
+	protoregistry.ExtensionTypeResolver
+}
+
+// Options of New. The zero value is ready for use.
+type Options struct {
+	// Resolver is the catalog's registry of types. Without it, an Any may hold the types of the message's own file and
+	// its imports, and those linked into the binary.
+	Resolver Resolver
+	// MaxDepth (open objects and arrays), MaxNumberLength (bytes of one number) and MaxValues (values of the whole
+	// document) bound a document, MaxViolations what is reported of it; zero means the defaults of package schema.
+	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
+	// QuotedObjects takes an object, a map or a list of any values also as a JSON string that holds it, which is how the
+	// strict profile of advertised schemas shows what it has no schema for.
+	QuotedObjects bool
+	// Thorough has ToWire and ToJSON run both engines and the canonical schema on every message and compare them. What
+	// they do not agree on is a *DisagreementError. It costs many times as much. It is for tests, and for operators who
+	// would rather lose a call than trust one engine.
+	Thorough bool
+	// Disagreed, where set, is called with every disagreement before the error is returned. Calls may be concurrent.
+	Disagreed func(*DisagreementError)
+}
+
+// maxWireDepth bounds the nesting of an answer. It is far above what people nest, and far below what a stack holds.
+const maxWireDepth = 1000
+
+func (o Options) bounds() schema.Bounds {
+	return schema.Bounds{
+		MaxDepth: o.MaxDepth, MaxNumberLength: o.MaxNumberLength, MaxValues: o.MaxValues, MaxViolations: o.limit(),
+	}
+}
+
+// effective are the bounds with the defaults in place.
+func (o Options) effective() schema.Bounds {
+	orDefault := func(n, fallback int) int {
+		if n > 0 {
+			return n
+		}
+		return fallback
+	}
+	return schema.Bounds{
+		MaxDepth:        orDefault(o.MaxDepth, schema.DefaultMaxDepth),
+		MaxNumberLength: orDefault(o.MaxNumberLength, schema.DefaultMaxNumberLength),
+		MaxValues:       orDefault(o.MaxValues, schema.DefaultMaxValues),
+		MaxViolations:   o.limit(),
+	}
+}
+
+func (o Options) limit() int {
+	if o.MaxViolations > 0 {
+		return o.MaxViolations
+	}
+	return schema.DefaultMaxViolations
+}
+
+// extensions are those that the resolver can list; what cannot be listed is not in the schema, and so not admitted.
+func (o Options) extensions() schema.Extensions {
+	e, _ := o.Resolver.(schema.Extensions)
+	return e
+}
+
+// resolver hides the extensions that the schema does not know.
+func (o Options) resolver(md protoreflect.MessageDescriptor) Resolver {
+	r := o.Resolver
+	if r == nil {
+		r = ownTypes(md)
+	}
+	if o.extensions() != nil {
+		return r
+	}
+	return withoutExtensions{r}
+}
+
+type withoutExtensions struct {
+	protoregistry.MessageTypeResolver
+}
+
+func (withoutExtensions) FindExtensionByName(protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	return nil, protoregistry.NotFound
+}
+
+func (withoutExtensions) FindExtensionByNumber(protoreflect.FullName, protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+	return nil, protoregistry.NotFound
+}
+
+// ownTypes are the types of a message's file and of its imports, before those of the binary.
+func ownTypes(md protoreflect.MessageDescriptor) Resolver {
+	files := &protoregistry.Files{}
+	var add func(protoreflect.FileDescriptor)
+	add = func(fd protoreflect.FileDescriptor) {
+		if fd == nil || fd.IsPlaceholder() {
+			return
+		}
+		if _, err := files.FindFileByPath(fd.Path()); err == nil {
+			return
+		}
+		// A file that clashes with another only costs its own types.
+		_ = files.RegisterFile(fd)
+		for i := range fd.Imports().Len() {
+			add(fd.Imports().Get(i).FileDescriptor)
+		}
+	}
+	add(md.ParentFile())
+	return fallback{dynamicpb.NewTypes(files), protoregistry.GlobalTypes}
+}
+
+type fallback struct{ first, second Resolver }
+
+func (f fallback) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
+	if t, err := f.first.FindMessageByName(name); err == nil {
+		return t, nil
+	}
+	return f.second.FindMessageByName(name)
+}
+
+func (f fallback) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	if t, err := f.first.FindMessageByURL(url); err == nil {
+		return t, nil
+	}
+	return f.second.FindMessageByURL(url)
+}
+
+func (f fallback) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	return f.first.FindExtensionByName(name)
+}
+
+func (f fallback) FindExtensionByNumber(name protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+	return f.first.FindExtensionByNumber(name, n)
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode
+
+import (
+	"bytes"
+	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// Unquote decodes objects and arrays that stand in JSON strings where the message wants an object or an array: messages,
+// maps, lists, Struct, ListValue and Any. It returns the document with each of them in the place of its string, and where
+// they stood, as JSON Pointers in their order; a document without any, and one that is not strict JSON within the bounds,
+// is returned as it came, without pointers.
+//
+// A string is only decoded where no string can be right, and only where it holds, but for white space, one whole object or
+// array of the wanted kind within the bounds. It is decoded once: what is inside stays as it is. Nothing is checked
+// beyond that. So a document that was right before is right afterwards and means the same.
+func (m *Message) Unquote(doc []byte) (plain []byte, places []string) { return m.unquoted(doc, true) }
+
+// plainObjects is Unquote for what the strict profile shows as text (Options.QuotedObjects): everything but lists that
+// are fields.
+func (m *Message) plainObjects(doc []byte) []byte {
+	if !m.opts.QuotedObjects {
+		return doc
+	}
+	plain, _ := m.unquoted(doc, false)
+	return plain
+}
+
+func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
+	if bytes.IndexByte(doc, '"') < 0 || len(schema.Inspect(doc, m.opts.bounds())) > 0 {
+		return doc, nil
+	}
+	u := unquoter{lists: lists, resolver: m.resolver, bounds: m.opts.bounds()}
+	u.In, u.Pos = doc, jsontext.SkipSpace(doc, 0)
+	if m.wrapped && u.Next() == '{' {
+		u.members(func(name string) { u.value(m.md, name == "value") })
+	} else {
+		u.message(m.md)
+	}
+	if len(u.places) == 0 {
+		return doc, nil
+	}
+	return u.Out, u.places
+}
+
+// unquoter copies JSON that is known to be in order, without the white space between tokens, and decodes on the way.
+type unquoter struct {
+	jsontext.Rewriter
+	lists    bool
+	resolver Resolver
+	bounds   schema.Bounds
+	path     []string
+	places   []string
+}
+
+// value copies the value of a member that is a message, or of one that is not known.
+func (u *unquoter) value(md protoreflect.MessageDescriptor, known bool) {
+	if !known {
+		u.Copy()
+		return
+	}
+	if opening := openingOf(md); opening != 0 && u.decoded(opening) {
+		return
+	}
+	u.message(md)
+}
+
+// openingOf is how the JSON of a message begins where it can be nothing else; 0 where a string may be right.
+func openingOf(md protoreflect.MessageDescriptor) byte {
+	if !schema.IsWellKnown(md) {
+		return '{'
+	}
+	switch md.Name() {
+	case "Struct", "Any", "Empty":
+		return '{'
+	case "ListValue":
+		return '['
+	default:
+		return 0
+	}
+}
+
+// message copies a message. What lies inside a well-known type has no fields of ours, and what lies inside an Any is
+// for its type to say.
+func (u *unquoter) message(md protoreflect.MessageDescriptor) {
+	if schema.IsWellKnown(md) || u.Next() != '{' {
+		u.Copy()
+		return
+	}
+	u.members(func(name string) {
+		fd := u.field(md, name)
+		switch {
+		case fd == nil:
+			u.Copy()
+		case fd.IsMap():
+			u.mapping(fd.MapValue().Message())
+		case fd.IsList():
+			u.list(fd.Message())
+		default:
+			u.value(fd.Message(), fd.Message() != nil)
+		}
+	})
+}
+
+func (u *unquoter) field(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	if n := len(name); n > 2 && name[0] == '[' && name[n-1] == ']' {
+		if x, err := u.resolver.FindExtensionByName(protoreflect.FullName(name[1 : n-1])); err == nil {
+			return x.TypeDescriptor()
+		}
+		return nil
+	}
+	if fd := md.Fields().ByJSONName(name); fd != nil {
+		return fd
+	}
+	return md.Fields().ByTextName(name)
+}
+
+func (u *unquoter) mapping(values protoreflect.MessageDescriptor) {
+	if u.decoded('{') {
+		return
+	}
+	if values == nil || u.Next() != '{' {
+		u.Copy()
+		return
+	}
+	u.members(func(string) { u.value(values, true) })
+}
+
+func (u *unquoter) list(elements protoreflect.MessageDescriptor) {
+	if u.lists && u.decoded('[') {
+		return
+	}
+	if elements == nil || u.Next() != '[' {
+		u.Copy()
+		return
+	}
+	u.Items(func(i int) {
+		u.path = append(u.path, strconv.Itoa(i))
+		u.value(elements, true)
+		u.path = u.path[:len(u.path)-1]
+	})
+}
+
+// members copies an object; each is called with the position at a member's value.
+func (u *unquoter) members(each func(name string)) {
+	u.Members(func(quoted []byte) ([]byte, func()) {
+		return quoted, func() {
+			name := jsontext.PlainName(quoted)
+			u.path = append(u.path, name)
+			each(name)
+			u.path = u.path[:len(u.path)-1]
+		}
+	})
+}
+
+// decoded copies the content of a string that holds an object or array, and says whether it did.
+func (u *unquoter) decoded(opening byte) bool {
+	if u.Next() != '"' {
+		return false
+	}
+	end := jsontext.SkipString(u.In, u.Pos)
+	content := jsontext.Trim(jsontext.AppendDecoded(nil, u.In[u.Pos:end]))
+	if len(content) == 0 || content[0] != opening || len(schema.Inspect(content, u.bounds)) > 0 {
+		return false
+	}
+	u.Pos = end
+	u.Out = append(u.Out, content...)
+	place := ""
+	for _, token := range u.path {
+		place = schema.AppendPointer(place, token)
+	}
+	u.places = append(u.places, place)
+	return true
+}
