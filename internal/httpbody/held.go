@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,10 +39,13 @@ type held struct {
 	r    *http.Request
 	body io.ReadCloser
 	late func()
-	// told is set once late was called or must not be. done is set once the body has been read to its end; another goroutine than
-	// the handler's may read it.
-	told, done atomic.Bool
-	decided    bool
+	// told is set once late was called or must not be. done is set once the body
+	// has been read to its end, over once the handler has returned.
+	told, done, over atomic.Bool
+	// reading is held while the body is read: another goroutine than the handler's
+	// may do so.
+	reading sync.Mutex
+	decided bool
 }
 
 // hold serves an HTTP/1 request that has a body.
@@ -68,9 +72,21 @@ func (b *held) release() {
 		return
 	}
 	b.decide(http.StatusOK)
+	b.stopReading()
 	if !b.done.Load() {
 		_ = b.deadline(time.Now().Add(lingerTime))
 	}
+}
+
+// stopReading ends a read of another goroutine and waits for it. net/http would
+// end it as well, and lift the deadline of the connection afterwards: what it
+// then reads of the body would wait for ever.
+func (b *held) stopReading() {
+	b.told.Store(true)
+	b.over.Store(true)
+	_ = b.deadline(past)
+	b.reading.Lock()
+	defer b.reading.Unlock()
 }
 
 // deadline is set by the writer itself or one that it wraps.
@@ -110,6 +126,11 @@ func (b *held) arrived() bool {
 // left in place it would end a call that is still running, because the server
 // keeps reading to notice when the peer goes away.
 func (b *held) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.over.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.body.Read(p)
 	switch {
 	case err == nil:

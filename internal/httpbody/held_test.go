@@ -173,6 +173,33 @@ func TestABodyThatIsReadElsewhere(t *testing.T) {
 	}
 }
 
+// TestABodyThatIsReadAsItsHandlerReturns: the read ends, and the connection with it.
+func TestABodyThatIsReadAsItsHandlerReturns(t *testing.T) {
+	t.Parallel()
+	read := make(chan error, 1)
+	url := mcptest.Serve(t, httpbody.Timeout(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, first := r.Body, make(chan struct{})
+		w.WriteHeader(http.StatusOK)
+		go func() {
+			_, err := io.ReadFull(body, make([]byte, 1))
+			close(first)
+			if err == nil {
+				_, err = io.Copy(io.Discard, body)
+			}
+			read <- err
+		}()
+		<-first
+	}), time.Hour, never, func() { t.Error("counted as late") }))
+	for range 5 { // the read may begin after the end of the handler
+		if resp, closed := exchange(t, url, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nx"); resp.StatusCode != http.StatusOK || !closed {
+			t.Errorf("%d, is closed: %v", resp.StatusCode, closed)
+		}
+		if err := <-read; err == nil {
+			t.Error("a body that did not come was read to its end")
+		}
+	}
+}
+
 // TestHTTP2GoesOnAfterARefusal: the answer and RST_STREAM(NO_ERROR), and the
 // connection serves the next request.
 func TestHTTP2GoesOnAfterARefusal(t *testing.T) {
