@@ -105,6 +105,10 @@ bench-e2e: ## Compare the sidecar with hand-written servers, an empty proxy and 
 bench-latency: ## Measure by how much the sidecar delays calls at 1,000 calls/s, and its memory (about two and a half minutes)
 	cd bench && go run . latency $(BENCHFLAGS)
 
+.PHONY: bench-load
+bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: callers, rates, slow tools, noisy callers (about seven minutes)
+	cd bench && go run . load $(BENCHFLAGS)
+
 .PHONY: bench-soak
 bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memory and goroutines (eleven minutes; BENCHFLAGS='-duration 2m')
 	cd bench && go run . soak $(BENCHFLAGS)

@@ -70,6 +70,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 	return map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"e2e":     commandE2E,
 		"latency": commandLatency,
+		"load":    commandLoad,
 		"soak":    commandSoak,
 	}
 }

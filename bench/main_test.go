@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleBench:
 			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
-		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor:
+		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}
@@ -64,6 +64,17 @@ func TestTheHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	t.Run("under load", func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"load", "-sidecar", binary, "-quick"}, &stdout, &stderr); code != 0 {
+			t.Fatalf("status %d\n%s", code, &stderr)
+		}
+		for _, subject := range []string{"sidecar", "proxy"} {
+			if rows := strings.Count(stdout.String(), "\n| `"+subject+"` | "); rows < 4 {
+				t.Errorf("%s has %d rows, want one for each load", subject, rows)
+			}
+		}
+	})
 	t.Run("figures of every path", func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if code := run(tiny(binary), &stdout, &stderr); code != 0 {

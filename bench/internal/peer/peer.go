@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/subject"
@@ -24,10 +25,11 @@ const (
 	RoleProxy   = "serve-proxy"
 	RoleSubject = "serve-subject"
 	RoleFloor   = "serve-floor"
+	RoleRefusal = "serve-refusal"
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
+var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -39,7 +41,16 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 	defer stop()
 	switch args[0] {
 	case RoleBackend:
-		return true, serveBackend(ctx, stdout)
+		rate := 0
+		if len(args) > 1 {
+			var err error
+			if rate, err = strconv.Atoi(args[1]); err != nil || rate < 1 || len(args) > 2 {
+				return true, ErrUsage
+			}
+		}
+		return true, serveBackend(ctx, stdout, rate)
+	case RoleRefusal:
+		return true, serveRefusal(ctx, stdout)
 	case RoleProxy:
 		if len(args) != 3 {
 			return true, ErrUsage

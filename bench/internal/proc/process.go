@@ -12,8 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // grace is how long a process may take to end by itself after SIGTERM. The sidecar answers calls in flight first; here
@@ -84,6 +87,24 @@ func (p *Process) run(started chan<- error) {
 
 // PID is the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Renice lowers the scheduling priority of all threads of the process; those that it makes later inherit it.
+func (p *Process) Renice(niceness int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID()))
+	if err != nil {
+		return fmt.Errorf("renice: %w", err)
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return fmt.Errorf("renice: %w", err)
+		}
+		if err := unix.Setpriority(unix.PRIO_PROCESS, id, niceness); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("renice: %w", err)
+		}
+	}
+	return nil
+}
 
 // Started is the moment just before fork and exec.
 func (p *Process) Started() time.Time { return p.started }

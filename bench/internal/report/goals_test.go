@@ -3,8 +3,10 @@
 package report_test
 
 import (
+	"encoding/xml"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,9 +92,70 @@ func soak(growth float64) *report.Soak {
 	return s
 }
 
+// saturation makes a run in which some goals are missed.
+func saturation() *report.Saturation {
+	s := &report.Saturation{Head: head(), Rounds: 2, Window: 3 * time.Second, Crowd: 1024, Connections: 2048, LargeMemory: 250_000_000, LargeCallers: 50}
+	at := func(x, capacity, answered float64, p99 time.Duration) report.LoadPoint {
+		return report.LoadPoint{X: x, Capacity: capacity, Answered: answered, Rejected: 10, P50: p99 / 2, P99: p99, CPU: 80 * time.Microsecond, Recovery: 100 * time.Millisecond}
+	}
+	for range s.Rounds {
+		for x, v := range map[float64]float64{16: 5000, 256: 8000, 4096: 4000} {
+			s.Closed.Add(report.OfSidecar, at(x, 0, v, time.Millisecond))
+			s.Closed.Add(report.OfProxy, at(x, 0, 9000, time.Millisecond))
+		}
+		for x, v := range map[float64]float64{0.9: 7200, 1.2: 7900, 4: 1000} {
+			s.Open.Add(report.OfSidecar, at(x, 8000, v, time.Duration(x*float64(10*time.Millisecond))))
+		}
+		for name, cost := range map[string]time.Duration{report.CostResult: 80, report.CostError: 90, report.CostRejected: 40, report.CostFloor: 20} {
+			s.Costs.Add(name, report.LoadPoint{CPU: cost * time.Microsecond})
+		}
+		s.SlowTool.Add(report.Alone, at(500, 0, 500, 2*time.Millisecond))
+		s.SlowTool.Add(report.BesideSlow, at(500, 0, 400, 8*time.Millisecond))
+		s.SlowBackend.Add(report.OfSidecar, at(2, 800, 780, 250*time.Millisecond))
+		for _, name := range []string{report.Alone, report.ManySmall, report.FewLarge} {
+			s.Neighbours.Add(name, at(100, 0, 100, 5*time.Millisecond))
+		}
+		s.Large.Add(report.Sized, report.LoadPoint{X: 400_000, CPU: 400 * time.Microsecond})
+		s.Large.Add(report.Sized, report.LoadPoint{X: 3_200_000, CPU: 4 * time.Millisecond})
+	}
+	return s
+}
+
+// TestTheChartHasItsCurves: a polyline for each subject that was measured, and no text that is no number.
+func TestTheChartHasItsCurves(t *testing.T) {
+	t.Parallel()
+	chart := saturation().SVG()
+	if n := strings.Count(chart, "<polyline"); n != 3 {
+		t.Errorf("%d lines, want those of sidecar and proxy, and of the sidecar", n)
+	}
+	if strings.Contains(chart, "NaN") || strings.Contains(chart, "Inf") {
+		t.Errorf("no number: %s", chart)
+	}
+	if err := xml.Unmarshal([]byte(chart), new(struct{})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadGoals(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"goodput beyond the peak, callers in closed loops, of its own peak",
+		"goodput of the proxy's, at any number of callers",
+		"goodput at 4.00 times the capacity",
+		"p99 of the answered at 4.00 times, beside that below the capacity",
+		"CPU of a rejected call, of a result's",
+		"a fast tool beside 1,024 callers of a slow one: goodput of that alone",
+		"the same: p99 of that alone",
+		"CPU per byte of a call of 3.2 MB, of one of 0.4 MB",
+	}
+	if diff := cmp.Diff(want, saturation().Missed()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestGoldens(t *testing.T) {
 	t.Parallel()
-	for name, document := range map[string]interface{ Markdown() string }{"e2e.md": endToEnd(), "latency.md": latency(), "soak.md": soak(0.02)} {
+	for name, document := range map[string]interface{ Markdown() string }{"e2e.md": endToEnd(), "latency.md": latency(), "soak.md": soak(0.02), "load.md": saturation()} {
 		golden := filepath.Join("testdata", name)
 		got := document.Markdown()
 		if *update {
