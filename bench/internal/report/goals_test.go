@@ -106,8 +106,8 @@ func saturation() *report.Saturation {
 		for x, v := range map[float64]float64{0.9: 7200, 1.2: 7900, 4: 1000} {
 			s.Open.Add(report.OfSidecar, at(x, 8000, v, time.Duration(x*float64(10*time.Millisecond))))
 		}
-		for name, cost := range map[string]time.Duration{report.CostResult: 80, report.CostError: 90, report.CostRejected: 40, report.CostFloor: 20} {
-			s.Costs.Add(name, report.LoadPoint{CPU: cost * time.Microsecond})
+		for name, cost := range map[string]time.Duration{report.CostResult: 80e3, report.CostError: 90e3, report.CostRejected: 40e3, report.CostFloor: 20e3} {
+			s.Costs.Add(name, report.LoadPoint{CPU: cost})
 		}
 		s.SlowTool.Add(report.Alone, at(500, 0, 500, 2*time.Millisecond))
 		s.SlowTool.Add(report.BesideSlow, at(500, 0, 400, 8*time.Millisecond))
