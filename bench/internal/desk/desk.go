@@ -56,6 +56,9 @@ func Medium() *Page { return newPage(full(10)) }
 // Large is a page of many full orders: 256 KB of JSON.
 func Large() *Page { return newPage(full(626)) }
 
+// Orders is a page of n full orders, about 410 bytes of JSON each.
+func Orders(n int) *Page { return newPage(full(n)) }
+
 func plain() *benchv1.Order {
 	return &benchv1.Order{Id: 1_000_001, Customer: "Clinic of the eastern islands, ward 3", Status: benchv1.Status_STATUS_PLACED}
 }

@@ -115,8 +115,8 @@ func saturation() *report.Saturation {
 		for _, name := range []string{report.Alone, report.ManySmall, report.FewLarge} {
 			s.Neighbours.Add(name, at(100, 0, 100, 5*time.Millisecond))
 		}
-		s.Large.Add(report.Sized, report.LoadPoint{X: 400_000, CPU: 400 * time.Microsecond})
-		s.Large.Add(report.Sized, report.LoadPoint{X: 3_200_000, CPU: 4 * time.Millisecond})
+		s.Large.Add(report.Sized, report.LoadPoint{X: 400_000, Answered: 1, CPU: 400 * time.Microsecond})
+		s.Large.Add(report.Sized, report.LoadPoint{X: 3_200_000, Answered: 1, CPU: 4 * time.Millisecond})
 	}
 	return s
 }

@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -229,7 +230,12 @@ func (s *Saturation) largeGoals() []Goal {
 	if len(sizes) == 0 {
 		return nil
 	}
-	perByte := func(p LoadPoint) float64 { return float64(p.CPU) / p.X }
+	perByte := func(p LoadPoint) float64 {
+		if p.Answered == 0 {
+			return math.Inf(1)
+		}
+		return float64(p.CPU) / p.X
+	}
 	base := s.Large.at(Sized, sizes[0], perByte)
 	var out []Goal
 	for _, x := range sizes[1:] {

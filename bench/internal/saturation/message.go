@@ -5,10 +5,12 @@ package saturation
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bench/internal/desk"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
@@ -45,6 +47,21 @@ func mcpHeaders(tool, token string) string {
 func echoCall(addr, token string, payload int) *message {
 	return toolCall(addr, "lab_echo", token, `,"signed":"-9223372036854775807","unsigned":"18446744073709551615","payload":"`+
 		string(bytes.Repeat([]byte("QUFB"), payload/3))+`"`)
+}
+
+// ordersCall is a call with a page of orders: nested messages, numbers, times, enums and maps.
+func ordersCall(addr string, orders int) *message {
+	page := desk.Orders(orders)
+	_, tool := page.Tool()
+	before, after := page.Arguments()
+	m := &message{
+		addr: addr, hasID: true,
+		beforeID:    []byte(`{"jsonrpc":"2.0","id":"`),
+		beforeNonce: append([]byte(`","method":"tools/call","params":{"name":"`+tool+`","arguments":`), before...),
+		afterNonce:  append(slices.Clip(after), mcpMeta+"}}"...),
+	}
+	m.finish("/mcp", mcpHeaders(tool, ""))
+	return m
 }
 
 // proxyCall is the same message for the empty proxy, as bytes of Protobuf.

@@ -207,37 +207,42 @@ func caller(name, token string) string {
 	return "  - name: " + name + "\n    token_sha256: [\"" + hex.EncodeToString(digest[:]) + "\"]\n    tools: [\"*\"]\n"
 }
 
+// Sizes of large calls, in orders of 410 bytes. More than 13,000 would have more values than the sidecar takes.
+const (
+	someOrders, manyOrders, mostOrders = 1_000, 8_000, 12_500
+	fewCallers, manyCallers            = 4, 50
+)
+
 // large measures the CPU time of a call by its size, and the memory that 50 callers with calls of 3.3 MB take.
 func (m *measurement) large(ctx context.Context, out *report.Saturation) error {
 	_, backend, err := m.start(ctx, peer.RoleBackend)
 	if err != nil {
 		return err
 	}
-	const few, many = 4, 50
-	for _, size := range []int{300_000, 2_400_000, 6_000_000} {
+	for _, orders := range []int{someOrders, manyOrders, mostOrders} {
 		s, err := m.sidecar(ctx, m.Binary, backend)
 		if err != nil {
 			return err
 		}
-		sub := &subject{name: strconv.Itoa(size), process: s.Process, message: echoCall(s.Addr, "", size)}
+		sub := &subject{name: fmt.Sprintf("%d orders", orders), process: s.Process, message: ordersCall(s.Addr, orders)}
 		for range m.Rounds {
-			sample, err := m.closed(ctx, sub, few)
+			sample, err := m.closed(ctx, sub, fewCallers)
 			if err != nil {
 				return err
 			}
 			out.Large.Add(report.Sized, point(float64(sub.message.size()), sample))
 		}
-		if size != 2_400_000 {
+		if orders != manyOrders {
 			continue
 		}
-		if _, err := m.closed(ctx, sub, many); err != nil {
+		if _, err := m.closed(ctx, sub, manyCallers); err != nil {
 			return err
 		}
 		memory, err := s.Memory()
 		if err != nil {
 			return err
 		}
-		out.LargeMemory, out.LargeCallers = memory.Peak, many
+		out.LargeMemory, out.LargeCallers = memory.Peak, manyCallers
 	}
 	return nil
 }
