@@ -78,6 +78,9 @@ func Redact(s string) string {
 
 // clean replaces invalid UTF-8 and removes control characters other than newline and tab.
 func clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -85,6 +88,16 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// isPlain reports whether a text is ASCII that clean leaves as it is, as most messages are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= 0x7F || c < ' ' && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
 }
 
 // cleanLine is clean for a name: line breaks and tabs are spaces.
@@ -98,33 +111,36 @@ func cleanLine(s string) string {
 }
 
 // redactSecrets takes the trace off and then each kind of secret; the widest pattern goes first. A pattern is tried only
-// where the text holds what every match of it holds: most messages hold none of these.
+// where the text holds what every match of it holds. What a replacement leaves holds nothing that was not there before:
+// "[redacted]" begins, ends and is within no keyword.
 func redactSecrets(s string) string {
-	if at := traceStart(s); at >= 0 {
+	has := featuresOf(s)
+	if at := traceStart(s, has); at >= 0 {
 		s = strings.TrimSpace(strings.TrimRight(s[:at], " \t\n") + " " + traceGone)
 	}
-	if strings.Contains(s, "-----BEGIN ") {
+	if has.all(hasPEM) {
 		s = pemBlock.ReplaceAllString(s, redacted)
 	}
-	pairs := strings.ContainsAny(s, "=:")
-	if pairs {
+	if has.all(hasHeader | hasPair) {
 		s = header.ReplaceAllStringFunc(s, redactHeader)
 	}
-	if strings.ContainsAny(s, " \t") {
+	if has.all(hasScheme | hasBlank) {
 		s = scheme.ReplaceAllStringFunc(s, redactScheme)
 	}
-	if strings.Contains(s, "://") {
+	if has.all(hasURL | hasAt) {
 		s = urlUser.ReplaceAllString(s, "${1}"+redacted+"@")
 		s = urlSlash.ReplaceAllString(s, "${1}"+redacted+"@")
 	}
-	if strings.Contains(s, "eyJ") {
+	if has.all(hasJWT) {
 		s = jwt.ReplaceAllString(s, redacted)
 	}
-	s = knownKey.ReplaceAllString(s, redacted)
-	if pairs {
+	if has.all(hasKey) {
+		s = knownKey.ReplaceAllString(s, redacted)
+	}
+	if has.all(hasSecret | hasPair) {
 		s = redactPairs(s)
 	}
-	if strings.Contains(s, "-") {
+	if has.all(hasSecret | hasDash) {
 		s = flagged.ReplaceAllStringFunc(s, redactFlag)
 	}
 	return s
