@@ -56,6 +56,7 @@ func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
 	offers := b.offered(loads)
+	b.tellVersions(offers)
 	b.keepSuffixes(offers)
 	b.bind.prefetch(b.likely(offers))
 	for _, s := range offers {
@@ -88,6 +89,8 @@ type builder struct {
 	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
 	suffixed map[string]bool
 	plain    map[string]bool
+	// versions are what the services have behind their names that another version of them would clash with.
+	versions map[string]string
 	rules    optionRules
 	contract contractRules
 	// description is what the native backend says about itself; nil where there is none.
@@ -268,7 +271,7 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	if visible > b.limits.MaxTools {
 		return nil, b.fault(nil, Problem{"catalog",
-			fmt.Sprintf("it would hold %d tools, the limit is %d; choose with --include and --exclude", visible, b.limits.MaxTools)})
+			fmt.Sprintf("it would hold %d tools, the limit is %d (limits.max_tools); choose with --include and --exclude", visible, b.limits.MaxTools)})
 	}
 	c, err := newCatalog(b.tools, b.typedTools(), b.linked, b.types, b.warnings)
 	if err != nil {

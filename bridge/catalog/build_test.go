@@ -321,8 +321,8 @@ func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 	}{
 		{
 			"one service in two packages",
-			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "shop.v1", "Cart/Add"), rpcFile("b.proto", "shop.v2", "Cart/Add")},
-			Collision{"cart.add", "canonical", []string{"shop.v1.Cart/Add", "shop.v2.Cart/Add"}},
+			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "shop.v1", "Cart/Add"), rpcFile("b.proto", "stall.v1", "Cart/Add")},
+			Collision{"cart.add", "canonical", []string{"shop.v1.Cart/Add", "stall.v1.Cart/Add"}},
 		},
 		{
 			"a dot and an underscore meet in MCP",

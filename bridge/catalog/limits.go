@@ -7,8 +7,8 @@ import "time"
 // Limits bounds what a catalog may hold. What a source may cost is for Limits of package source. The zero value means the
 // defaults.
 type Limits struct {
-	// MaxTools is the most tools of one catalog. Default 10,000. More is an error: a list cut short would hide tools
-	// without a word.
+	// MaxTools is the most tools of one catalog. Default 20,000: all of googleapis has 11,345. More is an error: a list cut
+	// short would hide tools without a word.
 	MaxTools int
 	// MaxNameBytes is the longest canonical name. Default 128, which is what outrigger.v1.Tool.name admits. A method whose
 	// name is longer is left out with a warning.
@@ -28,7 +28,7 @@ type Limits struct {
 
 // withDefaults fills in what is zero or negative.
 func (l Limits) withDefaults() Limits {
-	positive(&l.MaxTools, 10_000)
+	positive(&l.MaxTools, 20_000)
 	positive(&l.MaxNameBytes, 128)
 	positive(&l.MaxTitleRunes, 120)
 	positive(&l.MaxDescriptionBytes, 8_192)

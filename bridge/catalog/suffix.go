@@ -42,15 +42,27 @@ func (n derivedNames) forms() []string {
 // derivedNames says what keepSuffixes decided. An alias that is another method's name is none, so that a glob over that
 // name does not mean both.
 func (b *builder) derivedNames(md protoreflect.MethodDescriptor) derivedNames {
-	short, long := canonicalNames(string(md.Parent().Name()), string(md.Name()))
+	short, long := b.canonicalNames(md)
 	out := derivedNames{short, long}
 	if b.suffixed[string(md.Parent().FullName())] {
 		out = derivedNames{long, short}
 	}
-	if short == long || b.plain[out.alias] || b.plain[MCPName(out.alias)] {
+	if b.versions[string(md.Parent().FullName())] != "" {
+		out.alias = CanonicalName(md) // as it would be without the other versions
+	}
+	if out.name == out.alias || b.plain[out.alias] || b.plain[MCPName(out.alias)] {
 		out.alias = ""
 	}
 	return out
+}
+
+// canonicalNames are those of a method, with its service's version where tellVersions decided so.
+func (b *builder) canonicalNames(md protoreflect.MethodDescriptor) (short, long string) {
+	short, long = canonicalNames(string(md.Parent().Name()), string(md.Name()))
+	if version := b.versions[string(md.Parent().FullName())]; version != "" {
+		return withVersion(short, version), withVersion(long, version)
+	}
+	return short, long
 }
 
 // claim is a method's wish for its short name.
@@ -62,14 +74,14 @@ type claim struct{ service, short, long string }
 // their order, on what is hidden or on which methods are chosen.
 func (b *builder) keepSuffixes(offers []offer) {
 	var claims []claim
-	isUseful := false
+	isUseful := len(b.versions) > 0
 	for _, of := range offers {
 		if of.isTyped {
 			continue
 		}
 		methods := of.service.Methods()
 		for i := range methods.Len() {
-			short, long := canonicalNames(string(of.service.Name()), string(methods.Get(i).Name()))
+			short, long := b.canonicalNames(methods.Get(i))
 			isUseful = isUseful || short != long
 			claims = append(claims, claim{string(of.service.FullName()), short, long})
 		}

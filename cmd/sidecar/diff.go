@@ -68,8 +68,8 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 	return cmd
 }
 
-// maxCatalogFile is the largest file that diff reads: what the largest catalog of a source may take.
-const maxCatalogFile = 64 << 20
+// maxCatalogFile is the largest file that diff reads: a list of as many tools as a catalog holds by default.
+const maxCatalogFile = 512 << 20
 
 // readCatalog reads a list of tools or a descriptor set, whichever the file holds. Errors end with the code for what
 // cannot be read.

@@ -72,6 +72,8 @@ func limitRows() map[string]limitRow {
 		"max_result_bytes":       {value: "1024", refused: true, meet: refuses(fmt.Sprintf(echoes, strings.Repeat("AAAA", 512)), 502, "RESOURCE_EXHAUSTED")},
 		"max_result_items":       {value: "1", refused: true, meet: meetItems},
 		"max_learned_types":      {value: "1", refused: true, elsewhere: "cmd/sidecar TestTypesThatOnlyAnswersName"},
+		"max_tools":              {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},
+		"max_descriptor_bytes":   {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},
 		"max_streams":            {value: "1", refused: true, meet: meetStreams},
 		"max_sessions":           {value: "1", refused: true, meet: meetSessions},
 		"session_idle_timeout":   {value: "1s", refused: true, meet: meetIdleSession},

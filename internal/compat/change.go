@@ -19,8 +19,8 @@ const (
 	RemovedTool Kind = "removed_tool"
 	// AddedTool: the tool is new.
 	AddedTool Kind = "added_tool"
-	// Renamed: the tool has the other of the two names that its service's Service suffix makes. It breaks where the old
-	// name means another tool now.
+	// Renamed: the tool has another of the names that its service's Service suffix and version make. It breaks where the old
+	// name means another tool now, or none.
 	Renamed Kind = "renamed_tool"
 	// AddedRequiredParameter: a parameter, new or not, has to be given now.
 	AddedRequiredParameter Kind = "added_required_parameter"

@@ -4,10 +4,10 @@ package compat
 
 // Limits bounds what a comparison may cost. The zero value means the defaults.
 type Limits struct {
-	// MaxBytes is the largest list of tools that is read or kept. Default 64 MiB, the size of the largest descriptor set
-	// that a catalog reads.
+	// MaxBytes is the largest list of tools that is read or kept. Default 512 MiB: as many tools as a catalog holds, with
+	// 26 KiB each.
 	MaxBytes int
-	// MaxTools is the most tools of one list. Default 10,000, the most that a catalog holds.
+	// MaxTools is the most tools of one list. Default 20,000, the most that a catalog holds by default.
 	MaxTools int
 	// MaxDepth is how deep a schema is followed, references included. Default 128: derived schemas stay under 64.
 	MaxDepth int
@@ -24,7 +24,7 @@ func (l Limits) withDefaults() Limits {
 		value     *int
 		byDefault int
 	}{
-		{&l.MaxBytes, 64 << 20}, {&l.MaxTools, 10_000}, {&l.MaxDepth, 128}, {&l.MaxSteps, 200_000}, {&l.MaxChanges, 1_000},
+		{&l.MaxBytes, 512 << 20}, {&l.MaxTools, 20_000}, {&l.MaxDepth, 128}, {&l.MaxSteps, 200_000}, {&l.MaxChanges, 1_000},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.byDefault

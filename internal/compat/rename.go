@@ -4,61 +4,111 @@ package compat
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 )
 
-// serviceSuffix is what the first part of a canonical name may end in or lack: see decision 25.
+// serviceSuffix is what the service in a canonical name may end in or lack, and so is a version, by which it is told from
+// other versions of itself: see decision 25.
 const serviceSuffix = "_service"
 
-// otherName is a canonical name with the suffix where it lacks it, and the reverse; empty where there is no other.
-func otherName(name string) string {
+// versionEnd is a version at the end of a service.
+var versionEnd = regexp.MustCompile(`_v\d+(?:p\d+)?(?:(?:test|eap|alpha|beta)\d*)?$`)
+
+// stem is a canonical name without what its service may lack, and how many versions that was.
+func stem(name string) (short string, versions int) {
 	service, method, ok := strings.Cut(name, ".")
-	if !ok {
-		return ""
-	}
-	if short, ok := strings.CutSuffix(service, serviceSuffix); ok {
-		if strings.Trim(short, "_") == "" {
-			return ""
+	for ok {
+		shorter := strings.TrimSuffix(service, serviceSuffix)
+		if at := versionEnd.FindStringIndex(service); at != nil {
+			shorter, versions = service[:at[0]], versions+1
 		}
-		return short + "." + method
+		if shorter == service || strings.Trim(shorter, "_") == "" {
+			return service + "." + method, versions
+		}
+		service = shorter
 	}
-	return service + serviceSuffix + "." + method
+	return name, 0
 }
 
-// align gives tools of the older list the names that they have in the newer one, where only the suffix differs, and says
-// so. Which tool is which is told by its module, or by its fingerprint where the module is not known.
+// align gives tools of the older list the names that they have in the newer one, where only an addition differs, and says
+// so. Which tool is which is told by its module, or by its fingerprint where the module is not known. A tool whose name
+// another one has taken and that has none itself now is left out, and told to be gone.
 func align(before, after []Tool) ([]Tool, []Change) {
-	changes := []Change{}
 	was, is := named(before), named(after)
-	out := before
-	for i, t := range before {
-		other := otherName(t.Name)
-		renamed, ok := is[other]
-		if _, wasThere := was[other]; !ok || wasThere || !isSameTool(t, renamed) {
+	news := newNames(before, was, after, is)
+	if len(news) == 0 {
+		return before, nil
+	}
+	taken := map[string]bool{}
+	for _, to := range news {
+		taken[to] = true
+	}
+	var out []Tool
+	var changes []Change
+	for _, t := range before {
+		to, isRenamed := news[t.Name]
+		switch {
+		case isRenamed:
+			changes = append(changes, renaming(t, to, is))
+			t.Name = to
+			out = append(out, t)
+		case taken[t.Name]:
+			changes = append(changes, Change{
+				Tool: t.Name, Path: "/name", Kind: RemovedTool, Breaking: true,
+				Message: "the tool is gone, and another tool has its name now", Action: "Stop calling it.",
+			})
+		default:
+			out = append(out, t)
+		}
+	}
+	sortTools(out)
+	return out, changes
+}
+
+// newNames are the new names of the tools that have one, by their old names.
+func newNames(before []Tool, was map[string]Tool, after []Tool, is map[string]Tool) map[string]string {
+	stems := map[string][]Tool{}
+	for _, t := range after {
+		short, _ := stem(t.Name)
+		stems[short] = append(stems[short], t)
+	}
+	out := map[string]string{}
+	for _, t := range before {
+		if same, ok := is[t.Name]; ok && isSameTool(t, same) {
 			continue
 		}
-		change := Change{Tool: renamed.Name, Path: "/name", Kind: Renamed}
-		switch taker, isTaken := is[t.Name]; {
-		case !isTaken:
-			change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is still understood", readable(t.Name))
-		case isSameTool(t, taker):
-			continue // two tools for one, and the name is still one of them
-		default:
-			change.Breaking = true
-			change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is another tool now", readable(t.Name))
-			change.Action = "Call it by its new name; the old one calls another tool."
+		short, _ := stem(t.Name)
+		for _, to := range stems[short] {
+			holder, wasThere := was[to.Name]
+			if to.Name == t.Name || !isSameTool(t, to) || wasThere && isSameTool(holder, to) {
+				continue
+			}
+			out[t.Name] = to.Name
+			break
 		}
-		if &out[0] == &before[0] {
-			out = slices.Clone(before)
-		}
-		out[i].Name = renamed.Name
-		changes = append(changes, change)
 	}
-	if len(changes) > 0 {
-		sortTools(out)
+	return out
+}
+
+// renaming is the change of a tool's name to another. It breaks where the old name means another tool now.
+func renaming(t Tool, to string, is map[string]Tool) Change {
+	change := Change{Tool: to, Path: "/name", Kind: Renamed}
+	if _, isTaken := is[t.Name]; isTaken {
+		change.Breaking = true
+		change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is another tool now", readable(t.Name))
+		change.Action = "Call it by its new name; the old one calls another tool."
+		return change
 	}
-	return out, changes
+	_, had := stem(t.Name)
+	if _, has := stem(to); had <= has {
+		change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is still understood", readable(t.Name))
+		return change
+	}
+	change.Breaking = true
+	change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is not understood any more", readable(t.Name))
+	change.Action = "Call it by its new name."
+	return change
 }
 
 // isSameTool reports whether two entries are of one tool, as far as that can be told.

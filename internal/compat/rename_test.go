@@ -41,6 +41,24 @@ func TestARenamingBySuffixIsToldAsSuch(t *testing.T) {
 		{"a new one", []Tool{tool("a.b", "p.A", plain)}, []Tool{tool("a.b", "p.A", plain), tool("a_service.b", "p.AService", plain)}, []string{"a_service.b   added_tool"}},
 		{"by fingerprint", []Tool{tool("a_service.b", "", plain)}, []Tool{tool("a.b", "p.AService", plain)}, []string{"a.b   metadata", "a.b   renamed_tool"}},
 		{"no suffix", []Tool{tool("_service.b", "m", plain)}, []Tool{tool("b", "m", plain)}, []string{"_service.b ! removed_tool", "b   added_tool"}},
+		{
+			"a higher version comes and takes the name", []Tool{tool("a.b", "p.v1.A", plain)},
+			[]Tool{tool("a.b", "p.v2.A", plain), tool("a_v1.b", "p.v1.A", plain)},
+			[]string{"a_v1.b ! renamed_tool", "a.b   added_tool"},
+		},
+		{
+			"a higher version goes and gives the name back", []Tool{tool("a.b", "p.v2.A", plain), tool("a_v1.b", "p.v1.A", plain)},
+			[]Tool{tool("a.b", "p.v1.A", plain)},
+			[]string{"a.b ! removed_tool", "a.b ! renamed_tool"},
+		},
+		{
+			"a version in the name, which nobody takes", []Tool{tool("a.b", "p.v1beta1.AService", plain)},
+			[]Tool{tool("a_service_v1beta1.b", "p.v1beta1.AService", plain)}, []string{"a_service_v1beta1.b   renamed_tool"},
+		},
+		{
+			"a service that is named so", []Tool{tool("foo_v2.b", "p.FooV2Service", plain)},
+			[]Tool{tool("foo_v2_service.b", "p.FooV2Service", plain)}, []string{"foo_v2_service.b   renamed_tool"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -104,6 +104,8 @@ func defaultLimits() *configv1.Limits {
 		CatalogWait:          durationpb.New(10 * time.Second),
 		DrainGrace:           durationpb.New(25 * time.Second),
 		MaxLearnedTypes:      new(int32(256)),
+		MaxTools:             new(int32(20000)),
+		MaxDescriptorBytes:   new(int64(256 << 20)),
 
 		MaxConnections:        new(int32(10000)),
 		MaxConnectionRequests: new(int64(1000000)),

@@ -46,11 +46,19 @@ at 0 ([metrics.md](metrics.md)). It counts on every edge: rejected calls, messag
 evicted sessions and subscribers, and calls cut off at the end of a drain. Rate limiting is also in
 ` + "`outrigger_calls_refused_total{code=\"RATE_LIMITED\"}`" + `, by tool.
 
-Six limits reject nothing and count nothing: ` + "`idle_timeout`" + ` closes unused connections, ` + "`keep_alive_interval`" + ` sends
+Eight limits count nothing. Six of them reject nothing: ` + "`idle_timeout`" + ` closes unused connections, ` + "`keep_alive_interval`" + ` sends
 keep-alives, ` + "`task_ttl`" + ` deletes finished tasks, ` + "`max_page_entries`" + ` splits lists into pages, a ` + "`burst`" + ` belongs to its rate,
-and ` + "`max_stdio_queue_bytes`" + ` makes the client wait.
+and ` + "`max_stdio_queue_bytes`" + ` makes the client wait. ` + "`max_tools`" + ` and ` + "`max_descriptor_bytes`" + ` bound the catalog and not a
+request: they end a start, or keep the catalog in use ([Catalogs](#catalogs)).
 ` + "`read_header_timeout`" + ` also counts silent connections. ` + "`max_header_bytes`" + ` is counted on HTTP/1.1 only: on HTTP/2 the server
 announces the limit to its clients, and the HTTP library rejects a larger request with 431 on its own.
+
+## Catalogs
+
+The limits fit the largest public set of APIs in one catalog: googleapis has 11,345 methods. ` + "`max_tools`" + ` and ` + "`max_descriptor_bytes`" + ` are
+checked when a catalog is built, at the start and at every refresh. Without a catalog in use the process ends and names the
+limit; a later catalog over a limit does not replace the one in use, and the refresh fails. Other bounds of one source are
+fixed: 20,000 files, and 5,000 services of reflection. ` + "`sidecar diff`" + ` reads up to 20,000 tools and 512 MiB.
 
 ## Connections
 

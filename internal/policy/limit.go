@@ -17,7 +17,7 @@ const (
 	// most, whatever number of addresses calls come from.
 	DefaultMaxCallers = 10_000
 	// DefaultMaxTools is the same for tools; no catalog in sight has as many.
-	DefaultMaxTools = 10_000
+	DefaultMaxTools = 20_000
 )
 
 // Rate says how often something may happen: PerSecond times a second on

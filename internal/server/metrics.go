@@ -129,6 +129,16 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Refused: func() uint64 { return a.live.LearnStats().Refused },
 		},
 		{
+			Name: "max_tools", Most: just(float64(limits.GetMaxTools())),
+			Used: func() float64 {
+				if now := a.live.Current(); now != nil {
+					return float64(len(now.Tools()))
+				}
+				return 0
+			},
+		},
+		{Name: "max_descriptor_bytes", Most: just(float64(limits.GetMaxDescriptorBytes()))},
+		{
 			Name: "max_memory_bytes", Most: func() float64 { return float64(a.memory.Stats().Limit) },
 			Used: func() float64 { return float64(a.memory.Stats().Used) }, Refused: func() uint64 { return a.memory.Stats().Refused },
 		},

@@ -90,7 +90,7 @@ func readBounded(path string, most int) ([]byte, error) {
 		}
 	}
 	if len(raw) > most {
-		return nil, fmt.Errorf("it holds more than %d bytes, the limit for one source", most)
+		return nil, fmt.Errorf("it holds more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
 	}
 	return raw, nil
 }

@@ -452,7 +452,7 @@ func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error
 			return "", w.fail(step, fmt.Errorf("the server sent more than %d files, the limit for one source", w.limits.MaxFiles))
 		}
 		if w.bytes > w.limits.MaxBytes {
-			return "", w.fail(step, fmt.Errorf("the server sent more than %d bytes, the limit for one source", w.limits.MaxBytes))
+			return "", w.fail(step, fmt.Errorf("the server sent more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", w.limits.MaxBytes))
 		}
 	}
 	if len(names) == 0 {

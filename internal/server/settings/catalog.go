@@ -42,8 +42,9 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		return nil, catalog.BuildOptions{}, err
 	}
 	sources := slices.Clone(from.More)
+	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes())}
 	for _, path := range c.GetDescriptors() {
-		sources = append(sources, source.NewDescriptorFile(path, source.Limits{}))
+		sources = append(sources, source.NewDescriptorFile(path, bounds))
 	}
 	// Descriptor files say which services there are; reflection is asked where
 	// nothing else does, or where it is asked for by name.
@@ -51,7 +52,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	isNative := c.GetNative() == "on"
 	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
 	if from.Client != nil && reflects {
-		sources = append(sources, bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection}))
+		sources = append(sources, bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds}))
 	}
 	if from.Native != nil {
 		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))
@@ -78,6 +79,7 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 		Selection: selection, Overlay: overrides, Profile: profile,
 		ListUncallable: cfg.GetCatalog().GetListUncallable(),
 		Thorough:       cfg.GetValidate() == "full",
+		Limits:         catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
 		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), schema.DefaultMaxDepth),
 	}, nil

@@ -42,6 +42,7 @@ type Backend struct {
 	// Timeout of one health check or reflection request. Default: 10s. Range: above 0 to 5 min.
 	ProbeTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=probe_timeout,proto3" json:"probe_timeout,omitempty"`
 	// Maximum size of a message sent to the backend, in bytes of Protobuf. Default: 4194304 (4 MiB). Range: 1024 to 67108864.
+	// Flag: `--backend-max-send-bytes`.
 	MaxSendBytes *int64 `protobuf:"varint,6,opt,name=max_send_bytes,proto3,oneof" json:"max_send_bytes,omitempty"`
 	// Maximum size of a message received from the backend, in bytes of Protobuf; larger ones are RESOURCE_EXHAUSTED. Default:
 	// 4194304 (4 MiB). Range: 1024 to 67108864.

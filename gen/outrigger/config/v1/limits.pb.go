@@ -123,6 +123,13 @@ type Limits struct {
 	// Maximum message types that are fetched by reflection because an answer contains them in a `google.protobuf.Any`; values
 	// of other types appear as base64. 0 fetches none. Default: 256. Range: 0 to 10000. Flag: `--max-learned-types`.
 	MaxLearnedTypes *int32 `protobuf:"varint,61,opt,name=max_learned_types,proto3,oneof" json:"max_learned_types,omitempty"`
+	// Maximum tools of the catalog. A catalog with more is refused at the start; a later one does not replace the one in use.
+	// Default: 20000. Range: 1 to 1000000. Flag: `--max-tools`.
+	MaxTools *int32 `protobuf:"varint,70,opt,name=max_tools,proto3,oneof" json:"max_tools,omitempty"`
+	// Maximum size of the Protobuf descriptors of one source (a file, or reflection), unpacked. A source with more is refused
+	// like a catalog with too many tools. Default: 268435456 (256 MiB). Range: 1048576 (1 MiB) to 1073741824 (1 GiB). Flag:
+	// `--max-descriptor-bytes`.
+	MaxDescriptorBytes *int64 `protobuf:"varint,71,opt,name=max_descriptor_bytes,proto3,oneof" json:"max_descriptor_bytes,omitempty"`
 	// Maximum connections on `listen`, fewer if the open files limit does not allow them. Above it, a connection that has been
 	// idle for a second is evicted, or the new one is closed. `admin` and `health` have up to 64 more each. Default: 10000.
 	// Range: 8 to 1048576. Flag: `--max-connections`.
@@ -405,6 +412,20 @@ func (x *Limits) GetMaxLearnedTypes() int32 {
 	return 0
 }
 
+func (x *Limits) GetMaxTools() int32 {
+	if x != nil && x.MaxTools != nil {
+		return *x.MaxTools
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxDescriptorBytes() int64 {
+	if x != nil && x.MaxDescriptorBytes != nil {
+		return *x.MaxDescriptorBytes
+	}
+	return 0
+}
+
 func (x *Limits) GetMaxConnections() int32 {
 	if x != nil && x.MaxConnections != nil {
 		return *x.MaxConnections
@@ -499,7 +520,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa7\x19\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc8\x1a\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -549,11 +570,14 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
 	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x13R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x14R\x11max_learned_types\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x15R\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x16R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x14R\x11max_learned_types\x88\x01\x01\x12.\n" +
+	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x15R\tmax_tools\x88\x01\x01\x12H\n" +
+	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x16R\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x17R\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x18R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x17R\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x19R\x17max_connection_requests\x88\x01\x01\x12[\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
 	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -579,7 +603,10 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x11_max_memory_bytesB\x19\n" +
 	"\x17_max_pipelined_requestsB\x18\n" +
 	"\x16_max_stdio_queue_bytesB\x14\n" +
-	"\x12_max_learned_typesB\x12\n" +
+	"\x12_max_learned_typesB\f\n" +
+	"\n" +
+	"_max_toolsB\x17\n" +
+	"\x15_max_descriptor_bytesB\x12\n" +
 	"\x10_max_connectionsB\x1b\n" +
 	"\x19_max_connections_per_peerB\x1a\n" +
 	"\x18_max_connection_requests\"q\n" +
