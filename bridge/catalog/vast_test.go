@@ -184,7 +184,6 @@ func BenchmarkVastStart(b *testing.B) {
 	tools := len(live.Current().Tools())
 	with := heap()
 	runtime.KeepAlive(live)
-	live = nil
 	b.ReportMetric(float64(with-heap())/float64(tools), "heap-B/tool")
 	b.ReportMetric(float64(tools), "tools")
 }
