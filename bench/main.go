@@ -69,6 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func commands() map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"e2e":     commandE2E,
+		"large":   commandLarge,
 		"latency": commandLatency,
 		"load":    commandLoad,
 		"soak":    commandSoak,

@@ -21,7 +21,7 @@ const callTool = "/outrigger.v1.ToolService/CallTool"
 const callersPerConn = 64
 
 // maxMessage admits the large payload with room to spare.
-const maxMessage = 16 << 20
+const maxMessage = 32 << 20
 
 func openDirect(_ context.Context, s *Session) error { return s.openTypedAt(s.addrs.Backend) }
 func openTyped(_ context.Context, s *Session) error  { return s.openTypedAt(s.addrs.Sidecar) }

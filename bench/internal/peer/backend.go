@@ -23,7 +23,7 @@ import (
 const EchoMethod = "/outrigger.demo.v1.Lab/Echo"
 
 // maxMessage admits the large payload with room to spare; grpc-go's own default for received messages is 4 MiB.
-const maxMessage = 16 << 20
+const maxMessage = 32 << 20
 
 // serveBackend serves the demo's Echo and the desk with grpc-go, the server that most backends are made with. Checks and logs are left out: a
 // backend that costs little makes what stands before it visible.
