@@ -109,6 +109,10 @@ bench-latency: ## Measure by how much the sidecar delays calls at 1,000 calls/s,
 bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: callers, rates, slow tools, noisy callers (about seven minutes)
 	cd bench && go run . load $(BENCHFLAGS)
 
+.PHONY: bench-large
+bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)
+	cd bench && go run . large $(BENCHFLAGS)
+
 .PHONY: bench-soak
 bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memory and goroutines (eleven minutes; BENCHFLAGS='-duration 2m')
 	cd bench && go run . soak $(BENCHFLAGS)
