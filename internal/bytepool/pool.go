@@ -14,10 +14,12 @@ import (
 
 const (
 	// smallest and largest are the sizes between which buffers are lent, in powers
-	// of two: below it an allocation costs less than a microsecond, above it one
-	// buffer would be worth thousands of calls.
+	// of two: below it an allocation costs less than a microsecond. Above it are
+	// only messages far beyond the default limits. A large buffer that is made anew
+	// costs more than what is written to it: its pages have to be cleared, and the
+	// garbage brings collections forward.
 	smallest = 12
-	largest  = 21
+	largest  = 25
 	// steps are the sizes from one power of two to the next, so that a quarter of a
 	// buffer at most is there for nothing.
 	steps = 4
