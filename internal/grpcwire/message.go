@@ -4,9 +4,14 @@ package grpcwire
 
 import "encoding/binary"
 
-// ahead is how much of a message is made room for on the peer's word alone. What
-// comes after it has to come first.
-const ahead = 1 << 20
+const (
+	// ahead is how much of a message is made room for on the peer's word alone. What
+	// comes after it has to come first.
+	ahead = 1 << 20
+	// onward is how many times what has come is made room for then. A large message
+	// is copied once or twice that way, where append would do so a dozen times.
+	onward = 4
+)
 
 // messageReader takes in the body of an answer: messages, each behind its
 // prefix. It keeps the first and counts on.
@@ -41,6 +46,7 @@ func (m *messageReader) take(p []byte) error {
 		}
 		n := min(m.left, len(p))
 		if m.count == 0 {
+			m.grow(n)
 			m.kept = append(m.kept, p[:n]...)
 		}
 		m.took(n)
@@ -72,6 +78,16 @@ func (m *messageReader) took(n int) {
 		m.inside = false
 		m.count++
 	}
+}
+
+// grow makes room for n bytes, and for more of what was announced.
+func (m *messageReader) grow(n int) {
+	have := len(m.kept)
+	if cap(m.kept)-have >= n {
+		return
+	}
+	more := min(max(n, (onward-1)*have), m.left)
+	m.kept = append(make([]byte, 0, have+more), m.kept...)
 }
 
 // room is where the next bytes of the first message may be read to, at most n;
