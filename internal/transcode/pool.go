@@ -2,6 +2,8 @@
 
 package transcode
 
+import "sync"
+
 // BufferPool lends buffers to ToWireWith and ToJSONWith, so that a caller can use the same memory for one call after another. Get
 // is called by the goroutine that called those. Its buffer comes back as the result, or is dropped where the call fails.
 type BufferPool interface {
@@ -15,4 +17,31 @@ func extended(dst []byte, n int, pool BufferPool) []byte {
 		return dst
 	}
 	return append(pool.Get(len(dst)+n), dst...)
+}
+
+// jsonGrowth is how much longer JSON rarely is than its wire bytes.
+const jsonGrowth = 4
+
+// scratches are buffers of more than maxKept bytes, for large messages alone. They are not part of a reader or writer: small
+// messages would keep them in use, and so in memory, long after the large ones have ceased. A garbage collection takes
+// those that no large message has used since the one before.
+//
+//nolint:gochecknoglobals // a pool is only useful if it is shared
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// lend returns an empty buffer, with room for n bytes, that unlend takes back.
+func lend(n int) *[]byte {
+	b := scratches.Get().(*[]byte)
+	if cap(*b) < n {
+		*b = make([]byte, 0, n)
+	}
+	*b = (*b)[:0]
+	return b
+}
+
+// unlend takes a buffer back; nil is none.
+func unlend(b *[]byte) {
+	if b != nil {
+		scratches.Put(b)
+	}
 }

@@ -60,16 +60,25 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	r := readers.Get().(*reader)
 	direct := cap(dst)-len(dst) >= len(doc)
 	own := r.out[:0]
-	r.out = own
-	if direct {
+	var lent *[]byte
+	switch {
+	case direct:
 		r.out = dst
+	case len(doc) > maxKept:
+		lent = lend(len(doc))
+		r.out = *lent
+	default:
+		r.out = own
 	}
 	r.doc, r.planner, r.resolver, r.maxDepth, r.maxNumber = doc, m.planner, m.resolver, m.bounds.MaxDepth, m.bounds.MaxNumberLength
 	r.shortNumber = min(m.bounds.MaxNumberLength, 19)
 	r.scratch, r.words, r.inAny, r.disorder = r.scratch[:0], r.words[:0], 0, false
 	r.seen.reset()
 	ok := r.document(m.plan.prepared(), m.wrapped)
-	if !direct {
+	switch {
+	case lent != nil:
+		*lent = r.out
+	case !direct:
 		own = r.out
 	}
 	switch {
@@ -79,6 +88,7 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	default:
 		dst = append(extended(dst, len(r.out), pool), r.out...)
 	}
+	unlend(lent)
 	r.out, r.doc, r.planner, r.resolver = own[:0], nil, nil, nil
 	if cap(r.out) > maxKept {
 		r.out = nil

@@ -52,11 +52,21 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 	}
 	w := writers.Get().(*writer)
 	// What the message takes as JSON is not known, so it is written apart and copied once.
-	w.out, w.spans, w.entries = w.out[:0], w.spans[:0], w.entries[:0]
+	own := w.out[:0]
+	var lent *[]byte
+	w.out, w.spans, w.entries = own, w.spans[:0], w.entries[:0]
+	if len(wire) > maxKept/jsonGrowth {
+		lent = lend(2 * len(wire))
+		w.out = *lent
+	}
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
 	ok = w.message(m.plan.prepared(), wire, 1, "")
 	if ok {
 		dst, unknown = append(extended(dst, len(w.out), pool), w.out...), w.unknown
+	}
+	if lent != nil {
+		*lent, w.out = w.out, own
+		unlend(lent)
 	}
 	w.planner, w.resolver, w.unknown = nil, nil, nil
 	if cap(w.out) > maxKept {

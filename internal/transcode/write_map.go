@@ -5,6 +5,7 @@ package transcode
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ import (
 // mapEntry is one entry of a map: a key in the order of its kind, and where the value stands. The sign bit of a signed key is
 // flipped, so that comparing unsigned numbers gives the order of signed ones.
 type mapEntry struct {
-	number     uint64 // a key that is no string, so that the order of the keys is that of the numbers
+	number     uint64 // the order of the keys is that of the numbers; of a string, its first eight bytes
 	start, end int32  // a key that is one
 	value      int32  // plus 1; 0 where there is none
 	limit      int32  // end of the entry
@@ -169,6 +170,7 @@ func (e *mapEntry) readKey(s *slot, b []byte, pos, end int) bool {
 			return false
 		}
 		e.start, e.end = int32(from), int32(end)
+		e.number = prefix(b[from:end])
 		return true
 	}
 	var v uint64
@@ -201,21 +203,58 @@ func (e *mapEntry) readKey(s *slot, b []byte, pos, end int) bool {
 	return true
 }
 
-// sortEntries returns false where a key is there twice.
+// prefix is the first eight bytes of a key as a number. Where two keys' differ, they have the order of the keys; where they are
+// the same, the keys have to be compared.
+func prefix(key []byte) uint64 {
+	const size = 8
+	if len(key) >= size {
+		return binary.BigEndian.Uint64(key)
+	}
+	var padded [size]byte
+	copy(padded[:], key)
+	return binary.BigEndian.Uint64(padded[:])
+}
+
+// sortEntries returns false where a key is there twice. Most keys differ in their first eight bytes, so the entries are sorted
+// by number, and then those that follow one another with the same one by their keys.
 func sortEntries(entries []mapEntry, b []byte, text bool) bool {
-	compare := func(x, y mapEntry) int {
-		if text {
-			return bytes.Compare(b[x.start:x.end], b[y.start:y.end])
+	sortByNumber(entries)
+	for i := 1; i < len(entries); i++ {
+		if entries[i-1].number != entries[i].number {
+			continue
 		}
-		return cmp.Compare(x.number, y.number)
+		end := i + 1
+		for end < len(entries) && entries[end].number == entries[i].number {
+			end++
+		}
+		if !text || !sortTexts(entries[i-1:end], b) {
+			return false
+		}
+		i = end
 	}
-	sorted := true
-	for i := 1; i < len(entries) && sorted; i++ {
-		sorted = compare(entries[i-1], entries[i]) < 0
+	return true
+}
+
+// fewEntries is up to how many entries are sorted by insertion, for which no function is called.
+const fewEntries = 24
+
+func sortByNumber(entries []mapEntry) {
+	if len(entries) > fewEntries {
+		slices.SortFunc(entries, func(x, y mapEntry) int { return cmp.Compare(x.number, y.number) })
+		return
 	}
-	if sorted {
-		return true
+	for i := 1; i < len(entries); i++ {
+		e, at := entries[i], i
+		for ; at > 0 && entries[at-1].number > e.number; at-- {
+			entries[at] = entries[at-1]
+		}
+		entries[at] = e
 	}
+}
+
+// sortTexts sorts entries whose keys are strings, and returns false where one is there twice.
+func sortTexts(entries []mapEntry, b []byte) bool {
+	compare := func(x, y mapEntry) int { return bytes.Compare(b[x.start:x.end], b[y.start:y.end]) }
 	slices.SortFunc(entries, compare)
 	for i := 1; i < len(entries); i++ {
 		if compare(entries[i-1], entries[i]) == 0 {

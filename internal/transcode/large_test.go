@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transcode_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+)
+
+// Large messages share buffers between calls, and no call sees another's bytes.
+func TestLargeMessagesHaveBuffersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	m := compiled(t, "shapes.v1.Leaf")
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for k := range 6 {
+				text := strings.Repeat(fmt.Sprintf("%d.%d ", i, k), (3<<20>>(k%3))/4)
+				doc := []byte(`{"name":"` + text + `"}`)
+				wire, err := m.ToWire(nil, doc)
+				if err != nil || bytes.Count(wire, []byte(text)) != 1 {
+					t.Errorf("%d bytes to %d of wire: %v", len(doc), len(wire), err)
+					return
+				}
+				back, err := m.ToJSON(nil, wire)
+				if err != nil || !bytes.Contains(back, []byte(text)) {
+					t.Errorf("%d bytes of wire to %d: %v", len(wire), len(back), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The entries of a map come in the order of their keys' bytes, also where keys are alike for eight bytes, and a key that
+// is there twice is left to the general engine.
+func TestMapKeysThatAreAlike(t *testing.T) {
+	t.Parallel()
+	for n := range 60 {
+		keys := []string{"", "\x00", "a", "a\x00", "alikealik", "alikealike", "alikealike\x00", "alikealikf", "alikeali"}
+		for i := range n {
+			keys = append(keys, fmt.Sprintf("alike%05d", i%40)[:5+i%6]+fmt.Sprint(i))
+		}
+		rand.Shuffle(len(keys), func(i, k int) { keys[i], keys[k] = keys[k], keys[i] })
+		checkOrder(t, keys)
+	}
+}
+
+func checkOrder(t *testing.T, keys []string) {
+	t.Helper()
+	want := slices.Sorted(slices.Values(keys))
+	distinct := len(slices.Compact(slices.Clone(want))) == len(want)
+	got, ok := transcode.SortedKeys(keys)
+	if ok != distinct || ok && !slices.Equal(got, want) {
+		t.Errorf("%q: %q, %v; want %v", keys, got, ok, distinct)
+	}
+	if _, ok := transcode.SortedKeys(append(keys, keys[0])); ok {
+		t.Errorf("%q and %q again: taken", keys, keys[0])
+	}
+}
