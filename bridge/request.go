@@ -290,6 +290,16 @@ func (r *Response) Release(to *bytepool.Pool) {
 	}
 }
 
+// Take returns the bytes of Result, which are the taker's from now on, and whether
+// they are of [Bridge.Buffers] and may be given back to it.
+func (r *Response) Take() (result []byte, pooled bool) {
+	result, pooled = r.Result.Bytes, r.Result.pooled
+	if pooled {
+		r.Result.Bytes, r.Result.pooled = nil, false
+	}
+	return result, pooled
+}
+
 // MayRead refuses a resource that the caller behind an OpServer may not read.
 func (r *Response) MayRead(uri string) *errmap.Error {
 	if !r.who.MayRead(uri) {

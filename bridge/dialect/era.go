@@ -63,6 +63,9 @@ type exchange struct {
 	// whole is the reply, where the writer made all of it, in a buffer of the
 	// bridge's.
 	whole []byte
+	// shared and quoted are what stands in the reply besides, of a large result.
+	shared shared
+	quoted quoted
 }
 
 // era returns the rules of a dialect.

@@ -201,7 +201,7 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
 	call.success(&reply, result)
 	if call.whole != nil {
-		reply.lender = h.Buffers()
+		reply.lender, reply.shared, reply.quoted = h.Buffers(), call.shared, call.quoted
 	}
 	resp.Release(h.Buffers()) // the reply has its bytes now
 	if call.req.Op == bridge.OpListen && call.in.Header == nil {

@@ -38,8 +38,11 @@ type Reply struct {
 	body []byte
 	// lender takes body back; nil where it came from nowhere.
 	lender *bytepool.Pool
-	// shared is what stands in the message and not in body, of a large listing.
+	// shared is what stands in the message and not in body, of a large listing, or
+	// the result of a large call.
 	shared shared
+	// quoted is where the result of a large call stands as text.
+	quoted quoted
 }
 
 // NewReply returns a reply with a message, which is its own, and the status 200.
@@ -51,8 +54,11 @@ func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: 
 func (r *Reply) Release() {
 	if r.lender != nil {
 		r.lender.Put(r.body)
+		if r.quoted.pooled {
+			r.lender.Put(r.shared.part)
+		}
 	}
-	r.body, r.lender, r.shared = nil, nil, shared{}
+	r.body, r.lender, r.shared, r.quoted = nil, nil, shared{}, quoted{}
 }
 
 // leastShared is the size from which a part of a reply is not copied into it: up
@@ -70,18 +76,30 @@ type shared struct {
 func (r *Reply) IsEmpty() bool { return r.body == nil }
 
 // Len is the size of the message in bytes.
-func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) }
+func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) + r.quoted.size }
 
 // Parts are the message in its order: what the reply has of its own, around what
 // is shared, which may not be changed. Where nothing is, all is in tail.
 func (r *Reply) Parts() (head, shared, tail []byte) {
+	if r.quoted.size > 0 {
+		return nil, nil, r.Bytes()
+	}
+	return r.around()
+}
+
+// around is Parts without the text of a large call.
+func (r *Reply) around() (head, shared, tail []byte) {
 	at := r.shared.at
 	return r.body[:at:at], r.shared.part, r.body[at:]
 }
 
 // AppendTo appends the message.
 func (r *Reply) AppendTo(dst []byte) []byte {
-	head, shared, tail := r.Parts()
+	head, shared, tail := r.around()
+	if at := r.quoted.at; r.quoted.size > 0 {
+		dst = jsonrpc.AppendText(append(dst, head[:at]...), shared)
+		head = head[at:]
+	}
 	return append(append(append(dst, head...), shared...), tail...)
 }
 
@@ -96,10 +114,21 @@ func (r *Reply) Bytes() []byte {
 }
 
 // WriteTo implements [io.WriterTo]. What is shared is not copied, but written by
-// itself.
+// itself, and as text in pieces.
 func (r *Reply) WriteTo(w io.Writer) (int64, error) {
 	var written int64
-	head, shared, tail := r.Parts()
+	head, shared, tail := r.around()
+	if at := r.quoted.at; r.quoted.size > 0 {
+		n, err := w.Write(head[:at])
+		if written += int64(n); err != nil {
+			return written, err
+		}
+		more, err := writeQuoted(w, shared, r.lender)
+		if written += more; err != nil {
+			return written, err
+		}
+		head = head[at:]
+	}
 	for _, part := range [...][]byte{head, shared, tail} {
 		if len(part) == 0 {
 			continue
@@ -137,6 +166,9 @@ func (c *exchange) success(r *Reply, result []byte) {
 // result.
 func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	result := call.resp.Result.Bytes
+	if call.quotes(tail...) {
+		return
+	}
 	const around = 128 // the names and brackets around the two copies
 	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result) + len(call.resp.Explanation)
 	for _, piece := range tail {
@@ -164,8 +196,14 @@ func escapes(compact []byte) int {
 // structured result as text, for callers that read text only; a second one says
 // what is to be said about it. The object stays open.
 func appendContent(dst, result []byte, explanation string) []byte {
-	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = jsonrpc.AppendText(dst, result)
+	return closeContent(jsonrpc.AppendText(append(dst, contentHead...), result), explanation)
+}
+
+// contentHead opens a tool result up to its text.
+const contentHead = `{"content":[{"type":"text","text":`
+
+// closeContent appends what follows the text.
+func closeContent(dst []byte, explanation string) []byte {
 	if explanation != "" {
 		dst = append(dst, `},{"type":"text","text":`...)
 		dst = jsonrpc.AppendString(dst, explanation)

@@ -3,6 +3,7 @@
 package jsontext
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -92,4 +93,33 @@ func appendEscape(dst []byte, c byte) []byte {
 	default:
 		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xF])
 	}
+}
+
+// QuotedLen is the length of s as AppendText writes it, and false where s holds
+// control characters or is not UTF-8, so that its length is not that of s and one byte
+// for each quote and backslash, and its own quotes. No compact JSON does.
+func QuotedLen(s []byte) (int, bool) {
+	if hasControl(s) || !utf8.Valid(s) {
+		return 0, false
+	}
+	return len(s) + bytes.Count(s, []byte{'"'}) + bytes.Count(s, []byte{'\\'}) + 2, true
+}
+
+// hasControl reports whether s has a byte below the space. A subtraction borrows
+// from such a lane; lanes above it may be flagged wrongly, and the answer is right.
+func hasControl(s []byte) bool {
+	const word = 8
+	for ; len(s) >= 4*word; s = s[4*word:] {
+		a, b := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[word:])
+		c, d := binary.LittleEndian.Uint64(s[2*word:]), binary.LittleEndian.Uint64(s[3*word:])
+		if ((a-' '*lanes)&^a|(b-' '*lanes)&^b|(c-' '*lanes)&^c|(d-' '*lanes)&^d)&tops != 0 {
+			return true
+		}
+	}
+	for _, c := range s {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
 }

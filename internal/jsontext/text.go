@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -117,9 +118,8 @@ func readEscaped(doc []byte, start, pos int, scratch *[]byte) ([]byte, int) {
 	out := (*scratch)[:0]
 	out = append(out, doc[start:pos]...)
 	for pos < len(doc) {
-		n := plain(doc[pos:])
-		out = append(out, doc[pos:pos+n]...)
-		if pos += n; pos >= len(doc) {
+		out, pos = appendPlain(out, doc, pos)
+		if pos >= len(doc) {
 			break
 		}
 		switch c := doc[pos]; {
@@ -131,7 +131,11 @@ func readEscaped(doc []byte, start, pos int, scratch *[]byte) ([]byte, int) {
 			if size == 0 {
 				return nil, Refused
 			}
-			out = utf8.AppendRune(out, r)
+			if r < utf8.RuneSelf {
+				out = append(out, byte(r))
+			} else {
+				out = utf8.AppendRune(out, r)
+			}
 			pos += size
 		case c < ' ':
 			return nil, Refused
@@ -145,6 +149,28 @@ func readEscaped(doc []byte, start, pos int, scratch *[]byte) ([]byte, int) {
 		}
 	}
 	return nil, Refused
+}
+
+// appendPlain appends what plain finds at pos, and returns where it ends. A string
+// with escapes has one every few bytes, so that words of eight bytes are copied whole
+// and what is behind the first byte that needs care is taken back.
+func appendPlain(dst, doc []byte, pos int) (longer []byte, end int) {
+	const word = 8
+	for len(doc)-pos >= word {
+		n := len(dst)
+		if cap(dst)-n < word {
+			dst = slices.Grow(dst, max(n, 8*word))
+		}
+		piece := doc[pos : pos+word]
+		binary.LittleEndian.PutUint64(dst[n:n+word:cap(dst)], binary.LittleEndian.Uint64(piece))
+		if special := flagged(piece); special != 0 {
+			k := bits.TrailingZeros64(special) / word
+			return dst[:n+k], pos + k
+		}
+		dst, pos = dst[:n+word], pos+word
+	}
+	n := plain(doc[pos:])
+	return append(dst, doc[pos:pos+n]...), pos + n
 }
 
 // passRunes passes over the characters beyond ASCII at pos. It returns false, and
