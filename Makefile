@@ -188,7 +188,7 @@ bench-kernel: ## Measure the translation between JSON and wire bytes against pro
 
 .PHONY: bench-catalog
 bench-catalog: ## Measure building, holding and listing catalogs of 1,000 tools, and starting and refreshing one of 11,340
-	go test ./bridge/catalog -run '^$$' -bench 'ThousandTools|WithOverlay|Vast' -benchmem -count $(BENCHCOUNT)
+	go test ./internal/catalog -run '^$$' -bench 'ThousandTools|WithOverlay|Vast' -benchmem -count $(BENCHCOUNT)
 	cd conformance/corpus && go test -run '^$$' -bench BenchmarkCatalog -benchmem -count $(BENCHCOUNT) .
 
 # The proof of schemas and transcoding on public APIs has a module of its own, which takes minutes to download and build.

@@ -5,8 +5,8 @@ package bridge
 import (
 	"context"
 
-	"github.com/outrigger-mcp/outrigger/bridge/access"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
 )
 
 // Every edge tells its callers who may keep an answer: everybody (public), or the one who asked (private). The rule is

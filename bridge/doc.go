@@ -9,7 +9,7 @@
 // requests from one stream use [Bridge.Begin] and [Flight.Run] instead.
 //
 // The package knows no wire format. The Protobuf edge calls Handle; what reads and
-// writes JSON-RPC is the package bridge/dialect in front of this one, which this
+// writes JSON-RPC is the package internal/dialect in front of this one, which this
 // one does not import. Where an edge leaves parts of a message unread, the pipeline
 // asks its [Envelope] for them. Errors stay canonical ([errmap.Error]): the edges
 // put them into the words of their callers.

@@ -6,8 +6,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 // typeLearner asks the backend for types that only its answers name. A

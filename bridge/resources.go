@@ -6,10 +6,10 @@ import (
 	"context"
 	"net/url"
 
-	"github.com/outrigger-mcp/outrigger/bridge/access"
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 // maxURI bounds a resource's URI, as outrigger.v1.ReadResourceRequest does.

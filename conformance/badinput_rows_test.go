@@ -93,7 +93,7 @@ func callingRows() []badRow {
 	return []badRow{
 		{title: rowNumbers, held: []held{
 			{slices.Concat(overMessages(), []edge{toolBinary}), []string{"conformance/arguments_test.go TestWrongArgumentsNameTheirPlace", "conformance/hostile_test.go TestMegabytesOfNonsense"}},
-			{[]edge{admin}, []string{"bridge/catalog/registration_test.go TestInvalidRegistrationsNameEveryFault"}},
+			{[]edge{admin}, []string{"internal/catalog/registration_test.go TestInvalidRegistrationsNameEveryFault"}},
 		}},
 		{title: rowArguments, held: []held{
 			{overRPC(), []string{"conformance/arguments_test.go TestNames"}},
@@ -143,8 +143,8 @@ func behindRows() []badRow {
 		}},
 		{title: rowReflect, held: []held{
 			{[]edge{admin}, []string{
-				"bridge/catalog/source_reflection_test.go TestReflectionFailures", "bridge/catalog/source_reflection_test.go TestReflectionTakesAWellKnownFileThatTheServerLacks",
-				"bridge/catalog/live_test.go TestTheLastGoodCatalogStays", "conformance/startup_test.go TestStartupBeforeTheBackend",
+				"internal/catalog/source_reflection_test.go TestReflectionFailures", "internal/catalog/source_reflection_test.go TestReflectionTakesAWellKnownFileThatTheServerLacks",
+				"internal/catalog/live_test.go TestTheLastGoodCatalogStays", "conformance/startup_test.go TestStartupBeforeTheBackend",
 			}},
 		}, without: []without{
 			{forCallers(), fromBehind},

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // BenchmarkRegisterFinish has 8,000 other calls in flight, in as many origins or

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // Call is one call in flight. The code that registered it must call Finish once on

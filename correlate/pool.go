@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // Defaults of PoolOptions.

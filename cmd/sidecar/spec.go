@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/spec"

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
 // What the linker knows: go build -ldflags "-X main.version=... -X main.commit=...".

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // maxNesting is the deepest JSON that is read. Protobuf itself nests at most 100 messages by default, and each is a few

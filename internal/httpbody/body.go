@@ -16,8 +16,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
 // Check refuses what the head of a request says is no message: other methods than

@@ -22,53 +22,53 @@ const module = "github.com/outrigger-mcp/outrigger/"
 // anything.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"bridge/jsonrpc":        {},
+		"internal/jsonrpc":      {},
 		"internal/schema":       {},
 		"internal/transcode":    {"internal/schema"},
-		"bridge/access":         {"internal/glob"},
-		"bridge/catalog":        {"bridge/catalog/internal", "bridge/catalog/source", "bridge/jsonrpc", "internal/schema", "internal/transcode", "gen"},
-		"internal/backend":      {"internal/grpcwire", "bridge/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
+		"internal/access":       {"internal/glob"},
+		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/source", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
+		"internal/backend":      {"internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/event":        {},
 		"internal/feed":         {"gen"},
 		"internal/native":       {"internal/backend", "gen"},
-		"internal/session":      {"internal/feed", "bridge/jsonrpc", "correlate", "gen", "internal/share"},
-		"internal/mcpjson":      {"bridge/jsonrpc", "gen"},
-		"internal/policy":       {"bridge/catalog", "errmap", "internal/share"},
-		"internal/registry":     {"bridge/jsonrpc", "internal/schema", "bridge/catalog", "testdata/schemas"},
+		"internal/session":      {"internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
+		"internal/mcpjson":      {"internal/jsonrpc", "gen"},
+		"internal/policy":       {"internal/catalog", "errmap", "internal/share"},
+		"internal/registry":     {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
 		"internal/record":       {"errmap"},
 		"internal/resilience":   {"errmap", "internal/stall"},
 		"internal/seal":         {},
 		"internal/stats":        {"errmap"},
 		"internal/task":         {"errmap", "gen", "internal/share"},
-		"internal/compat":       {"bridge/catalog", "bridge/jsonrpc"},
-		"correlate":             {"bridge/jsonrpc"},
+		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
+		"correlate":             {"internal/jsonrpc"},
 		"errmap":                {"gen"},
-		"bridge":                {"bridge/jsonrpc", "internal/schema", "internal/transcode", "bridge/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "bridge/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen", "internal/record"},
-		"bridge/dialect":        {"bridge", "bridge/jsonrpc", "bridge/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/bytepool", "correlate", "errmap", "gen"},
+		"bridge":                {"internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/glob", "internal/loglimit", "internal/share", "correlate", "errmap", "gen", "internal/record"},
+		"internal/dialect":      {"bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
 		leaf:                    {},
 		"internal/loglimit":     {},
 		"internal/stall":        {},
 		"internal/tlsfiles":     {"internal/glob"},
-		"internal/spec":         {"bridge/catalog", "internal/schema", "errmap"},
+		"internal/spec":         {"internal/catalog", "internal/schema", "errmap"},
 		"internal/admin":        {},
 		"internal/bytepool":     {},
 		"internal/lifecycle":    {},
 		"internal/lastresort":   {},
-		"internal/doctor":       {"internal/backend", "bridge/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
+		"internal/doctor":       {"internal/backend", "internal/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
 		"internal/server/route": {"errmap", "gen", "internal/stats"},
 		"internal/server/conn":  {"internal/connlimit"},
 		"internal/share":        {},
 		"internal/slowpeer":     {"internal/share"},
 		"internal/memory":       {},
-		"internal/mcpschema":    {"bridge/jsonrpc"},
-		"internal/metrics":      {"bridge/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
+		"internal/mcpschema":    {"internal/jsonrpc"},
+		"internal/metrics":      {"internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 
-		"bridge/catalog/source": {"bridge/catalog/internal", "gen"},
+		"internal/catalog/source": {"internal/catalog/internal", "gen"},
 	}
 }
 
@@ -78,13 +78,13 @@ const leaf = "internal/jsontext"
 // onlyEdgesImportBridge lists who may import the package bridge: the dialects in
 // front of it, and the edges.
 func onlyEdgesImportBridge() []string {
-	return []string{"bridge/dialect", "internal/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
+	return []string{"internal/dialect", "internal/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
 }
 
 // thirdParties says where a third party's types may appear.
 func thirdParties() map[string][]string {
 	return map[string][]string{
-		"connectrpc.com/connect":                   {"bridge", "internal/backend", "bridge/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
+		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
@@ -133,7 +133,7 @@ func checkOwn(t *testing.T, path, pkg, own string, rules map[string][]string) {
 }
 
 // TestThePipelineIsNeutral keeps JSON-RPC and MCP out of the package bridge: what
-// a message looks like, its headers and its revisions are those of bridge/dialect,
+// a message looks like, its headers and its revisions are those of internal/dialect,
 // which stands in front of it. It looks at the code, not at the comments.
 func TestThePipelineIsNeutral(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestThePipelineIsNeutral(t *testing.T) {
 		ast.Inspect(file.ast, func(n ast.Node) bool {
 			literal, ok := n.(*ast.BasicLit)
 			if ok && literal.Kind == token.STRING && foreign.MatchString(literal.Value) {
-				t.Errorf("%s: %s belongs in bridge/dialect", file.path, literal.Value)
+				t.Errorf("%s: %s belongs in internal/dialect", file.path, literal.Value)
 			}
 			return true
 		})

@@ -54,7 +54,7 @@
 //
 // # Reading
 //
-// The Read functions take one JSON value that bridge/jsonrpc checked (other bytes
+// The Read functions take one JSON value that internal/jsonrpc checked (other bytes
 // do no harm). Members that MCP does not know are ignored, members that it knows
 // must have the right type, and everything is within the bounds of the contract,
 // so that a backend that validates accepts what was read. The error is an

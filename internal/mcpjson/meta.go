@@ -5,7 +5,7 @@ package mcpjson
 import (
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // MetaHolder is a message with MCP's _meta in its two forms. Most messages of

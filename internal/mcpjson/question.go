@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // The methods of questions to a client.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // ResultMetaKey is the member of a tool result's _meta that holds what MCP has no

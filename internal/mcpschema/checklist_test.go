@@ -155,7 +155,7 @@ func follow(name, path string) string {
 // TestLinksThatLeadNowhere shows that following them can fail.
 func TestLinksThatLeadNowhere(t *testing.T) {
 	t.Parallel()
-	const conversation = "../bridge/dialect/testdata/modern_rules.txtar"
+	const conversation = "../internal/dialect/testdata/modern_rules.txtar"
 	for _, good := range [][2]string{{"TestLinksThatLeadNowhere", "../internal/mcpschema/checklist_test.go"}, {"modern_rules 01", conversation}} {
 		if fault := follow(good[0], good[1]); fault != "" {
 			t.Errorf("%v: %s", good, fault)

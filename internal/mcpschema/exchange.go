@@ -3,7 +3,7 @@
 package mcpschema
 
 import (
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // CheckExchange checks a request and its reply. Who sends the request follows

@@ -5,7 +5,7 @@ package mcpschema
 import (
 	"errors"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // CheckMessage checks what one side puts on the wire, whatever it is. Of a result

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 )
 

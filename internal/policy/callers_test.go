@@ -5,7 +5,7 @@ package policy
 import (
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 func TestGateTrustsSomeCallers(t *testing.T) {

@@ -3,8 +3,8 @@
 package policy
 
 import (
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 // CheckAs is Check for a caller of whom it was said in particular whether they are

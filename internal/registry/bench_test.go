@@ -5,7 +5,7 @@ package registry_test
 import (
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 )
 

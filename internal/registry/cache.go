@@ -6,7 +6,7 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 // cache keeps the compiled schemas of tools by canonical name, each under the

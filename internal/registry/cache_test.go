@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
@@ -347,7 +347,7 @@ func envelopes() []string {
 // goldens are the messages of the golden conversations.
 func goldens(t tb) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../bridge/dialect/testdata/*.txtar")
+	files, err := filepath.Glob("../../internal/dialect/testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no conversations: %v", err)
 	}

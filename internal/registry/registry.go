@@ -5,8 +5,8 @@ package registry
 import (
 	"sync"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // DefaultMaxTools is how many tools' schemas are kept compiled. A compiled pair

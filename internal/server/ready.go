@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"

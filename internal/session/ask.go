@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // Errors of questions to the client.

@@ -5,8 +5,8 @@ package spec
 import (
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 // cause is when a call of a tool is answered with a canonical code.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // TestAPageOfANativeTool has a tool that a backend declares itself, and that promises nothing about its result.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // jsonMessages is the JSON codec of the contract's own messages. It writes as Connect's does, and reads strictly: see

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
 

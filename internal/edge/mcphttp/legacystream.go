@@ -5,9 +5,9 @@ package mcphttp
 import (
 	"net/http"
 
-	"github.com/outrigger-mcp/outrigger/bridge/access"
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
 // TestEraOfAMessage walks the ways in which body and header can name an era,

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
 // Defaults of Options for replies that are streams.

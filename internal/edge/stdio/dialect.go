@@ -5,9 +5,9 @@ package stdio
 import (
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge/dialect"
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // Mode says which dialects a conversation may use.

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/bridge/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	mcpsession "github.com/outrigger-mcp/outrigger/internal/session"
 )
 

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+)
+
+// BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
+type BuildOptions struct {
+	// Selection chooses the methods; nil takes all that are not infrastructure.
+	Selection *Selection
+	// Overlay overrides options; where several entries match a method, the later one wins, member by member.
+	Overlay []Override
+	// Profile is the kind of client that advertised schemas are written for.
+	Profile schema.Profile
+	// Thorough checks every message twice, see [transcode.Options]; Disagreed is told where that finds something.
+	Thorough  bool
+	Disagreed func(*transcode.DisagreementError)
+	// MaxDepth bounds how deep arguments are nested; 0 means the default of package schema.
+	MaxDepth int
+	// ListUncallable also lists methods that take a stream of requests, which cannot be called yet.
+	ListUncallable bool
+	Limits         Limits
+}
+
+// Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
+// every tool that a native backend declares.
+//
+// The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
+// What costs only some files or methods is among the catalog's warnings.
+func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
+	merged := mergeFiles(loads)
+	linked := linkFiles(merged)
+	types, warnings := newTypes(linked.registry, linked.paths())
+	overlay, problems := compileOverlay(o.Overlay)
+	b := &builder{
+		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
+		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
+		problems: problems, listUncallable: o.ListUncallable,
+		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
+	}
+	b.bind = newBinder(types, o)
+	for _, load := range loads {
+		b.warnings = append(b.warnings, load.Warnings...)
+	}
+	offers := b.offered(loads)
+	b.tellVersions(offers)
+	b.keepSuffixes(offers)
+	b.bind.prefetch(b.likely(offers))
+	for _, s := range offers {
+		if s.isTyped {
+			b.typedService(s)
+		} else {
+			b.service(s)
+		}
+	}
+	for _, load := range loads {
+		b.native(load)
+	}
+	return b.finish()
+}
+
+// builder is the state of one Build.
+type builder struct {
+	linked  *linker
+	types   *Types
+	bind    *binder
+	overlay []overlayEntry
+	// overlayIndex is of overlay.
+	overlayIndex overlayIndex
+	selection    *Selection
+	limits       Limits
+	// listUncallable is BuildOptions.ListUncallable.
+	listUncallable bool
+	// hasToolOption and hasResourceOption tell that the descriptors define our options.
+	hasToolOption, hasResourceOption bool
+	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
+	suffixed map[string]bool
+	plain    map[string]bool
+	// versions are what the services have behind their names that another version of them would clash with.
+	versions map[string]string
+	rules    optionRules
+	contract contractRules
+	// description is what the native backend says about itself; nil where there is none.
+	description *outriggerv1.ServerDescription
+
+	tools []*Tool
+	// typed are RPCs of a sidecar behind, for typed callers alone.
+	typed     []*Tool
+	resources []*ResourceMethod
+	problems  []Problem
+	warnings  []source.Warning
+	// passedOver are services that are there and not offered.
+	passedOver []string
+	// seen counts the methods that were looked at, unselected those that no glob took.
+	seen, unselected int
+}
+
+// offer is a service and who offers it.
+type offer struct {
+	service protoreflect.ServiceDescriptor
+	source  string
+	// isTyped is set where a sidecar offers it, which lists tools of its own for it.
+	isTyped bool
+}
+
+// offered lists the services to make tools of, each once, sorted by name.
+func (b *builder) offered(loads []*source.Loaded) []offer {
+	from, isTyped := map[string]string{}, map[string]bool{}
+	isSidecar := slices.ContainsFunc(loads, func(l *source.Loaded) bool { return isSidecar(l.Native) })
+	for _, load := range loads {
+		names := load.Services
+		if names == nil {
+			names = b.declared(load)
+		}
+		for _, name := range names {
+			if b.selection.Skips(name) {
+				b.passedOver = append(b.passedOver, name)
+			} else if _, ok := from[name]; !ok {
+				from[name] = load.Source
+				isTyped[name] = isSidecar && load.Reflected
+			}
+		}
+	}
+	var out []offer
+	for _, name := range shown.SortedKeys(from) {
+		d, err := b.linked.registry.FindDescriptorByName(protoreflect.FullName(name))
+		service, ok := d.(protoreflect.ServiceDescriptor)
+		if err != nil || !ok {
+			b.warn(name, "the service is left out: "+b.linked.whyNot(name))
+			continue
+		}
+		out = append(out, offer{service, from[name], isTyped[name]})
+	}
+	return out
+}
+
+// declared are the services of a load that does not say itself what it offers: all of its files', without those that
+// are there only to be imported, unless they are asked for by name.
+func (b *builder) declared(load *source.Loaded) []string {
+	var out []string
+	for _, f := range load.Files {
+		isImported := slices.Contains(load.Imported, f.GetName())
+		for _, s := range f.GetService() {
+			name := string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(s.GetName())))
+			if isImported && !b.selection.namesService(name) {
+				b.passedOver = append(b.passedOver, name)
+				continue
+			}
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// service makes tools of one service's methods.
+func (b *builder) service(of offer) {
+	methods := of.service.Methods()
+	for i := range methods.Len() {
+		b.seen++
+		t, err := b.tool(methods.Get(i), of.source)
+		switch {
+		case err != nil:
+			b.warn(methodName(methods.Get(i)), "the method is left out: "+err.Error())
+		case t != nil:
+			b.tools = append(b.tools, t)
+		}
+	}
+}
+
+// tool makes a tool of one method; nil where it is not selected, or where a problem was noted. An error costs the method.
+func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, error) {
+	id, derived := methodName(md), b.derivedNames(md)
+	options, err := readMethodOptions(md, b.hasToolOption)
+	if err != nil {
+		// Excluding it by what is known of it must remain a way out.
+		if b.selection.takes(string(md.Parent().FullName()), id, derived.forms()...) {
+			b.problems = append(b.problems, Problem{id, err.Error()})
+		} else {
+			b.unselected++
+		}
+		return nil, nil
+	}
+	names := derived.forms()
+	if n := options.tool.GetName(); n != "" {
+		names = append(names, n, MCPName(n))
+	}
+	declared, schemas := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
+	name := cmp.Or(declared.GetName(), derived.name)
+	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name))...) {
+		b.unselected++
+		return nil, nil
+	}
+	if err := b.rules.check(declared); err != nil {
+		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
+		return nil, nil
+	}
+	if len(name) > b.limits.MaxNameBytes {
+		return nil, fmt.Errorf("its name has %d bytes, the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
+	}
+	t := &Tool{
+		Name: name, MCPName: MCPName(name),
+		Method: &Method{
+			Procedure: "/" + id, Service: string(md.Parent().FullName()), Source: source, Descriptor: md,
+			ClientStreaming: md.IsStreamingClient(), ServerStreaming: md.IsStreamingServer(),
+			Idempotency: options.idempotency,
+		},
+		Hidden: declared.GetHidden(),
+	}
+	if declared.GetName() == "" {
+		t.Alias = derived.alias
+	}
+	if err := b.bind.bind(t); err != nil {
+		return nil, err
+	}
+	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
+		return nil, err
+	}
+	b.describe(t, options, declared)
+	b.resource(t, schemas.Resource)
+	for _, w := range slices.Concat(t.Input.Warnings, t.Output.Warnings) {
+		b.warn(id, w)
+	}
+	return t, nil
+}
+
+// finish checks the tools together and freezes them.
+func (b *builder) finish() (*Catalog, error) {
+	for _, e := range b.overlay {
+		if !e.wasUsed {
+			b.warn("overlay entry "+e.Match, "it matches no method")
+		}
+	}
+	resources, problems := newResources(b.resources)
+	b.problems = append(b.problems, problems...)
+	if b.description.GetCapabilities().GetResources() == nil {
+		for _, m := range resources.unreadable() {
+			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, which no method reads; give one that uri_template", m.template.text))
+		}
+	}
+	b.settleNames()
+	collisions := findCollisions(b.tools)
+	if len(collisions)+len(b.problems) > 0 {
+		return nil, b.fault(collisions, b.problems...)
+	}
+	visible, listed := 0, 0
+	for _, t := range b.tools {
+		t.Unlisted = !t.IsCallable() && !b.listUncallable
+		if t.Hidden {
+			continue
+		}
+		visible++
+		if !t.Unlisted {
+			listed++
+		}
+	}
+	if listed == 0 {
+		return nil, b.empty(visible)
+	}
+	if visible > b.limits.MaxTools {
+		return nil, b.fault(nil, Problem{"catalog",
+			fmt.Sprintf("it would hold %d tools, the limit is %d (limits.max_tools); choose with --include and --exclude", visible, b.limits.MaxTools)})
+	}
+	c, err := newCatalog(b.tools, b.typedTools(), b.linked, b.types, b.warnings)
+	if err != nil {
+		return nil, err
+	}
+	c.description, c.resources = b.description, resources
+	return c, nil
+}
+
+// fault is the error for what somebody has to change.
+func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError {
+	slices.SortFunc(b.tools, byName)
+	return &BuildError{Collisions: collisions, Problems: problems, Tools: b.tools}
+}
+
+// empty says why there are no tools.
+func (b *builder) empty(uncallable int) error {
+	var why []string
+	if b.seen == 0 {
+		why = append(why, "no source offers a service with methods")
+	}
+	if len(b.passedOver) > 0 {
+		why = append(why, fmt.Sprintf("%s %s infrastructure, excluded or only imported (--include with the full name takes it)",
+			shown.ClipList(b.passedOver), shown.Plural(len(b.passedOver), "is", "are")))
+	}
+	if b.unselected > 0 {
+		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))
+	}
+	if uncallable > 0 {
+		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, shown.Plural(uncallable, "takes", "take")))
+	}
+	if n := len(b.tools) - uncallable; n > 0 {
+		why = append(why, fmt.Sprintf("%d %s hidden", n, shown.Plural(n, "is", "are")))
+	}
+	if len(b.warnings) > 0 {
+		why = append(why, b.warnings[0].String())
+	}
+	return fmt.Errorf("%w: %s", ErrEmpty, strings.Join(why, "; "))
+}
+
+func (b *builder) warn(subject, text string) {
+	b.warnings = append(b.warnings, source.Warning{Subject: subject, Text: text})
+}
+
+// methodName is "pkg.Service/Method".
+func methodName(md protoreflect.MethodDescriptor) string {
+	return string(md.Parent().FullName()) + "/" + string(md.Name())
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+)
+
+// Catalog is the set of tools at one moment. It never changes, and neither does what it returns; callers must not
+// change it either. Safe for concurrent use.
+type Catalog struct {
+	own         *lists           // all but registered tools
+	byName      map[string]*Tool // the same
+	growth      *growth          // registered tools; nil where there are none
+	byProcedure map[string]*Tool
+	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
+	files       protodesc.Resolver
+	paths       []string
+	types       *Types
+	warnings    []source.Warning
+	description *outriggerv1.ServerDescription
+	resources   *Resources
+	digests     digests
+	fingerprint string
+}
+
+// Service is an RPC service that at least one tool comes from. Native tools come from none.
+type Service struct {
+	// Name is its full name.
+	Name string
+	// Source is the name of the source that offers it.
+	Source     string
+	Descriptor protoreflect.ServiceDescriptor
+	// Tools are its tools, hidden ones too, by name.
+	Tools []*Tool
+}
+
+// Tools are the tools that callers may see, sorted by canonical name.
+func (c *Catalog) Tools() []*Tool { return c.lists().visible }
+
+// count is the number of tools that callers may see.
+func (c *Catalog) count() int { return len(c.own.visible) + c.growth.count() }
+
+func (c *Catalog) lists() *lists {
+	if c.growth == nil {
+		return c.own
+	}
+	return c.growth.lists()
+}
+
+// All are all tools, hidden ones too, sorted by canonical name: for an operator's eyes.
+func (c *Catalog) All() []*Tool { return c.lists().all }
+
+// Lookup finds a tool by its canonical or its MCP name, or by either form of its alias. A hidden tool is not found.
+func (c *Catalog) Lookup(name string) (*Tool, bool) {
+	if t, ok := c.byName[name]; ok {
+		return t, true
+	}
+	return c.growth.lookup(name)
+}
+
+// ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". A hidden tool is not found, and no native one.
+func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
+	t, ok := c.byProcedure[procedure]
+	return t, ok
+}
+
+// Services are the services that tools come from, sorted by name.
+func (c *Catalog) Services() []Service { return c.lists().services }
+
+// Description is what the native backend says about itself; nil where there is none. Not to be changed.
+func (c *Catalog) Description() *outriggerv1.ServerDescription { return c.description }
+
+// Resources are what plain RPCs offer to be read; never nil. A hidden tool's method may be among them.
+func (c *Catalog) Resources() *Resources { return c.resources }
+
+// Files finds descriptors by path and name, as server reflection needs it.
+func (c *Catalog) Files() protodesc.Resolver { return c.files }
+
+// Paths are the paths of all files that Files finds, sorted.
+func (c *Catalog) Paths() []string { return c.paths }
+
+// Types finds messages and extensions, as Any needs it.
+func (c *Catalog) Types() *Types { return c.types }
+
+// Warnings are what an operator should know, sorted by subject.
+func (c *Catalog) Warnings() []source.Warning { return c.warnings }
+
+// Fingerprint is the SHA-256 over all that callers can see, 64 lower-case hex digits. It does not depend on the order in
+// which descriptors arrived.
+func (c *Catalog) Fingerprint() string { return c.fingerprint }
+
+// newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may. Typed ones are
+// found by their procedures alone.
+func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
+	c := &Catalog{
+		own: &lists{all: tools}, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
+		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
+	}
+	slices.SortFunc(tools, byName)
+	services := map[string]*Service{}
+	addRPC := func(t *Tool) {
+		s := services[t.Method.Service]
+		if s == nil {
+			parent, _ := t.Method.Descriptor.Parent().(protoreflect.ServiceDescriptor)
+			s = &Service{Name: t.Method.Service, Source: t.Method.Source, Descriptor: parent}
+			services[s.Name] = s
+		}
+		s.Tools = append(s.Tools, t)
+		c.derived[t.Method.Procedure] = t
+	}
+	for _, t := range typed {
+		addRPC(t)
+		c.byProcedure[t.Method.Procedure] = t
+	}
+	var named []*Tool
+	for _, t := range tools {
+		if !t.Native {
+			addRPC(t)
+		}
+		if t.Hidden {
+			continue
+		}
+		if err := t.seal(); err != nil {
+			return nil, err
+		}
+		named = append(named, t)
+		if !t.Unlisted {
+			c.own.visible = append(c.own.visible, t)
+		}
+		c.byName[t.Name], c.byName[t.MCPName] = t, t
+		if !t.Native {
+			c.byProcedure[t.Method.Procedure] = t
+		}
+	}
+	addAliases(c.byName, named)
+	for _, name := range shown.SortedKeys(services) {
+		c.own.services = append(c.own.services, *services[name])
+	}
+	slices.SortStableFunc(c.warnings, bySubject)
+	c.digests = digests{}.with(c.own.visible)
+	c.fingerprint = c.digests.sum()
+	return c, nil
+}
+
+// with is the catalog with registered tools added, which are sorted by name and collide with none that is there or with
+// each other, and warnings. One more tool costs some microseconds, whatever the number of those that are there: nothing is
+// derived, listed or compiled again.
+func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
+	out := *c
+	out.growth = c.growth.with(tools, c)
+	if len(warnings) > 0 {
+		out.warnings = slices.Concat(c.warnings, warnings)
+		slices.SortStableFunc(out.warnings, bySubject)
+	}
+	out.digests = c.digests.with(tools)
+	out.fingerprint = out.digests.sum()
+	return &out
+}
+
+func bySubject(a, b source.Warning) int {
+	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+}
+
+// addAliases lets the tools be found by their aliases. One that is a name of another tool, or that two tools would have,
+// is dropped: what it means must not depend on what else there is.
+func addAliases(byName map[string]*Tool, tools []*Tool) {
+	claims := map[string]int{}
+	for _, t := range tools {
+		if t.Alias != "" {
+			claims[MCPName(t.Alias)]++
+		}
+	}
+	if len(claims) == 0 {
+		return
+	}
+	for _, t := range tools {
+		if t.Alias == "" {
+			continue
+		}
+		mcp := MCPName(t.Alias)
+		if byName[t.Alias] != nil || byName[mcp] != nil || claims[mcp] > 1 {
+			t.Alias = ""
+		}
+	}
+	for _, t := range tools {
+		for _, name := range t.names() {
+			byName[name] = t
+		}
+	}
+}

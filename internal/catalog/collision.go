@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+)
+
+// ErrEmpty is wrapped by the error of a build that would leave no tool to call.
+var ErrEmpty = errors.New("there are no tools")
+
+// Collision is one name that several methods have.
+type Collision struct {
+	// Name is the name, Form which of its forms: "canonical" or "MCP".
+	Name, Form string
+	// Methods are the methods that have it, as "pkg.Service/Method", sorted. A native tool is "service/name".
+	Methods []string
+}
+
+// String names the methods and what tells them apart.
+func (c Collision) String() string {
+	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, give it a name in the overlay, "+
+		"or leave it out with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
+}
+
+// Problem is one thing that somebody has to change before there can be a catalog.
+type Problem struct {
+	// Subject is a method as "pkg.Service/Method", or an overlay entry.
+	Subject string
+	// Text says what is wrong with it.
+	Text string
+}
+
+// String is the subject and the text.
+func (p Problem) String() string { return p.Subject + ": " + p.Text }
+
+// BuildError says everything that keeps a catalog from being built. Waiting does not help: a service, an option or a
+// flag has to change.
+type BuildError struct {
+	Collisions []Collision
+	Problems   []Problem
+	// Tools are those that came out so far, the colliding ones too, sorted by name: for an operator's eyes only.
+	Tools []*Tool
+}
+
+// shownFaults is how many faults the error's text spells out. BuildError holds all of them.
+const shownFaults = 10
+
+// Error lists the faults, the first ten in words.
+func (e *BuildError) Error() string {
+	var faults []string
+	for _, p := range e.Problems {
+		faults = append(faults, p.String())
+	}
+	for _, c := range e.Collisions {
+		faults = append(faults, c.String())
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		faults = append(faults[:shownFaults], fmt.Sprintf("and %d more", more))
+	}
+	return "the catalog cannot be built: " + strings.Join(faults, "; ")
+}
+
+// findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
+// in MCP's form as well, which is not said twice. A native tool's name in MCP may be another one's canonical name. Hidden
+// tools take no name from anyone.
+func findCollisions(tools []*Tool) []Collision {
+	taken := make(map[string]*Tool, 2*len(tools))
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		for _, name := range [...]string{t.Name, t.MCPName} {
+			if other := taken[name]; other != nil && other != t {
+				return allCollisions(tools)
+			}
+			taken[name] = t
+		}
+	}
+	return nil
+}
+
+// allCollisions sorts out who collides, where anyone does.
+func allCollisions(tools []*Tool) []Collision {
+	byName := map[string][]string{}
+	claims := map[string]map[string][]string{} // name in either form, to canonical names, to methods
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		byName[t.Name] = append(byName[t.Name], t.subject())
+		for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
+			if claims[name] == nil {
+				claims[name] = map[string][]string{}
+			}
+			claims[name][t.Name] = append(claims[name][t.Name], t.subject())
+		}
+	}
+	var out []Collision
+	for _, name := range shown.SortedKeys(byName) {
+		if methods := byName[name]; len(methods) > 1 {
+			slices.Sort(methods)
+			out = append(out, Collision{name, "canonical", methods})
+		}
+	}
+	for _, name := range shown.SortedKeys(claims) {
+		if len(claims[name]) > 1 {
+			methods := slices.Concat(slices.Collect(maps.Values(claims[name]))...)
+			slices.Sort(methods)
+			out = append(out, Collision{name, "MCP", methods})
+		}
+	}
+	return out
+}

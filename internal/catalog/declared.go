@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.
+const MaxSchemaBytes = 4 << 20
+
+// Declared are the validators of the schemas that an overlay entry or a registration puts in the place of derived ones,
+// or that a native backend has for its tool; a nil one was not declared. They are asked besides the transcoder, which
+// knows only the RPC's own messages, and alone where there is none.
+type Declared struct {
+	// Input is for the arguments, before the transcoder; Output for the result, as callers get it.
+	Input, Output *schema.Validator
+	// types are what a request of a typed caller may hold.
+	types *Types
+}
+
+// declaration is one declared schema, ready for use; the zero value is none.
+type declaration struct {
+	// text is the schema as it was declared, without white space; canonical is its one spelling, to compare by.
+	text, canonical []byte
+	validator       *schema.Validator
+	// headers are the arguments that the schema wants in headers.
+	headers []HeaderParam
+}
+
+// CheckSchema finds what is wrong with a schema that somebody wants to declare, without knowing the RPC. Paths are JSON
+// Pointers into the schema. A schema that it passes is taken by Build and Register.
+func CheckSchema(raw json.RawMessage) []schema.Violation {
+	_, faults := compileDeclared(raw)
+	return faults
+}
+
+// compileDeclared makes a declared schema ready for use. What it refuses, no caller could use: clients expect an object
+// at the root of both schemas, and arguments and results always are objects.
+func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
+	d, faults := compileSchema(raw)
+	if len(faults) > 0 {
+		return declaration{}, faults
+	}
+	if root, _ := d.validator.Document().(map[string]any); root["type"] != "object" {
+		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
+			Message: `the root is no object schema: write "type": "object" there`})
+	}
+	var misplaced []schema.Violation
+	d.headers, misplaced = headerParams(d.validator.Document())
+	if faults = append(faults, misplaced...); len(faults) > 0 {
+		return declaration{}, faults
+	}
+	return d, nil
+}
+
+// compileSchema makes any schema ready for use, whatever its root admits.
+func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
+	if len(raw) > MaxSchemaBytes {
+		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes, at most %d are taken", len(raw), MaxSchemaBytes))
+	}
+	var d declaration
+	var err error
+	if d.validator, err = schema.Prepare(raw); err != nil {
+		return declaration{}, schemaFault("schema", "the schema does not compile: "+plainSchemaError(err))
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, raw); err != nil {
+		return declaration{}, schemaFault("schema", err.Error())
+	}
+	d.text = text.Bytes()
+	if d.canonical, err = canonicalJSON(raw); err != nil {
+		return declaration{}, schemaFault("schema", err.Error())
+	}
+	return d, nil
+}
+
+func schemaFault(keyword, message string) []schema.Violation {
+	return []schema.Violation{{Keyword: keyword, Message: message}}
+}
+
+// plainSchemaError is a compiler's error on one line. Where it is a tree of lines, only the leaves say what to mend.
+func plainSchemaError(err error) string {
+	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "compile: "), "mem:///schema.json", "")
+	if before, _, isLoad := strings.Cut(text, ": no URLLoader registered"); isLoad {
+		text = before + ": nothing outside of the schema is loaded"
+	}
+	var leaves []string
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		leaf, isEntry := strings.CutPrefix(strings.TrimLeft(line, " "), "- ")
+		if isEntry && (i+1 == len(lines) || indent(lines[i+1]) <= indent(line)) {
+			leaves = append(leaves, leaf)
+		}
+	}
+	if len(leaves) == 0 {
+		return shown.Clip(text)
+	}
+	return shown.ClipList(leaves)
+}
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
+// declaration leaves a schema as it is.
+func (t *Tool) declare(input, output declaration, types *Types) error {
+	declared := Declared{types: types}
+	if t.Declared != nil {
+		declared = *t.Declared
+	}
+	if input.validator != nil {
+		declared.Input, t.HeaderParams = input.validator, input.headers
+		t.Input = &schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped}
+	}
+	if output.validator != nil {
+		declared.Output = output.validator
+		t.Output = &schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped}
+	}
+	if declared.Input == nil && declared.Output == nil {
+		return nil
+	}
+	t.Declared = &declared
+	var err error
+	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
+	return err
+}
+
+// CheckArguments asks the declared input schema about the JSON of a call's arguments; nil where it admits them or none
+// was declared. An error means that the check itself failed.
+func (t *Tool) CheckArguments(arguments []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Input == nil {
+		return nil, nil
+	}
+	if t.Input.Wrapped && !isWrappedValue(arguments) {
+		arguments = wrapValue(arguments)
+	}
+	return t.Declared.Input.Validate(arguments)
+}
+
+// CheckResult asks the declared output schema about a result; nil where it admits the result or none was declared. The
+// schema is for results as callers of the tool get them; isBare says that this one lacks the object around it that a
+// message gets whose ProtoJSON is none. An error means that the check itself failed.
+func (t *Tool) CheckResult(result []byte, isBare bool) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Output == nil {
+		return nil, nil
+	}
+	if t.OutputNotObject && isBare {
+		result = wrapValue(result)
+	}
+	return t.Declared.Output.Validate(result)
+}
+
+func wrapValue(raw []byte) []byte {
+	return append(append([]byte(`{"value":`), raw...), '}')
+}
+
+// isWrappedValue reports whether a document is {"value": ...}.
+func isWrappedValue(raw []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || len(members) != 1 {
+		return false
+	}
+	_, ok := members["value"]
+	return ok
+}
+
+// checkExample says why the tool would refuse an example's arguments.
+func (t *Tool) checkExample(arguments []byte) error {
+	found, err := t.CheckArguments(arguments)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return errors.New(found[0].Path + ": " + found[0].Message)
+	}
+	if t.Native {
+		return nil
+	}
+	_, err = t.In.ToWire(nil, arguments)
+	return err
+}
+
+// noSchemaForBody is why some tools cannot have an output schema.
+const noSchemaForBody = "the RPC answers with google.api.HttpBody, whose document is the result, so there is nothing that a schema could describe"

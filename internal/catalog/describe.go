@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+)
+
+// describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
+// the descriptors say.
+func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions) {
+	id := t.subject()
+	md := t.Method.Descriptor
+	b.settle(t, declared, t.Method.Service)
+	if options.deprecated && t.Metadata.DeprecatedIn == "" {
+		t.Metadata.DeprecatedIn = unknownVersion
+	}
+	t.Annotations = annotate(options, declared)
+	t.markShown()
+
+	said := comment(md)
+	title := cmp.Or(oneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
+	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
+	text := cmp.Or(strings.TrimSpace(cleanText(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
+	text, wasCut := cutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
+	if wasCut {
+		b.warn(id, fmt.Sprintf("its description is cut to %d bytes", b.limits.MaxDescriptionBytes))
+	}
+	t.Description = text
+	t.Examples = b.examples(t, declared.GetExamples())
+	for _, e := range declared.GetErrors() {
+		t.Errors = append(t.Errors, ToolError{Status: e.GetStatus(), When: oneSpaced(e.GetWhen())})
+	}
+}
+
+// settle fills in what is declared and needs no words; what says nothing gets its default.
+func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module string) {
+	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
+	t.Timeout = declared.GetTimeout().AsDuration()
+	t.Tags, t.Icons = declared.GetTags(), declared.GetIcons()
+	t.TaskSupport = cmp.Or(declared.GetTaskSupport(), "forbidden")
+	t.TaskUnsaid = declared.GetTaskSupport() == ""
+	t.TaskAfter = declared.GetTaskAfter().AsDuration()
+	t.StreamTime = declared.GetStreamTime().AsDuration()
+	t.Metadata = Metadata{
+		Module:       cmp.Or(cleanText(declared.GetModule()), module),
+		Destructive:  declared.GetDestructive(),
+		DeprecatedIn: cleanText(declared.GetDeprecatedIn()),
+		CacheTTL:     defaultCacheTTL,
+	}
+	if ttl := declared.GetCacheTtl(); ttl != nil {
+		t.Metadata.CacheTTL = ttl.AsDuration()
+	}
+}
+
+// describeMethod is the description of a method without a comment.
+func describeMethod(md protoreflect.MethodDescriptor) string {
+	text := fmt.Sprintf("%s: the RPC %s of %s.", humanName(string(md.Name())), md.Name(), md.Parent().FullName())
+	if about := firstSentence(comment(md.Parent())); about != "" {
+		text += " " + about + "."
+	}
+	return text
+}
+
+// annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as
+// destructive also takes back a read-only hint, since both cannot be true and the mark is the safe one.
+func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotations {
+	yes, no := true, false
+	var a Annotations
+	switch {
+	case options.idempotency == NoSideEffects,
+		options.idempotency == IdempotencyUnknown && options.httpVerb == httpGet:
+		a = Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes}
+	case options.idempotency == Idempotent,
+		options.httpVerb == httpPut:
+		a = Annotations{Idempotent: &yes}
+	}
+	if options.idempotency != NoSideEffects && options.httpVerb == httpDelete {
+		a.Destructive = &yes
+	}
+	for _, hint := range [...]struct {
+		to       **bool
+		declared *bool
+	}{
+		// The pointers tell a declared false from nothing, which the getters do not.
+		{&a.ReadOnly, declared.ReadOnly},       //nolint:protogetter // See above.
+		{&a.Destructive, declared.Destructive}, //nolint:protogetter // See above.
+		{&a.Idempotent, declared.Idempotent},   //nolint:protogetter // See above.
+		{&a.OpenWorld, declared.OpenWorld},     //nolint:protogetter // See above.
+	} {
+		if hint.declared != nil {
+			value := *hint.declared
+			*hint.to = &value
+		}
+	}
+	if declared.GetDestructive() {
+		a.ReadOnly = &no
+	}
+	if declared.GetReadOnly() && declared.Destructive == nil {
+		a.Destructive = &no
+	}
+	return a
+}
+
+// examples keeps the examples whose arguments the tool accepts; a wrong one would teach a model to fail.
+func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Example {
+	id := t.subject()
+	var out []Example
+	for i, e := range declared {
+		example := Example{
+			Name: cleanText(e.GetName()), Description: cleanText(e.GetDescription()),
+			Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus(),
+		}
+		if err := t.checkExample(example.Arguments); err != nil {
+			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, shown.Clip(example.Name), err))
+			continue
+		}
+		if data := e.GetDataJson(); json.Valid([]byte(data)) {
+			example.Data = json.RawMessage(data)
+		}
+		out = append(out, example)
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+)
+
+// nearestRegistered is how many names an [UnregistrationError] proposes.
+const nearestRegistered = 3
+
+// UnregistrationError says why a tool was not taken back.
+type UnregistrationError struct {
+	// Name is the tool's name as far as it is fit to be shown.
+	Name string
+	// Reason is Unknown where no tool has the name, Invalid where it is the backend's own, Conflict where another version
+	// is registered.
+	Reason Refusal
+	// Text says why, for people.
+	Text string
+	// Nearest are names of registered tools that are like an unknown one.
+	Nearest []string
+}
+
+// Error is the reason in words.
+func (e *UnregistrationError) Error() string {
+	return fmt.Sprintf("tool %q is not unregistered: %s", e.Name, e.Text)
+}
+
+// Unregister takes a registered tool out of the catalog in use and out of every later one, and returns its version. Calls
+// that run on the catalog before end normally. With a version it takes back that version only. It waits for the first
+// catalog until the context ends.
+//
+// The error is an *UnregistrationError where there is nothing to take back, and a *NotReadyError where there is no catalog.
+func (l *Live) Unregister(ctx context.Context, name, version string) (string, error) {
+	if _, err := l.Wait(ctx); err != nil {
+		return "", err
+	}
+	known := &l.registered
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	c, limits := l.Current(), l.plan.Load().build.Limits.withDefaults()
+	at, isKnown := known.find(name)
+	if !isKnown {
+		return "", c.notRegistered(name)
+	}
+	gone := known.all[at]
+	if version != "" && version != gone.Version {
+		return "", &UnregistrationError{Name: shown.Clip(name), Reason: Conflict,
+			Text: fmt.Sprintf("version %s is registered, not %s", gone.Version, shown.Clip(version))}
+	}
+	// The others are bound again, because one of them may have been left out for the sake of this one.
+	all := slices.Delete(slices.Clone(known.all), at, at+1)
+	fresh, err := c.ungrown().rebind(all, limits)
+	if err != nil {
+		return "", err
+	}
+	known.all, known.bytes = all, known.bytes-gone.bytes
+	l.current.Store(fresh)
+	l.tell(c, fresh)
+	return gone.Version, nil
+}
+
+// notRegistered says why a name is not one that can be taken back.
+func (c *Catalog) notRegistered(name string) error {
+	if t, ok := c.Lookup(name); ok && !t.Registered {
+		return &UnregistrationError{Name: shown.Clip(name), Reason: Invalid, Text: fmt.Sprintf(
+			"it was not registered: it comes from %s; to hide it, use an exclude pattern or the overlay", t.subject())}
+	}
+	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
+	if c.growth != nil {
+		out.Nearest = nearestOf(c.growth.tools, name, nearestRegistered)
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+)
+
+// servicesApart are files with a service each.
+func servicesApart(n int) []*descriptorpb.FileDescriptorProto {
+	var files []*descriptorpb.FileDescriptorProto
+	for i := range n {
+		files = append(files, rpcFile(fmt.Sprintf("f%d.proto", i), fmt.Sprintf("p%d", i), "S/M"))
+	}
+	return files
+}
+
+// A server that answers nothing before it has been asked for a number of services is asked for them: a round trip is
+// not waited for before the next begins.
+func TestReflectionAsksAhead(t *testing.T) {
+	t.Parallel()
+	server := telling(servicesApart(3*askedAhead + 1)...)
+	mux := http.NewServeMux()
+	mux.Handle(reflectionV1, connect.NewBidiStreamHandler(reflectionV1, func(ctx context.Context, stream *connect.BidiStream[frame, frame]) error {
+		listing, err := stream.Receive()
+		if err != nil {
+			return err
+		}
+		questions := []*frame{listing}
+		for len(questions) > 0 {
+			for _, q := range questions {
+				reply, err := server.answer(ctx, q.body)
+				if err != nil {
+					return err
+				}
+				if err := stream.Send(&frame{reply}); err != nil {
+					return err
+				}
+			}
+			questions = questions[:0]
+			for len(questions) < askedAhead {
+				q, err := stream.Receive()
+				if err != nil {
+					break // the client has no more
+				}
+				questions = append(questions, q)
+				server.mu.Lock()
+				left := len(server.services) + 1 - len(server.seen) - len(questions)
+				server.mu.Unlock()
+				if left == 0 {
+					break
+				}
+			}
+		}
+		return nil
+	}, connect.WithCodec(frameCodec{})))
+	loaded, err := source.NewReflection("test", dialTo(t, serveH2C(t, mux)), source.ReflectionOptions{}).Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(loaded.Files) != len(server.services) || len(loaded.Services) != len(server.services) {
+		t.Errorf("%d files and %d services, want %d", len(loaded.Files), len(loaded.Services), len(server.services))
+	}
+}
+
+// What fails is told of the question that it was about, however many are on their way behind it.
+func TestReflectionAheadFailsWhereItWould(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil func(*scripted)
+		want  string
+	}{
+		"unknown": {func(s *scripted) { delete(s.symbols, "p2.S") }, "not_found: nothing known of p2.S"},
+		"broken": {func(s *scripted) {
+			s.stop["symbol p2.S"] = connect.NewError(connect.CodeInternal, errors.New("went wrong"))
+		}, "went wrong"},
+		"unanswers": {func(s *scripted) { s.symbols["p2.S"] = []*descriptorpb.FileDescriptorProto{} }, "answered with no file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := telling(servicesApart(9)...)
+			tc.spoil(server)
+			_, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), source.ReflectionOptions{}).Load(t.Context())
+			var failed *source.Error
+			if !errors.As(err, &failed) || failed.Step != "find p2.S" || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The older service is asked where the newer one is unknown, for many services too.
+func TestReflectionAheadOverTheOlderService(t *testing.T) {
+	t.Parallel()
+	server := telling(servicesApart(2 * askedAhead)...)
+	loaded, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1Alpha)), source.ReflectionOptions{}).Load(t.Context())
+	if err != nil || len(loaded.Files) != 2*askedAhead {
+		t.Errorf("%v, %v", loaded, err)
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+)
+
+const (
+	// maxListedItems is the most resources of one response: what outrigger.v1.ListResourcesResponse admits.
+	maxListedItems = 10_000
+	// maxResourceNameBytes is the longest name that outrigger.v1.Resource admits; longer ones are cut.
+	maxResourceNameBytes = 1024
+)
+
+// Items are the resources that a method among Listings lists, out of the JSON of its response as Tool.Out writes it, in
+// their order. Where some of them cannot be resources, or are too many, the error says which and why; the others are
+// returned with it.
+func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error) {
+	if m.items == nil {
+		return nil, errors.New("the method does not list resources")
+	}
+	list, ok := m.items.in(response)
+	if !ok {
+		return nil, nil
+	}
+	var out []*outriggerv1.Resource
+	var left []string
+	n := 0
+	for item := range jsonrpc.Elements(list) {
+		n++
+		if len(out) == maxListedItems {
+			left = append(left, fmt.Sprintf("those after the first %d", maxListedItems))
+			break
+		}
+		resource, err := m.item(item)
+		if err != nil {
+			left = append(left, fmt.Sprintf("item %d: %v", n, err))
+			continue
+		}
+		out = append(out, resource)
+	}
+	if len(left) > 0 {
+		return out, fmt.Errorf("not all items are resources: %s", shown.ClipList(left))
+	}
+	return out, nil
+}
+
+// item makes a resource of one item.
+func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
+	values := map[string]string{}
+	for _, v := range m.variables {
+		raw, ok := v.field.in(item)
+		if !ok {
+			return nil, fmt.Errorf("it has no %s", v.name)
+		}
+		text, isText := jsonrpc.Text(raw)
+		if !isText {
+			text = string(raw)
+		}
+		// What a reading would refuse is the URI of nothing.
+		if _, err := appendValue(nil, v.field.last(), text); err != nil {
+			return nil, err
+		}
+		values[v.name] = text
+	}
+	uri := m.template.expand(values)
+	if len(uri) > maxURIBytes {
+		return nil, fmt.Errorf("its URI has %d bytes, at most %d are taken", len(uri), maxURIBytes)
+	}
+	o := m.options
+	out := &outriggerv1.Resource{
+		Uri: uri, Title: oneSpaced(o.GetTitle()), Description: cleanText(o.GetDescription()),
+		MimeType: o.GetMimeType(), Annotations: o.GetAnnotations(),
+	}
+	label := ""
+	if m.label != nil {
+		raw, _ := m.label.in(item)
+		label, _ = jsonrpc.Text(raw)
+		label, _ = cutBytes(oneSpaced(label), maxResourceNameBytes)
+	}
+	out.Name = cmp.Or(label, oneSpaced(o.GetName()), m.Tool.Name)
+	out.Title = cmp.Or(label, out.Title)
+	return out, nil
+}

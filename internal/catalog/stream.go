@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
+// is one answer, in the form that the transcoder writes.
+func gathered(answer *schema.Schema, md protoreflect.MessageDescriptor) *schema.Schema {
+	advertised := answer.Advertised
+	if answer.Wrapped {
+		// Items need not be objects, so none is wrapped.
+		advertised = answer.Canonical
+	}
+	return &schema.Schema{
+		Canonical:  gatheredSchema(answer.Canonical, md.FullName()),
+		Advertised: gatheredSchema(advertised, md.FullName()),
+		Warnings:   answer.Warnings,
+	}
+}
+
+// rootReference is how a derived schema refers to itself as a whole. Derived schemas are compact, and inside of a string
+// the quotes are escaped, so the text means nothing else.
+const rootReference = `"$ref":"#"`
+
+// gatheredSchema moves a derived schema below the root of another one. References count from the root, so definitions
+// move up, and a message that contains itself becomes one of them.
+func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
+	own := `"#/$defs/` + string(name) + `"` // full names need no escape
+	answer = bytes.ReplaceAll(answer, []byte(rootReference), []byte(`"$ref":`+own))
+	var item, defs []byte
+	for keyword, value := range jsonrpc.Members(answer) {
+		if keyword == "$defs" {
+			for message, definition := range jsonrpc.Members(value) {
+				defs = appendMember(defs, message, definition)
+			}
+			continue
+		}
+		item = appendMember(item, keyword, value)
+	}
+	item = append(append([]byte{'{'}, item...), '}')
+	if bytes.Contains(answer, []byte(`"$ref":`+own)) {
+		defs = appendMember(defs, string(name), item)
+		item = []byte(`{"$ref":` + own + `}`)
+	}
+	out := []byte(`{"type":"object","properties":{"items":{"type":"array","items":`)
+	out = append(out, item...)
+	out = append(out, `},"truncated":{"type":"boolean"}},"required":["items","truncated"]`...)
+	if len(defs) > 0 {
+		out = append(append(append(out, `,"$defs":{`...), defs...), '}')
+	}
+	return append(out, '}')
+}
+
+// appendMember appends a member of an object, after a comma where it is not the first.
+func appendMember(dst []byte, name string, value []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(append(jsonrpc.AppendString(dst, name), ':'), value...)
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+)
+
+// aliasOf is the other spelling of a canonical name that was derived from a method; empty where it was not, or where
+// there is none.
+func aliasOf(name, service, method string) string {
+	short, long := canonicalNames(service[strings.LastIndexByte(service, '.')+1:], method)
+	switch {
+	case short == long:
+		return ""
+	case name == short:
+		return long
+	case name == long:
+		return short
+	}
+	return ""
+}
+
+// derivedNames are the canonical name that a method has if none is declared, and its alias.
+type derivedNames struct{ name, alias string }
+
+// forms are all forms of both.
+func (n derivedNames) forms() []string {
+	out := []string{n.name, MCPName(n.name)}
+	if n.alias != "" {
+		out = append(out, n.alias, MCPName(n.alias))
+	}
+	return out
+}
+
+// derivedNames says what keepSuffixes decided. An alias that is another method's name is none, so that a glob over that
+// name does not mean both.
+func (b *builder) derivedNames(md protoreflect.MethodDescriptor) derivedNames {
+	short, long := b.canonicalNames(md)
+	out := derivedNames{short, long}
+	if b.suffixed[string(md.Parent().FullName())] {
+		out = derivedNames{long, short}
+	}
+	if b.versions[string(md.Parent().FullName())] != "" {
+		out.alias = CanonicalName(md) // as it would be without the other versions
+	}
+	if out.name == out.alias || b.plain[out.alias] || b.plain[MCPName(out.alias)] {
+		out.alias = ""
+	}
+	return out
+}
+
+// canonicalNames are those of a method, with its service's version where tellVersions decided so.
+func (b *builder) canonicalNames(md protoreflect.MethodDescriptor) (short, long string) {
+	short, long = canonicalNames(string(md.Parent().Name()), string(md.Name()))
+	if version := b.versions[string(md.Parent().FullName())]; version != "" {
+		return withVersion(short, version), withVersion(long, version)
+	}
+	return short, long
+}
+
+// claim is a method's wish for its short name.
+type claim struct{ service, short, long string }
+
+// keepSuffixes finds the services that keep the suffix in all their names: those of which one method would have, without
+// it, the name of a method that has another one with it. Names are compared in MCP's form, because equal canonical names
+// are equal there too. Both services keep it where both have one. It depends only on which services there are, not on
+// their order, on what is hidden or on which methods are chosen.
+func (b *builder) keepSuffixes(offers []offer) {
+	var claims []claim
+	isUseful := len(b.versions) > 0
+	for _, of := range offers {
+		if of.isTyped {
+			continue
+		}
+		methods := of.service.Methods()
+		for i := range methods.Len() {
+			short, long := b.canonicalNames(methods.Get(i))
+			isUseful = isUseful || short != long
+			claims = append(claims, claim{string(of.service.FullName()), short, long})
+		}
+	}
+	if !isUseful {
+		return // as in most catalogs
+	}
+	b.suffixed = map[string]bool{}
+	for b.keepMore(claims) {
+	}
+	b.plain = make(map[string]bool, 2*len(claims))
+	for _, c := range claims {
+		name := c.name(b.suffixed)
+		b.plain[name], b.plain[MCPName(name)] = true, true
+	}
+}
+
+// keepMore finds services that have to keep the suffix in view of those that do so already. A name that comes back may
+// be somebody else's short name, so it is asked until nothing changes.
+func (b *builder) keepMore(claims []claim) bool {
+	byName := make(map[string][]claim, len(claims))
+	for _, c := range claims {
+		name := MCPName(c.name(b.suffixed))
+		byName[name] = append(byName[name], c)
+	}
+	found := false
+	for _, same := range byName {
+		for _, c := range same {
+			if c.name(b.suffixed) != c.long && slices.ContainsFunc(same, func(o claim) bool { return MCPName(o.long) != MCPName(c.long) }) {
+				found, b.suffixed[c.service] = true, true
+			}
+		}
+	}
+	return found
+}
+
+func (c claim) name(suffixed map[string]bool) string {
+	if suffixed[c.service] {
+		return c.long
+	}
+	return c.short
+}
+
+// settleNames gives the suffix back to services whose tools would otherwise collide with a name that somebody declared,
+// in an option, in the overlay or in a native backend, and warns of every suffix that stays.
+func (b *builder) settleNames() {
+	for b.giveBack() {
+	}
+	for _, service := range shown.SortedKeys(b.suffixed) {
+		b.warn(service, fmt.Sprintf("its tools keep the Service suffix in their names, because without it one would have the name of "+
+			"another tool; set (outrigger.v1.tool).name to choose names that stay"))
+	}
+}
+
+// giveBack finds collisions that the suffix resolves, and resolves them. False means that there are none.
+func (b *builder) giveBack() bool {
+	if findCollisions(b.tools) == nil {
+		return false
+	}
+	byName := map[string][]*Tool{}
+	for _, t := range b.tools {
+		if !t.Hidden {
+			for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
+				byName[name] = append(byName[name], t)
+			}
+		}
+	}
+	again := map[string]bool{}
+	for _, same := range byName {
+		for _, t := range same {
+			if t.isShortened() && slices.ContainsFunc(same, func(o *Tool) bool { return o != t && o.longName() != t.longName() }) {
+				again[t.Method.Service] = true
+			}
+		}
+	}
+	for _, t := range b.tools {
+		if again[t.Method.Service] && t.isShortened() {
+			t.Name, t.Alias = t.Alias, t.Name
+			t.MCPName = MCPName(t.Name)
+		}
+	}
+	for service := range again {
+		if b.suffixed == nil {
+			b.suffixed = map[string]bool{}
+		}
+		b.suffixed[service] = true
+	}
+	return len(again) > 0
+}
+
+// isShortened reports whether the tool's name was derived and lacks the suffix. A native tool has the name that its
+// backend gave it.
+func (t *Tool) isShortened() bool { return !t.Native && t.longName() != t.Name }
+
+// longName is the tool's name with the suffix where it has one to lose, else its name.
+func (t *Tool) longName() string {
+	if len(t.Alias) > len(t.Name) {
+		return t.Alias
+	}
+	return t.Name
+}

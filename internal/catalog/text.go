@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+)
+
+// comment is the descriptor's comment as prose: the one before it, else the one behind it, cleaned. Empty where the
+// source kept none.
+func comment(d protoreflect.Descriptor) string {
+	file := d.ParentFile()
+	if file == nil {
+		return ""
+	}
+	at := file.SourceLocations().ByDescriptor(d)
+	if text := cleanComment(at.LeadingComments); text != "" {
+		return text
+	}
+	return cleanComment(at.TrailingComments)
+}
+
+// cleanComment removes from a comment what is addressed to tools: lines with directives for linters and generators,
+// "(-- ... --)" notes for API reviewers, and everything if the comment begins with @exclude, the mark by which
+// documentation generators leave something out. What remains are paragraphs, one blank line apart.
+func cleanComment(raw string) string {
+	text := cutNotes(cleanText(raw))
+	var out []string
+	blank := false
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimRight(line, " \t")
+		// One space is what stands between the slashes and the words.
+		line = strings.TrimPrefix(line, " ")
+		bare := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(bare, "@exclude") && len(out) == 0:
+			return ""
+		case isDirective(bare):
+			continue
+		case bare == "":
+			blank = len(out) > 0
+			continue
+		}
+		if blank {
+			out = append(out, "")
+			blank = false
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// cutNotes removes "(-- ... --)" blocks. One that does not end goes on to the comment's end.
+func cutNotes(text string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "(--")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		_, text, _ = strings.Cut(rest, "--)")
+	}
+}
+
+// isDirective reports whether a line of a comment speaks to a tool and not to a reader.
+func isDirective(line string) bool {
+	for _, prefix := range [...]string{
+		"buf:lint:", "buf:breaking:", "protolint:", "api-linter:", "@exclude", "nolint", "lint:",
+		"clang-format off", "clang-format on", "prettier-ignore", "[#", "+kubebuilder:", "+k8s:", "@gotags:", "@inject_tag:",
+	} {
+		if strings.HasPrefix(line, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// cleanText makes a peer's text safe to show: valid UTF-8, one kind of line end, and no characters that a reader does
+// not see (controls, direction marks, invisible tags), because what people cannot see should not reach a model.
+func cleanText(raw string) string {
+	raw = strings.ReplaceAll(strings.ToValidUTF8(raw, "\uFFFD"), "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		if shown.IsUnprintable(r) {
+			return -1
+		}
+		return r
+	}, raw)
+}
+
+// firstSentence is the first sentence of the first paragraph, on one line, without the full stop at its end.
+func firstSentence(text string) string {
+	paragraph, _, _ := strings.Cut(text, "\n\n")
+	line := strings.Join(strings.Fields(paragraph), " ")
+	for i := 0; i < len(line); i++ {
+		if !strings.ContainsRune(".!?", rune(line[i])) {
+			continue
+		}
+		atEnd := i+1 == len(line)
+		if !atEnd && (line[i+1] != ' ' || isAbbreviation(line[:i])) {
+			continue
+		}
+		if line[i] == '.' {
+			return line[:i]
+		}
+		return line[:i+1]
+	}
+	return strings.TrimSuffix(line, ":")
+}
+
+// isAbbreviation reports whether the text ends in a word whose full stop ends no sentence.
+func isAbbreviation(text string) bool {
+	word := text[strings.LastIndexAny(text, " (")+1:]
+	switch strings.ToLower(word) {
+	case "e.g", "i.e", "etc", "cf", "vs", "approx", "no", "resp":
+		return true
+	}
+	return false
+}
+
+// cutRunes shortens a line to the limit, at a word's end where there is one in its second half, and marks the cut.
+func cutRunes(line string, most int) string {
+	if utf8.RuneCountInString(line) <= most {
+		return line
+	}
+	kept := string([]rune(line)[:most-1])
+	if i := strings.LastIndexByte(kept, ' '); i > len(kept)/2 {
+		kept = kept[:i]
+	}
+	return kept + "…"
+}
+
+// cutBytes shortens a text to the limit, between two characters, and marks the cut.
+func cutBytes(text string, most int) (cut string, wasCut bool) {
+	const mark = "…"
+	if len(text) <= most {
+		return text, false
+	}
+	end := max(0, most-len(mark))
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.TrimRight(text[:end], " \n\t") + mark, true
+}
+
+// oneSpaced is a text on one line.
+func oneSpaced(text string) string { return strings.Join(strings.Fields(cleanText(text)), " ") }
+
+// oneLine is the text of a joined error on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

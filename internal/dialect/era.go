@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+)
+
+// era is what one JSON-RPC dialect adds to the neutral pipeline: which methods
+// exist, what every request must carry, and how results and errors look. Each
+// stands in a file of its own and is frozen when the bridge is made.
+type era struct {
+	methods map[string]method
+	// admit checks what every request of the era must carry, before its method
+	// is looked up.
+	admit func(in *Inbound) *errmap.Error
+	// matchHeaders checks headers against the params, before anything is read
+	// from them.
+	matchHeaders func(in *Inbound, op bridge.Op) *errmap.Error
+	// unknownMethod is the error for a method that the era does not have.
+	unknownMethod func(name string) *errmap.Error
+	// mirrors is set where HTTP headers have to repeat arguments that a tool
+	// marks.
+	mirrors bool
+	// fail writes an error.
+	fail func(h *Handler, call *exchange, err *errmap.Error) Reply
+}
+
+// method is one row of an era's method table.
+type method struct {
+	op bridge.Op
+	// read checks the params and turns them into facts of the request.
+	read func(call *exchange) *errmap.Error
+	// write renders the result member of the reply, compact.
+	write func(h *Handler, call *exchange) ([]byte, *errmap.Error)
+}
+
+// exchange is one request and its answer inside a dialect.
+type exchange struct {
+	handler *Handler
+
+	in   *Inbound
+	req  *bridge.Request
+	resp *bridge.Response
+	// flight is the request on its way, era and method say how its reply is written,
+	// and reply is that.
+	flight *bridge.Flight
+	era    *era
+	method method
+	reply  Reply
+	// messageForm marks a canonical call in the form {"tool_name", ...}, which
+	// is answered in kind.
+	messageForm bool
+	// isNoted is set by noteRest; the others are what it found and did not read yet,
+	// nil where there is none.
+	isNoted                                                     bool
+	meta, progressToken, logLevel, inputResponses, requestState []byte
+	// page is a page of a listing that the writer leaves here in place of returning
+	// a result, so that it is not copied.
+	page listPage
+	// whole is the reply, where the writer made all of it, in a buffer of the
+	// bridge's.
+	whole []byte
+	// shared and quoted are what stands in the reply besides, of a large result.
+	shared shared
+	quoted quoted
+}
+
+// era returns the rules of a dialect.
+func (h *Handler) era(d Dialect) *era {
+	switch d {
+	case Modern:
+		return h.modern
+	case Legacy:
+		return h.legacy
+	default:
+		return h.canonical
+	}
+}
+
+// methodNotFound is the unknownMethod of every era.
+func methodNotFound(name string) *errmap.Error {
+	return errmap.Because(errmap.MethodNotFound, errmap.Quote(name))
+}
+
+// admitAll is for eras that ask nothing of a request as such.
+func admitAll(*Inbound) *errmap.Error { return nil }
+
+// ignoreHeaders is for eras in which no header repeats a parameter.
+func ignoreHeaders(*Inbound, bridge.Op) *errmap.Error { return nil }
+
+// failed writes an error and remembers it.
+func (e *era) failed(h *Handler, call *exchange, err *errmap.Error) Reply {
+	reply := e.fail(h, call, err)
+	reply.err = err
+	if call.resp != nil {
+		reply.tool = call.resp.Tool
+	}
+	return reply
+}
+
+// about says what an error is the answer to.
+func (call *exchange) about() errmap.About {
+	msg := call.in.Message
+	about := errmap.About{RequestID: msg.ID.Raw()}
+	if call.resp != nil {
+		about = call.resp.About(msg.ID.Raw())
+	}
+	about.ToolCall = call.req.Op == bridge.OpCall || (msg.Kind == jsonrpc.KindRequest && msg.Method == methodToolsCall)
+	return about
+}
+
+// methodToolsCall is the method of a call in every dialect. A request that is
+// refused before its method was looked up is told as one by it.
+const methodToolsCall = "tools/call"
+
+// replyFrom carries over what an error says to HTTP.
+func replyFrom(shown errmap.Reply, body []byte) Reply {
+	return Reply{Status: shown.HTTPStatus, RetryAfter: shown.RetryAfter, Challenge: shown.Challenge, body: body}
+}

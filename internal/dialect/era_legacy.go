@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"context"
+	"slices"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+)
+
+// newLegacy returns the revisions of MCP that open with initialize: 2025-11-25,
+// 2025-06-18 and 2025-03-26, which differ in what messages look like
+// (mcpjson.Revision) and in little else. What a client said when it opened, and
+// what it asked for since, is its session's. A client that names no session is
+// served all that needs none.
+func newLegacy() *era {
+	return &era{
+		methods: map[string]method{
+			methodInitialize:           {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
+			"ping":                     {op: bridge.OpPing, read: readAnything, write: writeEmpty},
+			"tools/list":               {op: bridge.OpList, read: readPage, write: writeLegacyList},
+			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeLegacyResult},
+			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
+			"resources/subscribe":      {op: bridge.OpServer, read: readWatch, write: writeWatch},
+			"resources/unsubscribe":    {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
+			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
+			"logging/setLevel":         {op: bridge.OpServer, read: readSetLevel, write: writeSetLevel},
+		},
+		admit:         admitLegacy,
+		matchHeaders:  ignoreHeaders,
+		unknownMethod: methodNotFound,
+		fail:          failLegacy,
+	}
+}
+
+// methodInitialize opens a session.
+const methodInitialize = "initialize"
+
+// admitLegacy refuses a revision that is not served. Only initialize may name
+// any: it is what negotiates.
+func admitLegacy(in *Inbound) *errmap.Error {
+	if in.Message != nil && in.Message.Kind == jsonrpc.KindRequest && in.Message.Method == methodInitialize {
+		return nil
+	}
+	for _, v := range in.Header.Values(headerVersion) {
+		if !isServedLegacy(v) {
+			return errmap.UnsupportedVersion(v, Versions())
+		}
+	}
+	return nil
+}
+
+// isServedLegacy reports whether a revision is one of those that initialize can
+// agree on.
+func isServedLegacy(version string) bool {
+	return version != VersionModern && slices.Contains(Versions(), version)
+}
+
+// revision is the one that a message's client and the sidecar agreed on, or that
+// its header names. A client that says nothing gets the newest words, because
+// members that a client does not know are tolerated in every revision.
+func (in *Inbound) revision() mcpjson.Revision {
+	version := in.Header.Get(headerVersion)
+	if in.Session != nil {
+		version = in.Session.Context().GetProtocolVersion()
+	}
+	if revision, ok := mcpjson.ParseRevision(version); ok && revision != mcpjson.Rev20260728 {
+		return revision
+	}
+	return mcpjson.Rev20251125
+}
+
+// readInitialize checks the one member that decides the answer. What the client
+// says about itself is kept for its session.
+func readInitialize(call *exchange) *errmap.Error {
+	if call.in.Session != nil && call.in.Opened == nil {
+		return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Path: "/method", Keyword: "session",
+			Message: "the session has been initialized; to begin anew, send initialize alone and without an Mcp-Session-Id",
+		}))
+	}
+	m := call.in.Message
+	asked, err := textParam(m, "protocolVersion")
+	if err != nil {
+		return err
+	}
+	client := &outriggerv1.RequestContext{ProtocolVersion: VersionLegacy}
+	if isServedLegacy(asked) {
+		client.ProtocolVersion = asked
+	}
+	if raw, ok := m.Param("capabilities"); ok {
+		capabilities, err := mcpjson.ReadCapabilities(raw)
+		if err != nil {
+			return unreadable("capabilities", err)
+		}
+		revision, _ := mcpjson.ParseRevision(client.GetProtocolVersion())
+		client.Capabilities = revision.Narrow(capabilities)
+	}
+	if raw, ok := m.Param("clientInfo"); ok {
+		// It is for display only, so that a wrong one must not cost the session.
+		client.ClientInfo, _ = mcpjson.ReadImplementation(raw)
+	}
+	call.req.Context = client
+	return nil
+}
+
+// writeInitialize answers with the revision that the client asked for where it
+// is served, else with the newest that is (MCP lifecycle, version negotiation).
+func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	dst := jsonrpc.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
+	dst = append(dst, `,"capabilities":`...)
+	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), false)
+	dst = append(dst, `,"serverInfo":`...)
+	dst = append(dst, h.serverInfo...)
+	dst = h.appendInstructions(dst)
+	return append(dst, '}'), nil
+}
+
+// needSession refuses what means nothing without a session.
+func needSession(call *exchange) *errmap.Error {
+	if call.in.Session != nil {
+		return nil
+	}
+	return errmap.New(errmap.SessionNotFound, errmap.NoSession(), errmap.Messagef(
+		"Session not found: %s needs one; send initialize first, and the session id that its answer carries", call.in.Message.Method))
+}
+
+func readSetLevel(call *exchange) *errmap.Error {
+	level, err := textParam(call.in.Message, "level")
+	if err != nil {
+		return err
+	}
+	if _, ok := mcpjson.ReadLogLevel(level); !ok {
+		return invalidParams("level", "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(level))
+	}
+	return needSession(call)
+}
+
+func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).Logging {
+		return nil, bridge.NotOffered("log messages")
+	}
+	text, _ := textParam(call.in.Message, "level")
+	level, _ := mcpjson.ReadLogLevel(text)
+	call.in.Session.SetLogLevel(level)
+	return emptyObject, nil
+}
+
+// readWatch reads resources/subscribe and resources/unsubscribe.
+func readWatch(call *exchange) *errmap.Error {
+	uri, err := textParam(call.in.Message, "uri")
+	if err != nil {
+		return err
+	}
+	if err := bridge.CheckURI(pointer("uri"), uri); err != nil {
+		return err
+	}
+	return needSession(call)
+}
+
+func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+		return nil, bridge.NotOffered("subscriptions to resources")
+	}
+	uri, _ := textParam(call.in.Message, "uri")
+	if err := call.resp.MayRead(uri); err != nil {
+		return nil, err
+	}
+	if err := call.in.Session.Watch(uri); err != nil {
+		return nil, sessionError(err)
+	}
+	// A session's call does not end with its connection.
+	h.Feed().Settle(context.Background())
+	return emptyObject, nil
+}
+
+func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+		return nil, bridge.NotOffered("subscriptions to resources")
+	}
+	uri, _ := textParam(call.in.Message, "uri")
+	if err := call.in.Session.Unwatch(uri); err != nil {
+		return nil, sessionError(err)
+	}
+	return emptyObject, nil
+}
+
+// writeLegacyResult renders a tool result.
+func writeLegacyResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if outcome := call.resp.Outcome; outcome != nil {
+		return writeLegacyOutcome(outcome.GetResult(), call.in.revision())
+	}
+	h.writeCall(call, truncation(call.resp), closingBrace)
+	return nil, nil
+}
+
+// writeLegacyOutcome renders a tool result that is more than the answer of a
+// plain RPC. Questions never get here, because the client has been asked, and
+// neither do tasks, which these eras do not have.
+func writeLegacyOutcome(result *outriggerv1.ToolResult, revision mcpjson.Revision) ([]byte, *errmap.Error) {
+	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, revision)
+	if err != nil {
+		return nil, errmap.Unwritable(err)
+	}
+	own, err := appendVerdict(nil, result)
+	if err != nil {
+		return nil, errmap.Unwritable(err)
+	}
+	return closeLegacy(dst, result, string(own))
+}
+
+// closeLegacy closes a legacy result, with the backend's _meta where there is
+// any: the sidecar itself has nothing to say there.
+func closeLegacy(dst []byte, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
+	if own == "" && len(from.GetMetaJson()) == 0 && from.GetMeta() == nil {
+		return append(dst, '}'), nil
+	}
+	dst, err := mcpjson.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
+	if err != nil {
+		return nil, errmap.Unwritable(err)
+	}
+	return append(dst, '}'), nil
+}
+
+// failLegacy writes an error as the initialize-based revisions show it.
+func failLegacy(_ *Handler, call *exchange, err *errmap.Error) Reply {
+	id := call.in.Message.ID
+	shown := err.MCP(errmap.Legacy, call.about())
+	switch shown.Form {
+	case errmap.ToolResult:
+		return replyFrom(shown, jsonrpc.AppendResult(nil, id, appendToolError(nil, shown.Text, shown.Data)))
+	case errmap.Silent:
+		return Reply{Status: shown.HTTPStatus}
+	}
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+)
+
+// Names of the HTTP headers that repeat facts of the body (MCP 2026-07-28,
+// Streamable HTTP).
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// metaCapabilitiesKey is the other member that every modern request's _meta
+// must have.
+const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// newModern returns MCP 2026-07-28: stateless, every request carries its
+// protocol revision and capabilities, and on HTTP the headers repeat them.
+func newModern() *era {
+	return &era{
+		methods: map[string]method{
+			"server/discover":          {op: bridge.OpList, read: readAnything, write: writeDiscover},
+			"tools/list":               {op: bridge.OpList, read: readPage, write: writeModernList},
+			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
+			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
+			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
+			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
+			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
+			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
+			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
+			"subscriptions/listen":     {op: bridge.OpListen, read: readListen, write: writeListen},
+			"tasks/get":                {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
+			"tasks/update":             {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
+			"tasks/cancel":             {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
+		},
+		mirrors:       true,
+		admit:         admitModern,
+		matchHeaders:  matchModernName,
+		unknownMethod: methodNotFound,
+		fail:          failModern,
+	}
+}
+
+// admitModern checks what every request must carry, in the order that lets a
+// client tell the faults apart: the _meta members, the version header, the
+// version itself, the method header.
+func admitModern(in *Inbound) *errmap.Error {
+	if err := requireMeta(in); err != nil {
+		return err
+	}
+	version, _ := MetaVersion(in.meta())
+	if in.Header != nil {
+		if err := matchHeader(in.Header, headerVersion, version); err != nil {
+			return err
+		}
+	}
+	if version != VersionModern {
+		return errmap.UnsupportedVersion(version, Versions())
+	}
+	if in.Header != nil {
+		return matchHeader(in.Header, headerMethod, in.Message.Method)
+	}
+	return nil
+}
+
+// requireMeta names every required member of _meta that is missing or has the
+// wrong type, in one error.
+func requireMeta(in *Inbound) *errmap.Error {
+	meta := in.meta()
+	var lacking []errmap.Violation
+	lack := func(key, keyword, message string) {
+		lacking = append(lacking, errmap.Violation{
+			Path: "/params/_meta/" + jsonPointerToken(key), Keyword: keyword, Message: message,
+		})
+	}
+	if raw, ok := jsonrpc.Lookup(meta, metaVersionKey); !ok {
+		lack(metaVersionKey, "required", "params._meta lacks "+metaVersionKey)
+	} else if raw[0] != '"' {
+		lack(metaVersionKey, "type", metaVersionKey+" is "+jsonKind(raw)+", want a string")
+	}
+	if raw, ok := jsonrpc.Lookup(meta, metaCapabilitiesKey); !ok {
+		lack(metaCapabilitiesKey, "required", "params._meta lacks "+metaCapabilitiesKey)
+	} else if raw[0] != '{' {
+		lack(metaCapabilitiesKey, "type", metaCapabilitiesKey+" is "+jsonKind(raw)+", want an object")
+	}
+	if lacking == nil {
+		return nil
+	}
+	err := errmap.New(errmap.InvalidParams, errmap.MissingMeta(), errmap.WithViolations(lacking...))
+	err.Message = "Invalid params: " + err.Violations[0].Message
+	return err
+}
+
+// matchHeader checks that a header is there, once, and equal to the body.
+func matchHeader(h http.Header, name, want string) *errmap.Error {
+	got, err := singleHeader(h, name)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
+	}
+	return nil
+}
+
+// singleHeader returns a header's value without surrounding white space.
+// Repeated lines are admitted where they say the same.
+func singleHeader(h http.Header, name string) (string, *errmap.Error) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", headerMismatch("header %s is missing", name)
+	}
+	value := strings.Trim(values[0], " \t")
+	for _, other := range values[1:] {
+		if strings.Trim(other, " \t") != value {
+			return "", headerMismatch("header %s is repeated with different values", name)
+		}
+	}
+	for i := range len(value) {
+		if c := value[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return "", headerMismatch("header %s holds a byte outside visible ASCII; such values are sent as =?base64?...?=", name)
+		}
+	}
+	return value, nil
+}
+
+// namedBy is the member of params that Mcp-Name repeats, empty for operations
+// that name nothing (MCP 2026-07-28, Streamable HTTP; tasks extension).
+func namedBy(op bridge.Op) string {
+	switch op {
+	case bridge.OpCall, bridge.OpGetPrompt:
+		return "name"
+	case bridge.OpReadResource:
+		return "uri"
+	case bridge.OpGetTask, bridge.OpUpdateTask, bridge.OpCancelTask:
+		return "taskId"
+	}
+	return ""
+}
+
+// matchModernName checks Mcp-Name against the name in the body. The header may
+// be encoded, so it is decoded before the comparison. A name that is no string
+// is left to the reader of the params.
+func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
+	member := namedBy(op)
+	if in.Header == nil || member == "" {
+		return nil
+	}
+	name, err := decodedHeader(in.Header, headerName)
+	if err != nil {
+		return err
+	}
+	raw, _ := in.Message.Param(member)
+	if jsonrpc.IsText(raw, name) {
+		return nil
+	}
+	if want, ok := jsonrpc.Text(raw); ok {
+		return headerMismatch("%s is %s, the body has %s", headerName, errmap.Quote(name), errmap.Quote(want))
+	}
+	return nil
+}
+
+// decodedHeader is a header that is there once, decoded.
+func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
+	value, err := singleHeader(h, name)
+	if err != nil {
+		return "", err
+	}
+	plain, ok := decodeSentinel(value)
+	if !ok {
+		return "", headerMismatch("header %s is no valid =?base64?...?= value", name)
+	}
+	return plain, nil
+}
+
+// decodeSentinel reads a header value that may be wrapped as =?base64?...?=.
+// Anything without the exact prefix and suffix is literal; inside them the
+// alphabet and the padding are standard and the bytes are UTF-8 (MCP
+// 2026-07-28, header encoding).
+func decodeSentinel(value string) (string, bool) {
+	const prefix, suffix = "=?base64?", "?="
+	if len(value) < len(prefix)+len(suffix) || !strings.HasPrefix(value, prefix) || !strings.HasSuffix(value, suffix) {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(value[len(prefix) : len(value)-len(suffix)])
+	if err != nil || !utf8.Valid(decoded) {
+		return "", false
+	}
+	return string(decoded), true
+}
+
+// readAnything accepts any params: MCP asks servers to tolerate unknown
+// members.
+func readAnything(*exchange) *errmap.Error { return nil }
+
+// writeModernResult renders a tool result.
+func writeModernResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	if outcome := call.resp.Outcome; outcome != nil {
+		return h.writeModernOutcome(outcome)
+	}
+	tail := h.modernTail
+	if call.resp.Truncated {
+		var err *errmap.Error
+		if tail, err = h.closeResult(nil, typeComplete, nil, truncatedMeta); err != nil {
+			return nil, err
+		}
+	}
+	h.writeCall(call, tail)
+	return nil, nil
+}
+
+// failModern writes an error: what the revision defines as a protocol error
+// stays one; what concerns one tool call becomes a result with isError.
+func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
+	id := call.in.Message.ID
+	shown := err.MCP(errmap.Modern, call.about())
+	switch shown.Form {
+	case errmap.ToolResult:
+		return replyFrom(shown, jsonrpc.AppendResult(nil, id, h.appendModernToolError(shown.Text, shown.Data)))
+	case errmap.Silent:
+		return Reply{Status: shown.HTTPStatus}
+	}
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
+}
+
+// appendModernToolError is appendToolError with what every modern result
+// carries.
+func (h *Handler) appendModernToolError(text string, data []byte) []byte {
+	dst := openToolError(nil, text)
+	dst = append(dst, `,"resultType":"complete","_meta":{"`+errmap.MetaKey+`":`...)
+	dst = append(dst, data...)
+	dst = append(dst, ',')
+	dst = h.appendServerMeta(dst)
+	return append(dst, `}}`...)
+}

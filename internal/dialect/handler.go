@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+)
+
+// Options configure a Handler.
+type Options struct {
+	// Sessions holds the sessions of the legacy eras. Nil makes one.
+	Sessions *session.Manager
+	// Notify takes every valid notification of the canonical dialect that is no
+	// cancellation: its method, its params (a JSON object, or nil) and where it
+	// came from. It is called in reading order, must return at once, and must
+	// copy what it keeps. Nil drops them.
+	Notify func(method string, params []byte, origin correlate.Origin)
+	// Record takes note of every envelope of the JSON-RPC edges; nil does not.
+	Record *record.Run
+	// RecordPayloads says that Record keeps arguments and results.
+	RecordPayloads bool
+}
+
+// Handler answers JSON-RPC messages. The bridge inside it runs the requests that it
+// reads from them. Make one with [New]; it is safe for concurrent use.
+type Handler struct {
+	*bridge.Bridge
+
+	opts                      Options
+	canonical, modern, legacy *era
+	// serverInfo is how every MCP era names this server; modernTail closes
+	// every result of the modern one. Both are rendered once.
+	serverInfo, modernTail []byte
+}
+
+// New returns a Handler in front of a bridge.
+func New(b *bridge.Bridge, opts Options) *Handler {
+	if opts.Sessions == nil {
+		opts.Sessions = session.New(session.Options{Feed: b.Feed()})
+	}
+	h := &Handler{Bridge: b, opts: opts, canonical: newCanonical(), modern: newModern(), legacy: newLegacy()}
+	h.prepare()
+	return h
+}
+
+// prepare renders once what every reply of a dialect repeats.
+func (h *Handler) prepare() {
+	info := append([]byte(nil), `{"name":`...)
+	info = jsonrpc.AppendString(info, h.Server().Name)
+	if h.Server().Title != "" {
+		info = append(info, `,"title":`...)
+		info = jsonrpc.AppendString(info, h.Server().Title)
+	}
+	info = append(info, `,"version":`...)
+	info = jsonrpc.AppendString(info, h.Server().Version)
+	info = append(info, '}')
+	h.serverInfo = info
+
+	tail := append([]byte(nil), `,"resultType":"complete","_meta":{`...)
+	tail = h.appendServerMeta(tail)
+	tail = append(tail, `}}`...)
+	h.modernTail = tail
+}
+
+// appendServerMeta appends the _meta member that names the server on every
+// modern result.
+func (h *Handler) appendServerMeta(dst []byte) []byte {
+	dst = append(dst, `"io.modelcontextprotocol/serverInfo":`...)
+	return append(dst, h.serverInfo...)
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+)
+
+// listTTL is how long a client may keep a listing, in milliseconds: the
+// contract's default for discovery results (300 s).
+const listTTL = 300_000
+
+// listCache keeps the rendered tools of the newest snapshot per dialect. A
+// snapshot is immutable, so its listing is too.
+type listCache struct {
+	canonical, modern, legacy atomic.Pointer[listing]
+}
+
+func newListCache() any { return &listCache{} }
+
+// listsOf is where the rendered lists of a catalog are kept.
+func (h *Handler) listsOf(cat *catalog.Catalog) *listCache {
+	lists, _ := h.Rendered(cat, newListCache).(*listCache)
+	return lists
+}
+
+func writeCanonicalList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	return call.list(listed(&h.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
+}
+
+// writeModernList renders a page of tools.
+func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
+	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
+	tail = appendCacheScope(tail, call.resp.CacheScope())
+	return call.list(listed(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.modernTail...))
+}
+
+func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	return call.list(listed(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+}
+
+// appendMCPTool appends a tool as the modern era shows it. What MCP has no
+// member for (canonical name, version, fingerprint, metadata) is in _meta, beside
+// what a native backend put there itself.
+func appendMCPTool(dst []byte, t *catalog.Tool) []byte {
+	return appendToolOf(dst, t, len(t.Output.Advertised) > 0, appendAsItIs)
+}
+
+// appendLegacyTool appends a tool as the legacy eras show it: structured content
+// is always an object there, so that an output schema which promises something
+// else is left out.
+func appendLegacyTool(dst []byte, t *catalog.Tool) []byte {
+	return appendToolOf(dst, t, len(t.Output.Advertised) > 0 && rootIsObject(t.Output.Advertised), mcpjson.AppendLegacySchema)
+}
+
+func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
+
+func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema func(dst, schema []byte) []byte) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = jsonrpc.AppendString(dst, t.MCPName)
+	dst = appendToolText(dst, t)
+	dst = append(dst, `,"inputSchema":`...)
+	dst = appendSchema(dst, t.Input.Advertised)
+	if withOutput && !t.Method.ClientStreaming {
+		dst = append(dst, `,"outputSchema":`...)
+		dst = appendSchema(dst, t.Output.Advertised)
+	}
+	dst = appendAnnotations(dst, t)
+	dst = appendIcons(dst, t)
+	dst = append(dst, `,"_meta":{`...)
+	for name, value := range jsonrpc.Members(t.Meta) {
+		if name != toolMetaKey {
+			dst = append(jsonrpc.AppendString(dst, name), ':')
+			dst = append(append(dst, value...), ',')
+		}
+	}
+	dst = append(dst, `"`+toolMetaKey+`":{"name":`...)
+	dst = jsonrpc.AppendString(dst, t.Name)
+	dst = appendFacts(dst, t)
+	return append(dst, `}}}`...)
+}
+
+// toolMetaKey is the _meta member of a tool for what MCP has no member for.
+const toolMetaKey = "dev.outrigger/tool"
+
+// rootIsObject reports whether a schema says that its root is an object.
+func rootIsObject(schema json.RawMessage) bool {
+	kind, _ := jsonrpc.Lookup(schema, "type")
+	return string(kind) == `"object"`
+}
+
+// appendIcons appends a tool's pictures, where it has some.
+func appendIcons(dst []byte, t *catalog.Tool) []byte {
+	if len(t.Icons) == 0 {
+		return dst
+	}
+	icons, err := mcpjson.AppendIcons(nil, t.Icons)
+	if err != nil || len(icons) <= len(`{}`) {
+		return dst // a list must not fail over a picture
+	}
+	return append(append(dst, ','), icons[1:len(icons)-1]...)
+}
+
+// appendCanonicalTool appends a tool as the canonical dialect shows it.
+func appendCanonicalTool(dst []byte, t *catalog.Tool) []byte {
+	return append(appendCanonicalMembers(dst, t), '}')
+}
+
+func appendCanonicalMembers(dst []byte, t *catalog.Tool) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = jsonrpc.AppendString(dst, t.Name)
+	dst = appendToolText(dst, t)
+	dst = append(dst, `,"inputSchema":`...)
+	dst = append(dst, t.Input.Advertised...)
+	dst = append(dst, `,"outputSchema":`...)
+	dst = append(dst, orNull(t.Output.Advertised)...)
+	dst = appendAnnotations(dst, t)
+	return appendFacts(dst, t)
+}
+
+// orNull is a schema, or null where nothing is promised: in the canonical
+// dialect every member is always there.
+func orNull(schema json.RawMessage) json.RawMessage {
+	if len(schema) == 0 {
+		return json.RawMessage("null")
+	}
+	return schema
+}
+
+// writeCanonicalTool renders tools/get: the listing's members and both
+// canonical schemas.
+func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
+	t := call.resp.Tool
+	dst := appendCanonicalMembers(nil, t)
+	dst = append(dst, `,"canonicalInputSchema":`...)
+	dst = append(dst, t.Input.Canonical...)
+	dst = append(dst, `,"canonicalOutputSchema":`...)
+	dst = append(dst, orNull(t.Output.Canonical)...)
+	return jsonrpc.Compact(nil, append(dst, '}')), nil
+}
+
+func appendToolText(dst []byte, t *catalog.Tool) []byte {
+	dst = append(dst, `,"title":`...)
+	dst = jsonrpc.AppendString(dst, t.Title)
+	dst = append(dst, `,"description":`...)
+	return jsonrpc.AppendString(dst, t.Description)
+}
+
+// appendAnnotations appends MCP's hints. Only what is known is said; a client
+// takes the protocol's defaults for the rest.
+func appendAnnotations(dst []byte, t *catalog.Tool) []byte {
+	dst = append(dst, `,"annotations":{"title":`...)
+	dst = jsonrpc.AppendString(dst, t.Title)
+	for _, hint := range [...]struct {
+		name  string
+		value *bool
+	}{
+		{"readOnlyHint", t.Annotations.ReadOnly},
+		{"destructiveHint", t.Annotations.Destructive},
+		{"idempotentHint", t.Annotations.Idempotent},
+		{"openWorldHint", t.Annotations.OpenWorld},
+	} {
+		if hint.value == nil {
+			continue
+		}
+		dst = append(dst, `,"`+hint.name+`":`...)
+		dst = strconv.AppendBool(dst, *hint.value)
+	}
+	return append(dst, '}')
+}
+
+// appendFacts appends version, fingerprint and metadata. Every metadata member
+// is always there.
+func appendFacts(dst []byte, t *catalog.Tool) []byte {
+	dst = append(dst, `,"version":`...)
+	dst = jsonrpc.AppendString(dst, t.Version)
+	dst = append(dst, `,"fingerprint":`...)
+	dst = jsonrpc.AppendString(dst, t.Fingerprint)
+	dst = append(dst, `,"metadata":{"module":`...)
+	dst = jsonrpc.AppendString(dst, t.Metadata.Module)
+	dst = append(dst, `,"destructive":`...)
+	dst = strconv.AppendBool(dst, t.Metadata.Destructive)
+	dst = append(dst, `,"deprecated_in":`...)
+	if t.Metadata.DeprecatedIn == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = jsonrpc.AppendString(dst, t.Metadata.DeprecatedIn)
+	}
+	dst = append(dst, `,"cache_ttl":`...)
+	dst = strconv.AppendInt(dst, int64(t.Metadata.CacheTTL.Seconds()), 10)
+	return append(dst, '}')
+}
+
+// ToolJSON returns one tool as tools/get of the canonical dialect shows it:
+// what `sidecar tools --json` prints.
+func ToolJSON(t *catalog.Tool) json.RawMessage {
+	body, _ := writeCanonicalTool(nil, &exchange{resp: &bridge.Response{Tool: t}})
+	return body
+}
+
+// listing is the tools of a catalog as one dialect lists them. Immutable.
+type listing struct {
+	catalog *catalog.Catalog
+	tools   []*catalog.Tool
+	// text holds the tools, compact, each with a comma before it, and ends where
+	// each of them ends there.
+	text []byte
+	ends []int
+}
+
+// entry is one tool, with its comma.
+func (l *listing) entry(i int) []byte { return l.text[l.start(i):l.ends[i]] }
+
+func (l *listing) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return l.ends[i-1]
+}
+
+// listed returns the listing of a snapshot, rendering it on first use; one is
+// how a tool looks. Tools that look as they did in the newest listing before are
+// copied from it, so that a change costs what has changed. Two callers that come
+// at once may both render; either result is right.
+func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte, *catalog.Tool) []byte) *listing {
+	before := slot.Load()
+	if before != nil && before.catalog == cat {
+		return before
+	}
+	if before == nil {
+		before = &listing{}
+	}
+	tools := cat.Tools()
+	l := &listing{
+		catalog: cat, tools: tools, ends: make([]int, 0, len(tools)),
+		text: make([]byte, 0, len(before.text)+len(before.text)/grownBy),
+	}
+	var raw []byte
+	at := 0 // both lists are sorted by name
+	for _, t := range tools {
+		for at < len(before.tools) && before.tools[at] != t && before.tools[at].Name < t.Name {
+			at++
+		}
+		if at < len(before.tools) && before.tools[at].IsSame(t) {
+			l.text = append(l.text, before.entry(at)...)
+		} else {
+			raw = one(append(raw[:0], ','), t)
+			l.text = jsonrpc.Compact(l.text, raw)
+		}
+		l.ends = append(l.ends, len(l.text))
+	}
+	if cap(l.text)-len(l.text) > 2*len(l.text)/grownBy {
+		l.text = bytes.Clone(l.text) // it is kept
+	}
+	slot.Store(l)
+	return l
+}
+
+// grownBy is the part of a listing that is left free for what may have come since
+// the one before: most changes are of one tool among many.
+const grownBy = 16
+
+// listPage is one page of a listing: what stands between the head and the tail of a
+// result, and the tail, from its bracket on; nil where there is no page.
+type listPage struct{ entries, tail []byte }
+
+// pageHead is how a result that lists tools begins.
+const pageHead = `{"tools":[`
+
+// page is the tools from first to before next. Its entries are the listing's own.
+func (l *listing) page(first, next int, tail []byte) listPage {
+	p := listPage{tail: jsonrpc.Compact(nil, tail)}
+	if first < next {
+		p.entries = l.text[l.start(first)+1 : l.ends[next-1]] // no comma before the first
+	}
+	return p
+}
+
+// list leaves the page of a listing to be put into the reply.
+func (c *exchange) list(l *listing, tail []byte) ([]byte, *errmap.Error) {
+	c.page = l.page(c.resp.First, c.resp.Next, tail)
+	return nil, nil
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"context"
+	"math"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+)
+
+// Inbound is one JSON-RPC message as an edge read it.
+type Inbound struct {
+	Dialect Dialect
+	// Origin is the scope of the message's id.
+	Origin  correlate.Origin
+	Message *jsonrpc.Message
+	// Header holds the HTTP headers. Nil where the transport has none (stdio),
+	// and then no rule about headers applies.
+	Header http.Header
+	// Caller is who asks; see [bridge.Request].
+	Caller string
+	// Transport and Route say where the message came in, for logs.
+	Transport, Route string
+	// Session is the legacy session that the message names; nil where it names
+	// none.
+	Session *session.Session
+	// Opened takes the session that the message opens, which its owner has to
+	// release; nil where none can be kept.
+	Opened func(*session.Session)
+	// Paced is set where the edge holds requests back itself and the caller waits:
+	// then a call waits for a place as long as it takes, and is not refused because
+	// many calls wait.
+	Paced bool
+	// Yield is called when the request begins to wait for its client or for changes,
+	// which may come behind requests that wait for this one. It may be called more
+	// than once, and be nil.
+	Yield func()
+	// Quiet is told that nothing will be sent for a while; it may be nil.
+	Quiet func()
+	// Send takes notifications that belong to the request, each one JSON-RPC
+	// message, compact and on one line, in order and before the reply; the bytes
+	// are Send's own. Its error says that they are no longer read. Nil where
+	// there is no way to send any.
+	Send func(message []byte) error
+
+	// found is what meta found when it has looked.
+	found     []byte
+	hasLooked bool
+}
+
+// meta is the _meta of the message's params, nil where there is none. It is looked
+// for once: in a large message it stands behind a large value.
+func (in *Inbound) meta() []byte {
+	if !in.hasLooked {
+		in.found, _ = in.Message.Param("_meta")
+		in.hasLooked = true
+	}
+	return in.found
+}
+
+// HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
+// are answered too; a notification never runs a tool. The reply's message is owned
+// by the caller. It is safe for concurrent use and returns when the request has
+// ended.
+func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
+	return *h.BeginMessage(ctx, in)()
+}
+
+// begin is TakeMessage without the run record.
+func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, run = ready(h.refuse(in, h.Panicked(p, bridge.RequestID(in.Message.ID))))
+		}
+	}()
+	msg := in.Message
+	switch {
+	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
+		return ready(h.strayResponse(in))
+	case msg.Fault != nil:
+		return ready(h.refuse(in, FaultError(msg.Fault)))
+	case msg.Kind == jsonrpc.KindRequest:
+		return h.request(ctx, in)
+	}
+	return ready(h.notification(in))
+}
+
+// ready is a reply that needs no run.
+func ready(r Reply) (reply *Reply, run func() *Reply) { return &r, nil }
+
+// strayResponse refuses a response: nothing here waits for one. Its id is not
+// echoed, because it is an id of our own requests: the sender could take the
+// answer for that of a call which it has in flight under the same id.
+func (h *Handler) strayResponse(in *Inbound) Reply {
+	anonymous := *in
+	anonymous.Message = &jsonrpc.Message{Kind: in.Message.Kind}
+	if in.Message.Fault != nil {
+		return h.refuse(&anonymous, FaultError(in.Message.Fault))
+	}
+	return h.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
+	})))
+}
+
+// request finds the method in the era's table and reads its params; run runs the
+// request and writes the reply. What is refused has its reply at once.
+func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	era := h.era(in.Dialect)
+	if err := era.admit(in); err != nil {
+		return ready(h.refuse(in, err))
+	}
+	method, ok := era.methods[in.Message.Method]
+	if !ok {
+		return ready(h.refuse(in, era.unknownMethod(in.Message.Method)))
+	}
+	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
+		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
+		Caller: in.Caller, Transport: in.Transport, Route: in.Route, Paced: in.Paced,
+		PageSize: math.MaxInt, Pointer: pointer,
+	}}
+	call.req.Envelope = call
+	if err := era.matchHeaders(in, method.op); err != nil {
+		return ready(h.refuseCall(call, err))
+	}
+	if err := method.read(call); err != nil {
+		return ready(h.refuseCall(call, err))
+	}
+	if in.opensEarly() {
+		if err := h.openSession(call); err != nil {
+			return ready(h.refuseCall(call, err))
+		}
+	}
+	call.req.Header = WithTraceContext(in.Header, in.meta())
+	h.connect(call)
+	call.flight = h.Begin(ctx, call.req)
+	run = func() *Reply {
+		// Nothing of the reply is there while the request runs: it may run for days.
+		call.resp = call.flight.Run()
+		h.replyTo(call)
+		return &call.reply
+	}
+	if call.flight.IsRefused() {
+		return run(), nil // it was not registered, and only says why
+	}
+	return nil, run
+}
+
+// replyTo writes the reply to a request that has run.
+func (h *Handler) replyTo(call *exchange) {
+	resp := call.resp
+	call.reply = h.answer(call.era, call.method, call, resp)
+	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
+}
+
+// mergedHeader is the backend's metadata for a transport that has no trailers.
+func mergedHeader(header, trailer http.Header) http.Header {
+	switch {
+	case len(trailer) == 0:
+		return header
+	case len(header) == 0:
+		return trailer
+	}
+	out := header.Clone()
+	for name, values := range trailer {
+		out[name] = append(out[name], values...)
+	}
+	return out
+}
+
+// answer writes a response in the era's words.
+func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.Response) (reply Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply = era.failed(h, call, h.Panicked(p, bridge.RequestID(call.req.ID)))
+		}
+	}()
+	if resp.Silent {
+		return Reply{Status: statusClientClosed, err: resp.Err, tool: resp.Tool}
+	}
+	call.resp = resp
+	if resp.Err != nil {
+		return era.failed(h, call, resp.Err)
+	}
+	if !call.in.opensEarly() {
+		if err := h.openSession(call); err != nil {
+			return era.failed(h, call, err)
+		}
+	}
+	result, err := method.write(h, call)
+	if err != nil {
+		return era.failed(h, call, err)
+	}
+	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
+	call.success(&reply, result)
+	if call.whole != nil {
+		reply.lender, reply.shared, reply.quoted = h.Buffers(), call.shared, call.quoted
+	}
+	resp.Release(h.Buffers()) // the reply has its bytes now
+	if call.req.Op == bridge.OpListen && call.in.Header == nil {
+		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
+	}
+	return reply
+}
+
+// envelopeBytes is the size of an envelope around an id and a result, and of a
+// line end behind it.
+const envelopeBytes = 40
+
+// statusClientClosed is what a cancelled request is logged with; nothing is
+// sent (the number is the one of the canonical table for CANCELLED).
+const statusClientClosed = 499
+
+// refuse answers a message that never became a request.
+func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
+	return h.refuseCall(&exchange{in: in, req: &bridge.Request{}, messageForm: isMessageForm(in)}, err)
+}
+
+// refuseCall answers a request whose params or headers do not fit.
+func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
+	in := call.in
+	h.Refused(&bridge.Refusal{
+		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
+	})
+	return h.era(in.Dialect).failed(h, call, err)
+}
+
+// Refuse answers a message with a canonical error in its dialect. Edges use it
+// for what they find wrong themselves, before there is a message to handle.
+func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
+	if in.Message == nil {
+		in.Message = &jsonrpc.Message{}
+	}
+	return h.refuse(in, err)
+}
+
+// notification takes a message that wants no answer, and never waits. A
+// cancellation goes by its requestId to whichever call of the same origin is in
+// flight, whatever dialect that call came in. Every other canonical notification
+// is an event; those of MCP mean something to MCP alone.
+func (h *Handler) notification(in *Inbound) Reply {
+	switch {
+	case in.Message.Method == methodCancelled:
+		h.cancelled(in)
+	case in.Dialect == Canonical && h.opts.Notify != nil:
+		h.notify(in)
+	}
+	return Reply{Status: http.StatusAccepted}
+}
+
+// methodCancelled is the one notification that the sidecar acts on.
+const methodCancelled = "notifications/cancelled"
+
+// notify hands an event over. Whatever goes wrong there, a notification has no
+// answer.
+func (h *Handler) notify(in *Inbound) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = h.Panicked(p, zap.String("method", in.Message.Method))
+		}
+	}()
+	h.opts.Notify(in.Message.Method, in.Message.Params, in.Origin)
+}
+
+// cancelled ignores what it cannot match, because a cancellation may cross the
+// answer on its way (MCP, cancellation).
+func (h *Handler) cancelled(in *Inbound) {
+	id, ok := CancelledID(in.Message)
+	if !ok {
+		return
+	}
+	raw, _ := in.Message.Param("reason")
+	reason, _ := jsonrpc.Text(raw)
+	h.Flights().Cancel(in.Origin, id, reason)
+}
+
+// CancelledID is the id of the request that a message cancels; false where the
+// message is no cancellation, or names no request.
+func CancelledID(msg *jsonrpc.Message) (jsonrpc.ID, bool) {
+	if msg.Kind != jsonrpc.KindNotification || msg.Fault != nil || msg.Method != methodCancelled {
+		return jsonrpc.ID{}, false
+	}
+	raw, ok := msg.Param("requestId")
+	if !ok {
+		return jsonrpc.ID{}, false
+	}
+	id, err := jsonrpc.ParseID(raw)
+	return id, err == nil
+}
+
+// FaultError is the canonical form of what the parser found.
+func FaultError(f *jsonrpc.Fault) *errmap.Error {
+	code := errmap.InvalidEnvelope
+	switch f.Code {
+	case jsonrpc.FaultParse:
+		code = errmap.ParseError
+	case jsonrpc.FaultTooLarge:
+		code = errmap.PayloadTooLarge
+	}
+	return errmap.New(code, errmap.Over(LimitOf(f)), errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
+}
+
+// LimitOf is the limit that a fault is about, in the words of the configuration;
+// empty where there is none.
+func LimitOf(f *jsonrpc.Fault) errmap.Limit {
+	switch f.Over {
+	case jsonrpc.OverBytes:
+		return errmap.LimitMessageBytes
+	case jsonrpc.OverDepth:
+		return errmap.LimitJSONDepth
+	case jsonrpc.OverIDBytes:
+		return errmap.LimitIDBytes
+	case jsonrpc.Unbounded:
+	}
+	return ""
+}

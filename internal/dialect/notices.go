@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"bytes"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+)
+
+// notices writes what happens during one request as notifications of MCP, which
+// belong to that request and go before its reply.
+type notices struct {
+	log  *zap.Logger
+	send func([]byte) error
+	// token is the caller's progress token as it came; nil wants no progress.
+	token  []byte
+	filter bridge.EventFilter
+	// quiet is told that nothing will come for a while; nil where it does not matter.
+	quiet  func()
+	broken bool
+}
+
+// connect gives a request the way back that its caller asked for. A caller that
+// wants neither progress nor logs costs nothing.
+func (h *Handler) connect(call *exchange) {
+	send := call.in.Send
+	if send == nil {
+		return
+	}
+	switch call.req.Op {
+	case bridge.OpListen:
+		call.req.Changes = yielding(h.subscription(call, send), call.in.Yield)
+	case bridge.OpCall:
+		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
+		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == Modern {
+			n.filter.Level, _ = mcpjson.ReadLogLevel(text)
+		}
+		if call.in.Session != nil {
+			n.filter.Level = call.in.Session.LogLevel()
+		}
+		n.filter.Progress = n.token != nil
+		if n.filter.Progress || n.filter.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
+			call.req.Events = n.event
+		}
+	}
+	if call.in.Dialect == Legacy {
+		connectLegacy(call)
+	}
+}
+
+// yielding is a sink of changes that says, after the first one, that only changes
+// are waited for: the first acknowledges the subscription.
+func yielding(changes func(*outriggerv1.Notification) error, yield func()) func(*outriggerv1.Notification) error {
+	if yield == nil {
+		return changes
+	}
+	return func(n *outriggerv1.Notification) error {
+		defer yield()
+		return changes(n)
+	}
+}
+
+// event passes on what the caller asked for.
+func (n *notices) event(e *outriggerv1.ToolEvent) {
+	if !n.filter.Wants(e) {
+		return
+	}
+	switch e := e.GetEvent().(type) {
+	case *outriggerv1.ToolEvent_Progress:
+		n.progress(e.Progress)
+	case *outriggerv1.ToolEvent_Log:
+		n.message(e.Log)
+	case *outriggerv1.ToolEvent_Quiet:
+		if n.quiet != nil {
+			n.quiet()
+		}
+	}
+}
+
+func (n *notices) progress(p *outriggerv1.Progress) {
+	params, err := mcpjson.AppendProgress(nil, n.token, p)
+	if err != nil {
+		n.unwritten("progress", err)
+		return
+	}
+	n.write("notifications/progress", params)
+}
+
+func (n *notices) message(m *outriggerv1.LogMessage) {
+	params, err := mcpjson.AppendLog(nil, m)
+	if err != nil {
+		n.unwritten("log", err)
+		return
+	}
+	n.write("notifications/message", params)
+}
+
+func (n *notices) write(method string, params []byte) {
+	if n.broken {
+		return
+	}
+	if err := n.send(notification(method, params)); err != nil {
+		n.broken = true
+		n.log.Debug("caller no longer accepts notifications", zap.Error(err))
+	}
+}
+
+// unwritten tells an operator of what a backend sent and no caller can get.
+func (n *notices) unwritten(what string, err error) {
+	n.log.Warn("backend notification dropped", zap.String("kind", what), zap.Error(err))
+}
+
+// notification is a JSON-RPC notification with params, compact and on one line.
+func notification(method string, params []byte) []byte {
+	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
+	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
+	dst = jsonrpc.AppendString(dst, method)
+	dst = append(dst, `,"params":`...)
+	dst = append(dst, params...)
+	return append(dst, '}')
+}
+
+// subscriptionKey is the _meta member that ties everything on a stream of
+// changes to the request that opened it (MCP 2026-07-28, subscriptions).
+const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
+
+// subscription writes the notifications of a stream of changes.
+func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
+	id := call.in.Message.ID.Raw()
+	return func(n *outriggerv1.Notification) error {
+		members, err := h.changeMembers(n)
+		if err != nil {
+			h.BoundedLog().Warn("change notification dropped", zap.String("method", n.GetMethod()), zap.Error(err))
+			return nil
+		}
+		params := append([]byte{'{'}, members...)
+		if len(members) > 0 {
+			params = append(params, ',')
+		}
+		params = append(params, `"_meta":{"`+subscriptionKey+`":`...)
+		params = append(params, id...)
+		return send(notification(n.GetMethod(), append(params, `}}`...)))
+	}
+}
+
+// changeMembers are the members of a change's params besides _meta.
+func (h *Handler) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
+	switch params := n.GetParamsForm().(type) {
+	case *outriggerv1.Notification_Acknowledged:
+		filter, err := mcpjson.AppendChangeFilter(nil, params.Acknowledged)
+		return append([]byte(`"notifications":`), filter...), err
+	case *outriggerv1.Notification_Task:
+		return h.taskMembers(params.Task)
+	case *outriggerv1.Notification_ParamsJson:
+		text := params.ParamsJson
+		return text[1 : len(text)-1], nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+)
+
+// Reply is the answer to one JSON-RPC message.
+type Reply struct {
+	// Status is the HTTP status that goes with it.
+	Status int
+	// RetryAfter, where positive, is the value of a Retry-After header in
+	// seconds.
+	RetryAfter int
+	// Challenge, where not empty, is the value of a WWW-Authenticate header.
+	Challenge string
+	// Then is a notification that follows the reply where the transport goes on
+	// after it (stdio); nil for none.
+	Then []byte
+	// Header is the backend's metadata that the allow-list admits, for edges
+	// whose transport carries metadata beside the body. It may be nil.
+	Header http.Header
+
+	// err is the error that the reply shows, and tool the tool that it is
+	// about; both are for the run record.
+	err  *errmap.Error
+	tool *catalog.Tool
+	// body is what the reply has of its own of its message; nil where nothing may be
+	// sent (a notification, a cancelled request).
+	body []byte
+	// lender takes body back; nil where it came from nowhere.
+	lender *bytepool.Pool
+	// shared is what stands in the message and not in body, of a large listing, or
+	// the result of a large call.
+	shared shared
+	// quoted is where the result of a large call stands as text.
+	quoted quoted
+}
+
+// NewReply returns a reply with a message, which is its own, and the status 200.
+func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
+
+// Release gives up the message, which must not be looked at any more. Code that writes
+// replies and keeps nothing of them calls it, once; without it nothing is lost
+// but a buffer.
+func (r *Reply) Release() {
+	if r.lender != nil {
+		r.lender.Put(r.body)
+		if r.quoted.pooled {
+			r.lender.Put(r.shared.part)
+		}
+	}
+	r.body, r.lender, r.shared, r.quoted = nil, nil, shared{}, quoted{}
+}
+
+// leastShared is the size from which a part of a reply is not copied into it: up
+// to here one write of a copy costs less than three writes.
+const leastShared = 32 << 10
+
+// shared is a part of a message that many replies have, and where it stands in
+// what each has of its own.
+type shared struct {
+	part []byte
+	at   int
+}
+
+// IsEmpty reports whether nothing may be sent.
+func (r *Reply) IsEmpty() bool { return r.body == nil }
+
+// Len is the size of the message in bytes.
+func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) + r.quoted.size }
+
+// Parts are the message in its order: what the reply has of its own, around what
+// is shared, which may not be changed. Where nothing is, all is in tail.
+func (r *Reply) Parts() (head, shared, tail []byte) {
+	if r.quoted.size > 0 {
+		return nil, nil, r.Bytes()
+	}
+	return r.around()
+}
+
+// around is Parts without the text of a large call.
+func (r *Reply) around() (head, shared, tail []byte) {
+	at := r.shared.at
+	return r.body[:at:at], r.shared.part, r.body[at:]
+}
+
+// AppendTo appends the message.
+func (r *Reply) AppendTo(dst []byte) []byte {
+	head, shared, tail := r.around()
+	if at := r.quoted.at; r.quoted.size > 0 {
+		dst = jsonrpc.AppendText(append(dst, head[:at]...), shared)
+		head = head[at:]
+	}
+	return append(append(append(dst, head...), shared...), tail...)
+}
+
+// Bytes is the message in one piece, one JSON-RPC message, compact and on one line;
+// nil where nothing may be sent. It is the reply's own, and where a part of it is
+// shared a copy.
+func (r *Reply) Bytes() []byte {
+	if r.shared.part == nil {
+		return r.body
+	}
+	return r.AppendTo(make([]byte, 0, r.Len()))
+}
+
+// WriteTo implements [io.WriterTo]. What is shared is not copied, but written by
+// itself, and as text in pieces.
+func (r *Reply) WriteTo(w io.Writer) (int64, error) {
+	var written int64
+	head, shared, tail := r.around()
+	if at := r.quoted.at; r.quoted.size > 0 {
+		n, err := w.Write(head[:at])
+		if written += int64(n); err != nil {
+			return written, err
+		}
+		more, err := writeQuoted(w, shared, r.lender)
+		if written += more; err != nil {
+			return written, err
+		}
+		head = head[at:]
+	}
+	for _, part := range [...][]byte{head, shared, tail} {
+		if len(part) == 0 {
+			continue
+		}
+		n, err := w.Write(part)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// success puts the reply's envelope around the result, or around the page of a
+// listing that the writer left in place of one.
+func (c *exchange) success(r *Reply, result []byte) {
+	id := c.in.Message.ID
+	room := func(n int) []byte { return make([]byte, 0, len(id.Raw())+envelopeBytes+n) }
+	p := &c.page
+	switch {
+	case c.whole != nil:
+		r.body = c.whole
+	case p.tail == nil:
+		r.body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
+	case len(p.entries) < leastShared:
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
+	default:
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
+		r.shared = shared{part: p.entries, at: len(r.body) - len(p.tail) - len(`}`)}
+	}
+}
+
+// writeCall renders the reply to a call that ended well, whole and in one buffer:
+// a large result is copied once for each place where it stands. tail closes the
+// result.
+func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
+	result := call.resp.Result.Bytes
+	if call.quotes(tail...) {
+		return
+	}
+	const around = 128 // the names and brackets around the two copies
+	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result) + len(call.resp.Explanation)
+	for _, piece := range tail {
+		size += len(piece)
+	}
+	dst := jsonrpc.AppendResultHead(h.Buffers().Get(size), call.in.Message.ID)
+	dst = appendContent(dst, result, call.resp.Explanation)
+	dst = append(dst, `,"structuredContent":`...)
+	dst = append(dst, result...)
+	dst = append(dst, `,"isError":false`...)
+	for _, piece := range tail {
+		dst = append(dst, piece...)
+	}
+	dst = append(dst, '}')
+	call.whole = dst
+}
+
+// escapes is how much longer compact JSON is as a string in JSON: nothing in it
+// has to be escaped but quotes and backslashes.
+func escapes(compact []byte) int {
+	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
+}
+
+// appendContent opens a tool result whose first content block repeats the
+// structured result as text, for callers that read text only; a second one says
+// what is to be said about it. The object stays open.
+func appendContent(dst, result []byte, explanation string) []byte {
+	return closeContent(jsonrpc.AppendText(append(dst, contentHead...), result), explanation)
+}
+
+// contentHead opens a tool result up to its text.
+const contentHead = `{"content":[{"type":"text","text":`
+
+// closeContent appends what follows the text.
+func closeContent(dst []byte, explanation string) []byte {
+	if explanation != "" {
+		dst = append(dst, `},{"type":"text","text":`...)
+		dst = jsonrpc.AppendString(dst, explanation)
+	}
+	return append(dst, `}]`...)
+}
+
+// appendToolError appends a whole tool result with isError set: a text that a
+// model can act on, the canonical data in _meta, and no structured content.
+func appendToolError(dst []byte, text string, data []byte) []byte {
+	dst = openToolError(dst, text)
+	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
+	dst = append(dst, data...)
+	return append(dst, `}}`...)
+}
+
+// openToolError appends a failed tool result up to where _meta would follow.
+func openToolError(dst []byte, text string) []byte {
+	dst = append(dst, `{"content":[{"type":"text","text":`...)
+	dst = jsonrpc.AppendString(dst, text)
+	return append(dst, `}],"isError":true`...)
+}

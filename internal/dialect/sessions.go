@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+)
+
+// Sessions returns the sessions of the legacy eras, which edges find by the id
+// that a client names. Its owner closes it when the sidecar ends.
+func (h *Handler) Sessions() *session.Manager { return h.opts.Sessions }
+
+// AdmitLegacy refuses a message, or a GET or DELETE without one, whose header
+// names a revision that is not served (MCP 2025-11-25, Streamable HTTP: 400).
+func (h *Handler) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
+
+// opensEarly holds where messages may come right behind an initialize (stdio):
+// they belong to the session already. Elsewhere a client has to be told the id
+// first, and a request that fails must not cost anybody's session.
+func (in *Inbound) opensEarly() bool { return in.Header == nil }
+
+// openSession opens the session of an initialize, where its edge can keep one.
+func (h *Handler) openSession(call *exchange) *errmap.Error {
+	if call.req.Op != bridge.OpOpen || call.in.Opened == nil {
+		return nil
+	}
+	opened, err := h.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
+	if err != nil {
+		if errors.Is(err, session.ErrFull) {
+			h.Stats().Over(errmap.LimitSessions)
+		}
+		return sessionError(err)
+	}
+	call.in.Opened(opened)
+	return nil
+}
+
+// sessionError is what a client is told when its session cannot do something.
+func sessionError(err error) *errmap.Error {
+	switch {
+	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrClosed):
+		return errmap.Wrap(errmap.SessionNotFound, err)
+	case errors.Is(err, session.ErrFull):
+		return unavailable("too many sessions are open (--max-sessions)")
+	case errors.Is(err, session.ErrShare):
+		return errmap.OverShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
+	case errors.Is(err, feed.ErrFull):
+		return unavailable("too much is being watched")
+	case errors.Is(err, session.ErrLargeClient):
+		return invalidParams("capabilities", "maxLength", "the client declares more than the %d bytes that a session keeps; leave out experimental capabilities and settings of extensions", session.DefaultMaxClient)
+	case errors.Is(err, session.ErrTooMany):
+		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session watches as many resources as it may"))
+	case errors.Is(err, feed.ErrClosed):
+		return unavailable("the sidecar is shutting down; try another replica")
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// UnknownSession answers a message whose session id names no session of its
+// caller: the client opens a new one then. Without any id it says so.
+func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
+	err := errmap.New(errmap.SessionNotFound)
+	if !hasID {
+		err = errmap.New(errmap.SessionNotFound, errmap.NoSession(),
+			errmap.Message("Session not found: no Mcp-Session-Id was sent; send initialize first"))
+	}
+	return h.Refuse(in, err)
+}
+
+// legacyContext is for whom a legacy request is made: what its client said when
+// it opened the session, and what the request itself says.
+func (call *exchange) legacyContext() (*outriggerv1.RequestContext, *errmap.Error) {
+	client := &outriggerv1.RequestContext{ProtocolVersion: call.in.revision().String()}
+	if s := call.in.Session; s != nil {
+		client, _ = proto.Clone(s.Context()).(*outriggerv1.RequestContext)
+		client.LogLevel = s.LogLevel()
+	}
+	if call.in.Send == nil {
+		// Who takes nothing but the reply, as in a batch, cannot be asked meanwhile.
+		client.Capabilities = nil
+	}
+	if call.progressToken == nil {
+		return client, nil
+	}
+	token, err := mcpjson.ReadProgressToken(call.progressToken)
+	if err != nil {
+		return nil, unreadable("_meta/"+progressTokenKey, err)
+	}
+	client.ProgressToken = token
+	return client, nil
+}
+
+// connectLegacy lets a request of a session ask its client. A question has an id
+// of its own, so that it can be withdrawn after the request was cancelled.
+func connectLegacy(call *exchange) {
+	s, send := call.in.Session, call.in.Send
+	if s == nil {
+		return
+	}
+	switch call.req.Op {
+	case bridge.OpCall, bridge.OpReadResource, bridge.OpGetPrompt:
+		call.req.AskClient = func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
+			if call.in.Yield != nil {
+				call.in.Yield()
+			}
+			return askSession(ctx, s, call.in.revision(), in, send)
+		}
+	}
+}
+
+// askSession puts the questions to the client, one after the other, because a
+// person answers most of them.
+func askSession(ctx context.Context, s *session.Session, revision mcpjson.Revision, in *outriggerv1.InputRequired, send func([]byte) error) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
+	out := make(map[string]*outriggerv1.InputResponse, len(in.GetInputRequests()))
+	for _, key := range slices.Sorted(maps.Keys(in.GetInputRequests())) {
+		question := named(in.GetInputRequests()[key], s, key)
+		method, params, err := mcpjson.AppendInputRequest(nil, question, revision)
+		if err != nil {
+			return nil, unaskable(err)
+		}
+		answer, err := s.Ask(ctx, send, method, params)
+		if err != nil {
+			return nil, askedError(ctx, err)
+		}
+		out[key] = mcpjson.ReadInputResponse(answer)
+	}
+	return out, nil
+}
+
+// named gives a question through a web page the id that 2025-11-25 requires.
+func named(q *outriggerv1.InputRequest, s *session.Session, key string) *outriggerv1.InputRequest {
+	if url := q.GetElicitation().GetUrl(); url == nil || url.GetElicitationId() != "" {
+		return q
+	}
+	out, _ := proto.Clone(q).(*outriggerv1.InputRequest)
+	out.GetElicitation().GetUrl().ElicitationId = s.NewName(key)
+	return out
+}
+
+// unaskable is for a question that has no form in the client's revision.
+func unaskable(err error) *errmap.Error {
+	var unsupported *mcpjson.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return errmap.Wrap(errmap.MissingClientCapability, err,
+			errmap.Messagef("Missing required client capability: %s has no %s", unsupported.Revision, unsupported.Feature))
+	}
+	return errmap.Unwritable(err)
+}
+
+// askedError is why a question was not answered.
+func askedError(ctx context.Context, err error) *errmap.Error {
+	var refused *session.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return errmap.Wrap(errmap.ToolExecutionFailed, err, errmap.BackendCode("failed_precondition"),
+			errmap.Messagef("The client did not answer %s: %s", refused.Method, errmap.Quote(refused.Message)))
+	case errors.Is(err, session.ErrNoAnswer):
+		return errmap.Wrap(errmap.Timeout, err, errmap.Message("The client did not answer in time"))
+	case errors.Is(err, session.ErrClosed):
+		return errmap.Wrap(errmap.Unavailable, err, errmap.Message("The session ended before its client answered"))
+	case ctx.Err() != nil:
+		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	return errmap.Wrap(errmap.Cancelled, err)
+}
+
+// ChangeNotification is a change as the legacy eras tell it, one JSON-RPC
+// notification; nil for a change that they do not have, or that belongs to a
+// capability which is not declared.
+func (h *Handler) ChangeNotification(c feed.Change) []byte {
+	f := h.Features(h.Catalogs().Current())
+	switch {
+	case c.Kind == feed.ToolsListChanged,
+		c.Kind == feed.PromptsListChanged && f.PromptsChanged,
+		c.Kind == feed.ResourcesListChanged && f.Resources,
+		c.Kind == feed.ResourceUpdated && f.ResourcesSubscribe:
+	default:
+		return nil
+	}
+	n := bridge.Notification(c)
+	if params := n.GetParamsJson(); len(params) > 0 {
+		return notification(n.GetMethod(), params)
+	}
+	return bareNotification(n.GetMethod())
+}
+
+func bareNotification(method string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
+}
