@@ -40,6 +40,20 @@ type Source = source.Source
 // become tools.
 type Loaded = source.Loaded
 
+// Conditional is a [Source] that recognizes an unchanged load before it decodes it. Set
+// Loaded.Revision; it comes back with the next load, and nil and no error mean that
+// nothing has changed.
+type Conditional = source.Conditional
+
+// Revision identifies one load of a [Conditional] source by its digest.
+type Revision = source.Revision
+
+// SourceError says which source failed, at which step, and whether a retry can help.
+type SourceError = source.Error
+
+// SourceWarning is a defect of a source that does not prevent its load.
+type SourceWarning = source.Warning
+
 // Services is a source of services whose generated code is linked into this program, by
 // their full names ("shop.v1.Shop"). Generated code has no comments: tools are described
 // by their names alone, unless methods declare texts with options.

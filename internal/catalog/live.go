@@ -187,7 +187,7 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 		err = l.use(fresh, by, statuses)
 	}
 	if err == nil {
-		l.built = origin{by: by, marks: marksOf(loads, statuses)}
+		l.built = origin{by: by, revisions: revisionsOf(loads, statuses)}
 	}
 	if err != nil && next == nil {
 		l.failed(ctx, err, statuses)
@@ -252,9 +252,9 @@ func (l *Live) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// loadAll loads all sources at the same time, and brings nil for those that bring what was marked. It fails if one fails:
+// loadAll loads all sources at the same time, and brings nil for those that are unchanged. It fails if one fails:
 // half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, marks []*mark) ([]*source.Loaded, []SourceStatus, error) {
+func loadAll(ctx context.Context, sources []source.Source, revisions []*revision) ([]*source.Loaded, []SourceStatus, error) {
 	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -262,11 +262,11 @@ func loadAll(ctx context.Context, sources []source.Source, marks []*mark) ([]*so
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			loads[i], errs[i] = source.Load(ctx, s, marks[i].of())
+			loads[i], errs[i] = source.Load(ctx, s, revisions[i].of())
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			switch load := loads[i]; {
-			case load == nil && errs[i] == nil && marks[i] != nil:
-				before := marks[i].status
+			case load == nil && errs[i] == nil && revisions[i] != nil:
+				before := revisions[i].status
 				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
 			case load != nil:
 				statuses[i].Files, statuses[i].Services = len(load.Files), countServices(load)

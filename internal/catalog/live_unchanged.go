@@ -12,18 +12,18 @@ import (
 
 // origin is what the catalog in use was built of; the token of a load guards it.
 type origin struct {
-	by    *plan
-	marks []*mark // of the sources of by, nil for those that cannot tell
+	by        *plan
+	revisions []*revision // of the sources of by, nil for those that cannot tell
 }
 
-// mark is what to recognise the next load of a source by, and what this one counted.
-type mark struct {
-	load   *source.Mark
+// revision is what to recognise the next load of a source by, and what this one counted.
+type revision struct {
+	load   *source.Revision
 	status SourceStatus
 }
 
-// of is the source's own part; nil where there is no mark.
-func (m *mark) of() *source.Mark {
+// of is the source's own part; nil where there is no revision.
+func (m *revision) of() *source.Revision {
 	if m == nil {
 		return nil
 	}
@@ -32,11 +32,11 @@ func (m *mark) of() *source.Mark {
 
 // loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
 func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loaded, statuses []SourceStatus, err error) {
-	marks := make([]*mark, len(by.sources))
+	revisions := make([]*revision, len(by.sources))
 	if l.built.by == by {
-		marks = l.built.marks
+		revisions = l.built.revisions
 	}
-	loads, statuses, err = loadAll(ctx, by.sources, marks)
+	loads, statuses, err = loadAll(ctx, by.sources, revisions)
 	if err != nil || !slices.Contains(loads, nil) {
 		return loads, statuses, err
 	}
@@ -46,19 +46,19 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 	// One has changed, so that a catalog is built, which needs them all.
 	for i, load := range loads {
 		if load == nil {
-			some, status, failed := loadAll(ctx, by.sources[i:i+1], []*mark{nil})
+			some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil})
 			loads[i], statuses[i], err = some[0], status[0], errors.Join(err, failed)
 		}
 	}
 	return loads, statuses, err
 }
 
-// marksOf are what to recognise loads by.
-func marksOf(loads []*source.Loaded, statuses []SourceStatus) []*mark {
-	out := make([]*mark, len(loads))
+// revisionsOf are what to recognise loads by.
+func revisionsOf(loads []*source.Loaded, statuses []SourceStatus) []*revision {
+	out := make([]*revision, len(loads))
 	for i, load := range loads {
-		if load.Mark != nil {
-			out[i] = &mark{load.Mark, statuses[i]}
+		if load.Revision != nil {
+			out[i] = &revision{load.Revision, statuses[i]}
 		}
 	}
 	return out

@@ -39,7 +39,7 @@ func (d *descriptorFile) Name() string { return "descriptor set " + d.path }
 func (d *descriptorFile) Load(ctx context.Context) (*Loaded, error) { return d.LoadUnless(ctx, nil) }
 
 // LoadUnless implements Conditional.
-func (d *descriptorFile) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
+func (d *descriptorFile) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (d *descriptorFile) LoadUnless(ctx context.Context, before *Mark) (*Loaded,
 	if err != nil {
 		return nil, fail("decode", err)
 	}
-	out.Mark = &Mark{Digest: sum}
+	out.Revision = &Revision{Digest: sum}
 	return out, nil
 }
 

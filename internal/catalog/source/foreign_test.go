@@ -34,7 +34,7 @@ func (r *registry) Name() string { return "registry of the team" }
 
 func (r *registry) Load(ctx context.Context) (*source.Loaded, error) { return r.LoadUnless(ctx, nil) }
 
-func (r *registry) LoadUnless(ctx context.Context, before *source.Mark) (*source.Loaded, error) {
+func (r *registry) LoadUnless(ctx context.Context, before *source.Revision) (*source.Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *registry) LoadUnless(ctx context.Context, before *source.Mark) (*source
 		return nil, &source.Error{Source: r.Name(), Step: "decode", Cause: err}
 	}
 	loaded.Static = false // the registry may bring something else the next time
-	loaded.Mark = &source.Mark{Digest: digest}
+	loaded.Revision = &source.Revision{Digest: digest}
 	return loaded, nil
 }
 

@@ -23,11 +23,11 @@ func (m *inMemory) Name() string { return m.loaded.Source }
 func (m *inMemory) Load(ctx context.Context) (*Loaded, error) { return m.LoadUnless(ctx, nil) }
 
 // LoadUnless implements Conditional: one load is like the other.
-func (m *inMemory) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
+func (m *inMemory) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	if err := ctx.Err(); err != nil || before != nil {
 		return nil, err
 	}
 	loaded := m.loaded
-	loaded.Mark = &Mark{}
+	loaded.Revision = &Revision{}
 	return &loaded, nil
 }

@@ -39,7 +39,7 @@ func (n *nativeSource) Name() string { return n.name }
 func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.LoadUnless(ctx, nil) }
 
 // LoadUnless implements Conditional.
-func (n *nativeSource) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
+func (n *nativeSource) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	limit := Limits{}.withDefaults().LoadTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
@@ -53,7 +53,7 @@ func (n *nativeSource) LoadUnless(ctx context.Context, before *Mark) (*Loaded, e
 	if err != nil {
 		return nil, &Error{Source: n.name, Step: "list tools", Cause: err}
 	}
-	now, err := native.mark()
+	now, err := native.revision()
 	switch {
 	case err != nil:
 		return nil, &Error{Source: n.name, Step: "list tools", Cause: err}
@@ -61,13 +61,13 @@ func (n *nativeSource) LoadUnless(ctx context.Context, before *Mark) (*Loaded, e
 		return nil, nil
 	}
 	// Services is not nil, so that there are none.
-	return &Loaded{Source: n.name, Native: native, Services: []string{}, Mark: now}, nil
+	return &Loaded{Source: n.name, Native: native, Services: []string{}, Revision: now}, nil
 }
 
-// mark is what the same offer is recognised by. Nothing is an offer too.
-func (n *Native) mark() (*Mark, error) {
+// revision identifies the offer. Nothing is an offer too.
+func (n *Native) revision() (*Revision, error) {
 	if n == nil {
-		return &Mark{}, nil
+		return &Revision{}, nil
 	}
 	var messages []proto.Message
 	if n.Description != nil {
@@ -77,5 +77,5 @@ func (n *Native) mark() (*Mark, error) {
 		messages = append(messages, t)
 	}
 	sum, err := sumOf(messages...)
-	return &Mark{Digest: sum}, err
+	return &Revision{Digest: sum}, err
 }

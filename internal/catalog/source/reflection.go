@@ -105,7 +105,7 @@ func (r *serverReflection) Name() string { return r.name }
 func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r.LoadUnless(ctx, nil) }
 
 // LoadUnless implements Conditional: it asks for everything all the same.
-func (r *serverReflection) LoadUnless(ctx context.Context, before *Mark) (*Loaded, error) {
+func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
 		fmt.Errorf("no complete answer within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -199,7 +199,7 @@ type reflectionWalk struct {
 	limits    Limits
 	selection Selection
 
-	before *Mark // of the load that this one may be like, nil for none
+	before *Revision // of the load that this one may be like, nil for none
 
 	files    map[string]*reflectedFile
 	defined  map[string]bool  // full names of the services in files
@@ -251,11 +251,11 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 	if err := w.imports(); err != nil {
 		return nil, err
 	}
-	now := w.mark(services)
+	now := w.revision(services)
 	if w.before.Is(now.Digest) {
 		return nil, nil
 	}
-	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, Mark: now}
+	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, Revision: now}
 	for _, name := range shown.SortedKeys(w.files) {
 		f := w.files[name]
 		if err := f.decode(); err != nil {
@@ -266,8 +266,8 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 	return out, nil
 }
 
-// mark is what the same answers are recognised by. The warnings follow from the files.
-func (w *reflectionWalk) mark(services []string) *Mark {
+// revision identifies the answers. The warnings follow from the files.
+func (w *reflectionWalk) revision(services []string) *Revision {
 	decoded := make(map[Digest]struct{}, len(w.files))
 	s := newSummer()
 	s.texts(services...)
@@ -279,7 +279,7 @@ func (w *reflectionWalk) mark(services []string) *Mark {
 			decoded[f.sum] = struct{}{}
 		}
 	}
-	return &Mark{Digest: s.sum(), Memory: decoded}
+	return &Revision{Digest: s.sum(), Memory: decoded}
 }
 
 // services lists what the server offers and we want, sorted.

@@ -41,8 +41,8 @@ type Loaded struct {
 	// Static tells that the next load will bring the same, unless somebody changes a file.
 	Static bool
 
-	// Mark is what a later load is recognised by; nil where the source cannot. See Conditional.
-	Mark *Mark
+	// Revision identifies this load; nil where the source cannot tell. See Conditional.
+	Revision *Revision
 }
 
 // Warning is something that an operator should know and that costs less than the catalog.
