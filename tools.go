@@ -106,10 +106,10 @@ func toolsOf(now *catalog.Catalog) []Tool {
 	for _, t := range now.Tools() {
 		one := Tool{
 			Name: t.Name, MCPName: t.MCPName, Title: t.Title, Description: t.Description,
-			InputSchema: t.Input.Advertised, Procedure: t.Method.Procedure, Destructive: t.Metadata.Destructive,
+			InputSchema: t.Input.Advertised(), Procedure: t.Method.Procedure, Destructive: t.Metadata.Destructive,
 		}
 		if t.HasOutput() {
-			one.OutputSchema = t.Output.Advertised
+			one.OutputSchema = t.Output.Advertised()
 		}
 		out = append(out, one)
 	}

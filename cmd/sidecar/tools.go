@@ -125,12 +125,12 @@ func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 	fmt.Fprintf(out, "%s\n\n  %s\n\n", t.Name, strings.ReplaceAll(t.Description, "\n", "\n  "))
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(table, "MCP name\t%s\nRPC\t%s\nhints\t%s\nversion\t%s\nfingerprint\t%s\n",
-		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint)
+		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint())
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprint(out, "\ninput schema\n")
-	if err := printJSON(out, t.Input.Advertised); err != nil {
+	if err := printJSON(out, t.Input.Advertised()); err != nil {
 		return err
 	}
 	if !t.HasOutput() {
@@ -138,7 +138,7 @@ func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 		return nil
 	}
 	fmt.Fprint(out, "\noutput schema\n")
-	return printJSON(out, t.Output.Advertised)
+	return printJSON(out, t.Output.Advertised())
 }
 
 // printJSON prints a value indented, with the members in their order.

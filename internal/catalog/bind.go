@@ -17,22 +17,23 @@ type binder struct {
 	types      *Types
 	profile    schema.Profile
 	transcoder *transcode.Transcoder
-	inputs     map[protoreflect.FullName]bound
-	outputs    map[protoreflect.FullName]bound
-	streams    map[protoreflect.FullName]*schema.Schema
+	digests    *schemaDigests
+	room       *schema.Room
+	inputs     map[protoreflect.FullName]*schema.Lazy
+	outputs    map[protoreflect.FullName]*schema.Lazy
+	streams    map[protoreflect.FullName]*schema.Lazy
 	messages   map[protoreflect.FullName]compiled
-	// fingerprints are those that were made ahead.
-	fingerprints map[schemaPair]string
+	prints     map[schemaPair]*fingerprint
 }
 
 // httpBody is the message that carries any document with its media type.
 const httpBody protoreflect.FullName = "google.api.HttpBody"
 
-// bound is a message's schema for one direction, or why it has none.
-type bound struct {
-	schema *schema.Schema
-	err    error
-}
+// keptSchemas is how much text of schemas that were asked for a catalog keeps: the lists of about 2,000 tools.
+const keptSchemas = 16 << 20
+
+// schemaPair is what a fingerprint is over.
+type schemaPair struct{ input, output *schema.Lazy }
 
 // compiled is a message's transcoder, or why it has none.
 type compiled struct {
@@ -40,18 +41,19 @@ type compiled struct {
 	err     error
 }
 
-func newBinder(types *Types, o BuildOptions) *binder {
+func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
 	return &binder{
 		types: types, profile: o.Profile, transcoder: transcode.New(transcode.Options{
 			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,
 			MaxDepth: o.MaxDepth,
 		}),
-		inputs:   map[protoreflect.FullName]bound{},
-		outputs:  map[protoreflect.FullName]bound{},
-		streams:  map[protoreflect.FullName]*schema.Schema{},
+		digests:  newSchemaDigests(linked),
+		room:     schema.NewRoom(keptSchemas),
+		inputs:   map[protoreflect.FullName]*schema.Lazy{},
+		outputs:  map[protoreflect.FullName]*schema.Lazy{},
+		streams:  map[protoreflect.FullName]*schema.Lazy{},
 		messages: map[protoreflect.FullName]compiled{},
-
-		fingerprints: map[schemaPair]string{},
+		prints:   map[schemaPair]*fingerprint{},
 	}
 }
 
@@ -62,12 +64,7 @@ func (b *binder) bind(t *Tool) error {
 		return errors.New("its request or response message is not in the descriptors")
 	}
 	var err error
-	if t.Input, err = b.schema(in, schema.Input); err != nil {
-		return fmt.Errorf("input schema of %s: %w", in.FullName(), err)
-	}
-	if t.Output, err = b.schema(out, schema.Output); err != nil {
-		return fmt.Errorf("output schema of %s: %w", out.FullName(), err)
-	}
+	t.Input, t.Output = b.schema(in, schema.Input), b.schema(out, schema.Output)
 	if t.In, err = b.message(in); err != nil {
 		return fmt.Errorf("transcoder of %s: %w", in.FullName(), err)
 	}
@@ -78,49 +75,40 @@ func (b *binder) bind(t *Tool) error {
 	case t.Streams():
 		t.Output = b.gathered(out, t.Output)
 	case !t.Method.ClientStreaming && out.FullName() == httpBody:
-		t.HTTPBody, t.Output = true, &schema.Schema{}
+		t.HTTPBody, t.Output = true, schema.Fixed(&schema.Schema{})
 	default:
 		t.OutputNotObject = t.Output.Wrapped
 	}
-	if made, ok := b.fingerprints[schemaPair{t.Input, t.Output}]; ok {
-		t.Fingerprint = made
-		return nil
+	pair := schemaPair{t.Input, t.Output}
+	if b.prints[pair] == nil {
+		b.prints[pair] = newFingerprint(t.Input, t.Output)
 	}
-	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
-	return err
+	t.print = b.prints[pair]
+	return nil
 }
 
-func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) (*schema.Schema, error) {
-	cache := b.cache(dir)
-	got, ok := cache[md.FullName()]
-	if !ok {
-		got = b.derive(md, dir)
-		cache[md.FullName()] = got
-	}
-	return got.schema, got.err
-}
-
-// cache holds the schemas of one direction by their messages.
-func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]bound {
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
+	cache := b.outputs
 	if dir == schema.Input {
-		return b.inputs
+		cache = b.inputs
 	}
-	return b.outputs
-}
-
-// derive may be called concurrently.
-func (b *binder) derive(md protoreflect.MessageDescriptor, dir schema.Direction) (out bound) {
-	out.schema, out.err = schema.Derive(md, dir, schema.Options{Profile: b.profile, Extensions: b.types})
-	return out
+	if cache[md.FullName()] == nil {
+		cache[md.FullName()] = schema.Defer(md, dir, schema.Options{Profile: b.profile, Extensions: b.types},
+			b.digests.of(md, byte(dir), byte(b.profile)), b.room)
+	}
+	return cache[md.FullName()]
 }
 
 // gathered is the schema of a stream of messages.
-func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Schema) *schema.Schema {
+func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Lazy) *schema.Lazy {
 	if b.streams[md.FullName()] == nil {
-		b.streams[md.FullName()] = gathered(one, md)
+		b.streams[md.FullName()] = gathered(one, md, b.digests.of(md, streamed, byte(b.profile)), b.room)
 	}
 	return b.streams[md.FullName()]
 }
+
+// streamed stands for the direction of a stream's schema in digests.
+const streamed = 2
 
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
 	got, ok := b.messages[md.FullName()]

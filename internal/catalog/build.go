@@ -51,14 +51,13 @@ func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 		problems: problems, listUncallable: o.ListUncallable,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
-	b.bind = newBinder(types, o)
+	b.bind = newBinder(linked, types, o)
 	for _, load := range loads {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
 	offers := b.offered(loads)
 	b.tellVersions(offers)
 	b.keepSuffixes(offers)
-	b.bind.prefetch(b.likely(offers))
 	for _, s := range offers {
 		if s.isTyped {
 			b.typedService(s)
@@ -230,9 +229,6 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 	}
 	b.describe(t, options, declared)
 	b.resource(t, schemas.Resource)
-	for _, w := range slices.Concat(t.Input.Warnings, t.Output.Warnings) {
-		b.warn(id, w)
-	}
 	return t, nil
 }
 

@@ -36,14 +36,14 @@ func TestEveryMethodBecomesATool(t *testing.T) {
 		if tool.Title == "" || tool.Description == "" {
 			t.Errorf("%s has title %q and description %q", tool.Name, tool.Title, tool.Description)
 		}
-		if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(tool.Fingerprint) {
-			t.Errorf("%s has fingerprint %q", tool.Name, tool.Fingerprint)
+		if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(tool.Fingerprint()) {
+			t.Errorf("%s has fingerprint %q", tool.Name, tool.Fingerprint())
 		}
 		var input struct {
 			Type string `json:"type"`
 		}
-		if err := json.Unmarshal(tool.Input.Advertised, &input); err != nil || input.Type != "object" {
-			t.Errorf("%s has an input schema of type %q (%v): %s", tool.Name, input.Type, err, tool.Input.Advertised)
+		if err := json.Unmarshal(tool.Input.Advertised(), &input); err != nil || input.Type != "object" {
+			t.Errorf("%s has an input schema of type %q (%v): %s", tool.Name, input.Type, err, tool.Input.Advertised())
 		}
 		if tool.In == nil || tool.Out == nil {
 			t.Errorf("%s has no transcoders", tool.Name)
@@ -286,10 +286,10 @@ func TestFingerprintsFollowSchemas(t *testing.T) {
 		Type:  descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
 	}}
 	a, b := mustBuild(t, BuildOptions{}, filesOf(base)), mustBuild(t, BuildOptions{}, filesOf(changed))
-	if toolOf(t, a, "s.one").Fingerprint != toolOf(t, a, "s.two").Fingerprint {
+	if toolOf(t, a, "s.one").Fingerprint() != toolOf(t, a, "s.two").Fingerprint() {
 		t.Error("equal schemas have different fingerprints")
 	}
-	if toolOf(t, a, "s.one").Fingerprint == toolOf(t, b, "s.one").Fingerprint {
+	if toolOf(t, a, "s.one").Fingerprint() == toolOf(t, b, "s.one").Fingerprint() {
 		t.Error("a new field leaves the fingerprint as it was")
 	}
 	if a.Fingerprint() == b.Fingerprint() {

@@ -118,19 +118,17 @@ func (t *Tool) declare(input, output declaration, types *Types) error {
 	}
 	if input.validator != nil {
 		declared.Input, t.HeaderParams = input.validator, input.headers
-		t.Input = &schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped}
+		t.Input = schema.Fixed(&schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped})
 	}
 	if output.validator != nil {
 		declared.Output = output.validator
-		t.Output = &schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped}
+		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
 	}
 	if declared.Input == nil && declared.Output == nil {
 		return nil
 	}
-	t.Declared = &declared
-	var err error
-	t.Fingerprint, err = toolFingerprint(t.Input.Canonical, t.Output.Canonical)
-	return err
+	t.Declared, t.print = &declared, newFingerprint(t.Input, t.Output)
+	return nil
 }
 
 // CheckArguments asks the declared input schema about the JSON of a call's arguments; nil where it admits them or none

@@ -34,10 +34,10 @@ func TestAnOverlaidSchemaIsShownAndHolds(t *testing.T) {
 	t.Parallel()
 	plain := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(shopFile("Shop/Get"))), "shop.get")
 	tool := overlaidShop(t, takesNumber, "")
-	if strings.Contains(string(tool.Input.Advertised), " ") || !strings.Contains(string(tool.Input.Advertised), `"maximum":3`) {
-		t.Errorf("input schema %s", tool.Input.Advertised)
+	if strings.Contains(string(tool.Input.Advertised()), " ") || !strings.Contains(string(tool.Input.Advertised()), `"maximum":3`) {
+		t.Errorf("input schema %s", tool.Input.Advertised())
 	}
-	if string(tool.Output.Canonical) != string(plain.Output.Canonical) || tool.Fingerprint == plain.Fingerprint {
+	if string(tool.Output.Canonical()) != string(plain.Output.Canonical()) || tool.Fingerprint() == plain.Fingerprint() {
 		t.Error("the output schema has changed, or the fingerprint has not")
 	}
 	if tool.Declared.Input == nil || tool.Declared.Output != nil || plain.Declared != nil {
@@ -53,7 +53,7 @@ func TestAnOverlaidSchemaIsShownAndHolds(t *testing.T) {
 		t.Errorf("without a declared schema: %v, %v", found, err)
 	}
 	other := overlaidShop(t, strings.Replace(takesNumber, "3", "4", 1), "")
-	if other.Fingerprint == tool.Fingerprint {
+	if other.Fingerprint() == tool.Fingerprint() {
 		t.Error("the fingerprint does not cover the declared schema")
 	}
 }
@@ -83,8 +83,8 @@ func TestTheLaterEntryWinsSchemaBySchema(t *testing.T) {
 		{Match: "shop.v1.Shop/*", Options: &outriggerv1.ToolOptions{Title: "T"}},
 		{Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(`{"type":"object","title":"3"}`)},
 	}}, filesOf(shopFile("Shop/Get"))), "shop.get")
-	if !strings.Contains(string(tool.Input.Canonical), "3") || !strings.Contains(string(tool.Output.Canonical), "2") || tool.Title != "T" {
-		t.Errorf("tool %s, %s, %s", tool.Input.Canonical, tool.Output.Canonical, tool.Title)
+	if !strings.Contains(string(tool.Input.Canonical()), "3") || !strings.Contains(string(tool.Output.Canonical()), "2") || tool.Title != "T" {
+		t.Errorf("tool %s, %s, %s", tool.Input.Canonical(), tool.Output.Canonical(), tool.Title)
 	}
 }
 

@@ -10,9 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
@@ -48,6 +51,28 @@ func toolFingerprint(input, output []byte) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// fingerprint is that of a pair of schemas, which is made when it is first asked for.
+type fingerprint struct{ text func() string }
+
+func newFingerprint(input, output *schema.Lazy) *fingerprint {
+	return &fingerprint{sync.OnceValue(func() string {
+		text, err := toolFingerprint(input.Canonical(), output.Canonical())
+		if err != nil {
+			return "" // what is derived or was declared is JSON
+		}
+		return text
+	})}
+}
+
+// Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas. The
+// schemas are derived for it when it is first asked for.
+func (t *Tool) Fingerprint() string {
+	if t.print == nil {
+		return newFingerprint(t.Input, t.Output).text()
+	}
+	return t.print.text()
+}
+
 // seal keeps the SHA-256 over everything that callers can see of a tool. After that the tool must not change.
 func (t *Tool) seal() error {
 	text, err := json.Marshal([]any{
@@ -61,16 +86,13 @@ func (t *Tool) seal() error {
 	}
 	// The long ones as they are, each behind its length: nothing can run into its neighbour.
 	for _, part := range [...]string{
-		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Version, t.Fingerprint, t.TaskSupport,
+		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Version, t.TaskSupport,
 	} {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
 	hash := sha256.New()
-	for _, part := range [...][]byte{t.Input.Advertised, t.Output.Advertised} { // nearly all of it, and not copied
-		hash.Write(binary.AppendUvarint(text, uint64(len(part))))
-		hash.Write(part)
-		text = text[:0]
-	}
+	input, output := t.Input.Digest(), t.Output.Digest() // which stand for nearly all of it
+	text = append(append(text, input[:]...), output[:]...)
 	if text, err = t.appendSeen(text); err != nil {
 		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}

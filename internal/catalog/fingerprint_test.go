@@ -21,12 +21,12 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 	t.Parallel()
 	unseen := map[string]string{
 		"In": "code", "Out": "code", "Declared": "code",
-		"Input": "Advertised is seen, and the fingerprint stands for Canonical", "Output": "the same",
+		"Input": "its digest stands for it", "Output": "the same",
 		"NativeName": "the backend's word for it", "OutputNotObject": "follows from the method", "HeaderParams": "follow from the schema",
 		"Registered": "no listing shows it", "Alias": "no listing shows it", "TaskUnsaid": "no listing shows it", "Errors": "no listing shows them", "Hidden": "no listing shows such a tool", "Unlisted": "no listing shows such a tool",
 	}
 	base := func() *Tool {
-		return &Tool{Method: &Method{}, Input: &schema.Schema{}, Output: &schema.Schema{}}
+		return &Tool{Method: &Method{}, Input: schema.Fixed(&schema.Schema{}), Output: schema.Fixed(&schema.Schema{})}
 	}
 	digest := func(change func(*Tool)) [32]byte {
 		tool := base()
@@ -77,8 +77,8 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 		"the procedure":         func(tool *Tool) { tool.Method.Procedure = "/a.B/C" },
 		"a stream of requests":  func(tool *Tool) { tool.Method.ClientStreaming = true },
 		"a stream of responses": func(tool *Tool) { tool.Method.ServerStreaming = true },
-		"the input schema":      func(tool *Tool) { tool.Input.Advertised = json.RawMessage(`{}`) },
-		"the output schema":     func(tool *Tool) { tool.Output.Advertised = json.RawMessage(`{}`) },
+		"the input schema":      func(tool *Tool) { tool.Input = schema.Fixed(&schema.Schema{Advertised: json.RawMessage(`{}`)}) },
+		"the output schema":     func(tool *Tool) { tool.Output = schema.Fixed(&schema.Schema{Advertised: json.RawMessage(`{}`)}) },
 	} {
 		if digest(change) == plain {
 			t.Errorf("the digest does not cover %s", what)

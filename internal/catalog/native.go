@@ -144,7 +144,8 @@ func (t *Tool) declareNative(declared *outriggerv1.Tool, types *Types) error {
 	if t.Meta, err = freeForm(declared.GetMetaJson(), declared.GetMeta()); err != nil {
 		return fmt.Errorf("_meta: %w", err)
 	}
-	t.Input, t.Output = &schema.Schema{}, &schema.Schema{}
+	none := schema.Fixed(&schema.Schema{})
+	t.Input, t.Output, t.print = none, none, newFingerprint(none, none)
 	return t.declare(input, output, types)
 }
 

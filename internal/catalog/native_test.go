@@ -91,7 +91,7 @@ func TestANativeToolIsWhatItsBackendDeclares(t *testing.T) {
 	if got := string(tool.Meta); got != `{"ui":{"n":9007199254740993}}` {
 		t.Errorf("_meta %s", got)
 	}
-	if got := string(tool.Output.Advertised); got != `{"type":"array","items":{"type":"string"}}` || !tool.HasOutput() {
+	if got := string(tool.Output.Advertised()); got != `{"type":"array","items":{"type":"string"}}` || !tool.HasOutput() {
 		t.Errorf("output schema %s", got)
 	}
 	if found, err := tool.CheckResult([]byte(`["a",1]`), false); err != nil || len(found) != 1 || found[0].Path != "/1" {
@@ -118,14 +118,14 @@ func TestANativeToolNeedsToSayLittle(t *testing.T) {
 	if tool.Version != "1.0.0" || tool.TaskSupport != "forbidden" || tool.Timeout != 0 || tool.Meta != nil || tool.Icons != nil {
 		t.Errorf("version %s, task support %s, timeout %v, _meta %s, icons %v", tool.Version, tool.TaskSupport, tool.Timeout, tool.Meta, tool.Icons)
 	}
-	if tool.HasOutput() || tool.Output == nil || tool.Output.Canonical != nil {
+	if tool.HasOutput() || tool.Output == nil || tool.Output.Canonical() != nil {
 		t.Errorf("output %+v", tool.Output)
 	}
 	if found, err := tool.CheckResult([]byte(`7`), false); found != nil || err != nil {
 		t.Errorf("a result about which nothing is promised: %v, %v", found, err)
 	}
-	if len(tool.Fingerprint) != 64 {
-		t.Errorf("fingerprint %q", tool.Fingerprint)
+	if len(tool.Fingerprint()) != 64 {
+		t.Errorf("fingerprint %q", tool.Fingerprint())
 	}
 }
 
@@ -142,8 +142,8 @@ func TestANativeSchemaIsShownUnchanged(t *testing.T) {
 		t.Fatal("the test's own schema is broken")
 	}
 	tool := toolOf(t, mustBuild(t, BuildOptions{}, nativeLoad("fixture", nativeTool("rich", takes(spaced)))), "fixture.rich")
-	if string(tool.Input.Advertised) != richSchema || string(tool.Input.Canonical) != richSchema {
-		t.Errorf("input schema\n%s, want\n%s", tool.Input.Advertised, richSchema)
+	if string(tool.Input.Advertised()) != richSchema || string(tool.Input.Canonical()) != richSchema {
+		t.Errorf("input schema\n%s, want\n%s", tool.Input.Advertised(), richSchema)
 	}
 	for arguments, isFine := range map[string]bool{
 		`{"region":"eu","address":{"street":"x"}}`: true,
@@ -178,7 +178,7 @@ func TestANativeSchemaMayBeAStruct(t *testing.T) {
 		d.MetaForm = &outriggerv1.Tool_Meta{Meta: form(`{"a":[1,null]}`)}
 	}))), "fixture.form")
 	for got, want := range map[string]string{
-		string(tool.Input.Advertised): `{"maxProperties":1,"type":"object"}`, string(tool.Output.Advertised): `{"type":"string"}`,
+		string(tool.Input.Advertised()): `{"maxProperties":1,"type":"object"}`, string(tool.Output.Advertised()): `{"type":"string"}`,
 		string(tool.Meta): `{"a":[1,null]}`,
 	} {
 		if got != want {

@@ -84,7 +84,7 @@ func TestAHigherVersionReplacesARegisteredTool(t *testing.T) {
 	}
 	// It stays replaced.
 	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Put"))
-	if got := toolOf(t, refreshed(t, live), "desk.lookup"); got.Version != "1.1.0" || got.Fingerprint != tool.Fingerprint {
+	if got := toolOf(t, refreshed(t, live), "desk.lookup"); got.Version != "1.1.0" || got.Fingerprint() != tool.Fingerprint() {
 		t.Errorf("after a refresh: version %s", got.Version)
 	}
 	// A version alone is a change too.

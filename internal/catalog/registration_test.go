@@ -118,8 +118,8 @@ func TestARegisteredToolIsListedAsItWasDeclared(t *testing.T) {
 	if err := json.Compact(&want, []byte(takesNumber)); err != nil {
 		t.Fatal(err)
 	}
-	if string(tool.Input.Advertised) != want.String() || string(tool.Output.Canonical) != `{"type":"object","title":"Out"}` {
-		t.Errorf("schemas %s and %s", tool.Input.Advertised, tool.Output.Canonical)
+	if string(tool.Input.Advertised()) != want.String() || string(tool.Output.Canonical()) != `{"type":"object","title":"Out"}` {
+		t.Errorf("schemas %s and %s", tool.Input.Advertised(), tool.Output.Canonical())
 	}
 	if diff := cmp.Diff(Metadata{Module: "desk", DeprecatedIn: "2.0", CacheTTL: time.Minute}, tool.Metadata); diff != "" {
 		t.Error(diff)

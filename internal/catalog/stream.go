@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -13,17 +14,22 @@ import (
 
 // gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
 // is one answer, in the form that the transcoder writes.
-func gathered(answer *schema.Schema, md protoreflect.MessageDescriptor) *schema.Schema {
-	advertised := answer.Advertised
-	if answer.Wrapped {
-		// Items need not be objects, so none is wrapped.
-		advertised = answer.Canonical
-	}
-	return &schema.Schema{
-		Canonical:  gatheredSchema(answer.Canonical, md.FullName()),
-		Advertised: gatheredSchema(advertised, md.FullName()),
-		Warnings:   answer.Warnings,
-	}
+func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sha256.Size]byte, room *schema.Room) *schema.Lazy {
+	return schema.DeferAs(func(part schema.Part) *schema.Schema {
+		if part == schema.PartAdvertised && !answer.Wrapped {
+			return &schema.Schema{Advertised: gatheredSchema(answer.Advertised(), md.FullName())}
+		}
+		canonical := answer.Canonical()
+		advertised := canonical // Items need not be objects, so none is wrapped.
+		if !answer.Wrapped {
+			advertised = answer.Advertised()
+		}
+		return &schema.Schema{
+			Canonical:  gatheredSchema(canonical, md.FullName()),
+			Advertised: gatheredSchema(advertised, md.FullName()),
+			Warnings:   answer.Warnings(),
+		}
+	}, false, digest, room)
 }
 
 // rootReference is how a derived schema refers to itself as a whole. Derived schemas are compact, and inside of a string

@@ -31,10 +31,10 @@ func TestAStreamIsGatheredAsItems(t *testing.T) {
 	t.Parallel()
 	unary := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(shopFile("Shop/Get"))), "shop.get")
 	tool := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(streaming(shopFile("Shop/Get")))), "shop.get")
-	for form, got := range map[string]json.RawMessage{"canonical": tool.Output.Canonical, "advertised": tool.Output.Advertised} {
-		item := unary.Output.Canonical
+	for form, got := range map[string]json.RawMessage{"canonical": tool.Output.Canonical(), "advertised": tool.Output.Advertised()} {
+		item := unary.Output.Canonical()
 		if form == "advertised" {
-			item = unary.Output.Advertised
+			item = unary.Output.Advertised()
 		}
 		want := `{"type":"object","properties":{"items":{"type":"array","items":` + string(item) +
 			`},"truncated":{"type":"boolean"}},"required":["items","truncated"]}`
@@ -42,11 +42,11 @@ func TestAStreamIsGatheredAsItems(t *testing.T) {
 			t.Errorf("%s schema %s, want %s", form, got, want)
 		}
 	}
-	if !tool.Streams() || unary.Streams() || tool.OutputNotObject || tool.Fingerprint == unary.Fingerprint {
+	if !tool.Streams() || unary.Streams() || tool.OutputNotObject || tool.Fingerprint() == unary.Fingerprint() {
 		t.Errorf("streams %v, unary streams %v, not an object %v", tool.Streams(), unary.Streams(), tool.OutputNotObject)
 	}
-	if string(tool.Input.Canonical) != string(unary.Input.Canonical) {
-		t.Errorf("input schema %s", tool.Input.Canonical)
+	if string(tool.Input.Canonical()) != string(unary.Input.Canonical()) {
+		t.Errorf("input schema %s", tool.Input.Canonical())
 	}
 }
 
@@ -56,8 +56,8 @@ func TestOnlyServerStreamsAreGathered(t *testing.T) {
 	f.GetService()[0].GetMethod()[0].ClientStreaming = new(true)
 	unary := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(shopFile("Shop/Get"))), "shop.get")
 	both := toolOf(t, mustBuild(t, BuildOptions{ListUncallable: true}, filesOf(f)), "shop.get")
-	if both.Streams() || string(both.Output.Advertised) != string(unary.Output.Advertised) {
-		t.Errorf("streams %v, output schema %s", both.Streams(), both.Output.Advertised)
+	if both.Streams() || string(both.Output.Advertised()) != string(unary.Output.Advertised()) {
+		t.Errorf("streams %v, output schema %s", both.Streams(), both.Output.Advertised())
 	}
 }
 
@@ -73,13 +73,13 @@ func TestDefinitionsOfAStreamMoveUp(t *testing.T) {
 		} `json:"properties"`
 		Defs map[string]json.RawMessage `json:"$defs"`
 	}
-	if err := json.Unmarshal(tool.Output.Advertised, &got); err != nil {
+	if err := json.Unmarshal(tool.Output.Advertised(), &got); err != nil {
 		t.Fatal(err)
 	}
 	if string(got.Properties.Items.Items) != `{"$ref":"#/$defs/garden.v1.Plant"}` || len(got.Defs) != 1 {
-		t.Errorf("schema %s", tool.Output.Advertised)
+		t.Errorf("schema %s", tool.Output.Advertised())
 	}
-	v := compiles(t, tool.Output.Canonical)
+	v := compiles(t, tool.Output.Canonical())
 	for doc, isFine := range map[string]bool{
 		`{"items":[{"label":"a","leaves":"1","offshoots":[{"label":"b","leaves":"2","offshoots":[]}]}],"truncated":false}`: true,
 		`{"items":[{"label":"a","leaves":"1","offshoots":[{"label":7,"leaves":"2","offshoots":[]}]}],"truncated":false}`:   false,
@@ -103,11 +103,11 @@ func TestDefinitionsOfAStreamMoveUp(t *testing.T) {
 	f.MessageType = append(f.MessageType, cycle("A", "B"), cycle("B", "A"))
 	f.GetMessageType()[1].Field = cycle("Out", "A").GetField()
 	tool = toolOf(t, mustBuild(t, BuildOptions{}, filesOf(f)), "s.watch")
-	if strings.Contains(string(tool.Output.Canonical), rootReference) || !strings.HasSuffix(string(tool.Output.Canonical), `}}`) ||
-		!strings.Contains(string(tool.Output.Canonical), `"required":["items","truncated"],"$defs":{"m.A":`) {
-		t.Errorf("schema %s", tool.Output.Canonical)
+	if strings.Contains(string(tool.Output.Canonical()), rootReference) || !strings.HasSuffix(string(tool.Output.Canonical()), `}}`) ||
+		!strings.Contains(string(tool.Output.Canonical()), `"required":["items","truncated"],"$defs":{"m.A":`) {
+		t.Errorf("schema %s", tool.Output.Canonical())
 	}
-	v = compiles(t, tool.Output.Canonical)
+	v = compiles(t, tool.Output.Canonical())
 	if found, err := v.Validate([]byte(`{"items":[{"next":{"next":{"next":{"other":1}}}}],"truncated":false}`)); err != nil || len(found) != 1 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -133,8 +133,8 @@ func TestEveryMessageCanBeAStreamsItem(t *testing.T) {
 		if tool.Method.ClientStreaming {
 			continue
 		}
-		v := compiles(t, tool.Output.Canonical)
-		compiles(t, tool.Output.Advertised)
+		v := compiles(t, tool.Output.Canonical())
+		compiles(t, tool.Output.Advertised())
 		item, err := tool.Out.ToJSON(nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -155,8 +155,8 @@ func TestAnOverlayDescribesTheWholeStream(t *testing.T) {
 	const few = `{"type":"object","properties":{"items":{"type":"array","maxItems":1}}}`
 	tool := toolOf(t, mustBuild(t, BuildOptions{Overlay: []Override{{Match: "shop.v1.Shop/Get", OutputSchema: json.RawMessage(few)}}},
 		filesOf(streaming(shopFile("Shop/Get")))), "shop.get")
-	if string(tool.Output.Advertised) != few {
-		t.Errorf("schema %s", tool.Output.Advertised)
+	if string(tool.Output.Advertised()) != few {
+		t.Errorf("schema %s", tool.Output.Advertised())
 	}
 	if found, err := tool.CheckResult([]byte(`{"items":[{},{}],"truncated":false}`), false); err != nil || len(found) != 1 || found[0].Path != "/items" {
 		t.Errorf("%v, %v", found, err)
@@ -193,15 +193,15 @@ func TestADocumentHasNoOutputSchema(t *testing.T) {
 	files[0].GetService()[0].GetMethod()[1].ServerStreaming = new(true)
 	c := mustBuild(t, BuildOptions{}, filesOf(files...))
 	tool := toolOf(t, c, "pages.get")
-	if !tool.HTTPBody || tool.HasOutput() || tool.Output.Canonical != nil || tool.OutputNotObject || tool.Out == nil || len(tool.Fingerprint) != 64 {
-		t.Errorf("body %v, output %+v, fingerprint %q", tool.HTTPBody, tool.Output, tool.Fingerprint)
+	if !tool.HTTPBody || tool.HasOutput() || tool.Output.Canonical() != nil || tool.OutputNotObject || tool.Out == nil || len(tool.Fingerprint()) != 64 {
+		t.Errorf("body %v, output %+v, fingerprint %q", tool.HTTPBody, tool.Output, tool.Fingerprint())
 	}
 	if found, err := tool.CheckResult([]byte(`{}`), false); found != nil || err != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 	watch := toolOf(t, c, "pages.watch")
-	if watch.HTTPBody || !strings.Contains(string(watch.Output.Advertised), `"contentType"`) {
-		t.Errorf("a stream of documents: body %v, output %s", watch.HTTPBody, watch.Output.Advertised)
+	if watch.HTTPBody || !strings.Contains(string(watch.Output.Advertised()), `"contentType"`) {
+		t.Errorf("a stream of documents: body %v, output %s", watch.HTTPBody, watch.Output.Advertised())
 	}
 	plain := mustBuild(t, BuildOptions{}, filesOf(rpcFile("page.proto", "page.v1", "Pages/Get")))
 	if c.Fingerprint() == plain.Fingerprint() {
@@ -244,7 +244,7 @@ func TestItemsOfAStreamAreNotWrapped(t *testing.T) {
 	if tool.OutputNotObject || tool.Output.Wrapped {
 		t.Error("the gathered result is marked to be wrapped")
 	}
-	v := compiles(t, tool.Output.Advertised)
+	v := compiles(t, tool.Output.Advertised())
 	if found, err := v.Validate([]byte(`{"items":["2020-01-01T00:00:00Z"],"truncated":false}`)); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}

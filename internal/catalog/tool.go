@@ -43,7 +43,7 @@ type Tool struct {
 	// Input and Output are the schemas of request and response. Neither is nil; where nothing is promised about the
 	// output (see HasOutput), both forms of Output are. A method that answers with a stream has the schema of
 	// {"items": [...], "truncated": ...}, where each item is one answer as Out writes it.
-	Input, Output *schema.Schema
+	Input, Output *schema.Lazy
 	// In turns arguments into the request's bytes, Out the response's bytes into JSON.
 	In, Out *transcode.Message
 	// OutputNotObject is set where the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a
@@ -63,10 +63,8 @@ type Tool struct {
 	Registered  bool
 	Annotations Annotations
 	// Version is a semantic version.
-	Version string
-	// Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas.
-	Fingerprint string
-	Metadata    Metadata
+	Version  string
+	Metadata Metadata
 	// Timeout bounds one call; 0 leaves it to the sidecar's setting.
 	Timeout time.Duration
 	// Hidden tools are not offered. Lookup and ByProcedure do not find them, and Tools does not list them.
@@ -91,6 +89,7 @@ type Tool struct {
 	// StreamTime is how long a call of a streaming RPC gathers messages; zero is the default, which goes by the deadline.
 	StreamTime time.Duration
 
+	print *fingerprint
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
 	id string
 	// behind is the procedure that a sidecar runs for a native tool; empty where it is not said.
@@ -102,7 +101,7 @@ type Tool struct {
 
 // HasOutput reports whether anything is promised about the output. Where it is false there is no output schema to show
 // or to check.
-func (t *Tool) HasOutput() bool { return len(t.Output.Advertised) > 0 }
+func (t *Tool) HasOutput() bool { return t.Output.IsSet() }
 
 // Streams reports whether one call is answered with many messages, which its result gathers as items. Methods that take
 // a stream of requests are listed, and cannot be called.

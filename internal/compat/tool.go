@@ -50,10 +50,10 @@ func FromCatalog(c *catalog.Catalog) []Tool {
 	for _, t := range c.Tools() {
 		tool := Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description,
-			InputSchema: t.Input.Advertised, OutputSchema: t.Output.Advertised,
-			CanonicalInputSchema: t.Input.Canonical, CanonicalOutputSchema: t.Output.Canonical,
+			InputSchema: t.Input.Advertised(), OutputSchema: t.Output.Advertised(),
+			CanonicalInputSchema: t.Input.Canonical(), CanonicalOutputSchema: t.Output.Canonical(),
 			Annotations: Annotations(t.Annotations),
-			Version:     t.Version, Fingerprint: t.Fingerprint,
+			Version:     t.Version, Fingerprint: t.Fingerprint(),
 			Metadata: Metadata{
 				Module: t.Metadata.Module, Destructive: t.Metadata.Destructive,
 				CacheTTL: int64(t.Metadata.CacheTTL.Seconds()),

@@ -53,14 +53,14 @@ func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // member for (canonical name, version, fingerprint, metadata) is in _meta, beside
 // what a native backend put there itself.
 func appendMCPTool(dst []byte, t *catalog.Tool) []byte {
-	return appendToolOf(dst, t, len(t.Output.Advertised) > 0, appendAsItIs)
+	return appendToolOf(dst, t, len(t.Output.Advertised()) > 0, appendAsItIs)
 }
 
 // appendLegacyTool appends a tool as the legacy eras show it: structured content
 // is always an object there, so that an output schema which promises something
 // else is left out.
 func appendLegacyTool(dst []byte, t *catalog.Tool) []byte {
-	return appendToolOf(dst, t, len(t.Output.Advertised) > 0 && rootIsObject(t.Output.Advertised), mcpjson.AppendLegacySchema)
+	return appendToolOf(dst, t, len(t.Output.Advertised()) > 0 && rootIsObject(t.Output.Advertised()), mcpjson.AppendLegacySchema)
 }
 
 func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
@@ -70,10 +70,10 @@ func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema fun
 	dst = jsonrpc.AppendString(dst, t.MCPName)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
-	dst = appendSchema(dst, t.Input.Advertised)
+	dst = appendSchema(dst, t.Input.Advertised())
 	if withOutput && !t.Method.ClientStreaming {
 		dst = append(dst, `,"outputSchema":`...)
-		dst = appendSchema(dst, t.Output.Advertised)
+		dst = appendSchema(dst, t.Output.Advertised())
 	}
 	dst = appendAnnotations(dst, t)
 	dst = appendIcons(dst, t)
@@ -121,9 +121,9 @@ func appendCanonicalMembers(dst []byte, t *catalog.Tool) []byte {
 	dst = jsonrpc.AppendString(dst, t.Name)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
-	dst = append(dst, t.Input.Advertised...)
+	dst = append(dst, t.Input.Advertised()...)
 	dst = append(dst, `,"outputSchema":`...)
-	dst = append(dst, orNull(t.Output.Advertised)...)
+	dst = append(dst, orNull(t.Output.Advertised())...)
 	dst = appendAnnotations(dst, t)
 	return appendFacts(dst, t)
 }
@@ -143,9 +143,9 @@ func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
 	t := call.resp.Tool
 	dst := appendCanonicalMembers(nil, t)
 	dst = append(dst, `,"canonicalInputSchema":`...)
-	dst = append(dst, t.Input.Canonical...)
+	dst = append(dst, t.Input.Canonical()...)
 	dst = append(dst, `,"canonicalOutputSchema":`...)
-	dst = append(dst, orNull(t.Output.Canonical)...)
+	dst = append(dst, orNull(t.Output.Canonical())...)
 	return jsonrpc.Compact(nil, append(dst, '}')), nil
 }
 
@@ -185,7 +185,7 @@ func appendFacts(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"version":`...)
 	dst = jsonrpc.AppendString(dst, t.Version)
 	dst = append(dst, `,"fingerprint":`...)
-	dst = jsonrpc.AppendString(dst, t.Fingerprint)
+	dst = jsonrpc.AppendString(dst, t.Fingerprint())
 	dst = append(dst, `,"metadata":{"module":`...)
 	dst = jsonrpc.AppendString(dst, t.Metadata.Module)
 	dst = append(dst, `,"destructive":`...)

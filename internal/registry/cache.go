@@ -39,14 +39,14 @@ func (c *cache) entry(t *catalog.Tool) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.byKey[t.Name]; ok {
-		if known := at.Value.(*entry); known.fingerprint == t.Fingerprint {
+		if known := at.Value.(*entry); known.fingerprint == t.Fingerprint() {
 			c.order.MoveToFront(at)
 			return known
 		}
 		c.remove(at)
 	}
 	fresh := &entry{
-		name: t.Name, fingerprint: t.Fingerprint,
+		name: t.Name, fingerprint: t.Fingerprint(),
 		compile: sync.OnceValues(func() (compiled, error) { return compileTool(t) }),
 	}
 	c.byKey[t.Name] = c.order.PushFront(fresh)
@@ -72,7 +72,7 @@ func (c *cache) prune(tools Tools) {
 	for at := c.order.Front(); at != nil; {
 		next := at.Next()
 		known := at.Value.(*entry)
-		if t, ok := tools.Lookup(known.name); !ok || t.Fingerprint != known.fingerprint {
+		if t, ok := tools.Lookup(known.name); !ok || t.Fingerprint() != known.fingerprint {
 			c.remove(at)
 		}
 		at = next

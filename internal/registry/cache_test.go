@@ -19,9 +19,9 @@ func (m toolMap) Lookup(name string) (*catalog.Tool, bool) {
 	return t, ok
 }
 
-func anyTool(name, fingerprint string) *catalog.Tool {
-	open := &schema.Schema{Canonical: json.RawMessage(`{"type":"object"}`)}
-	return &catalog.Tool{Name: name, Fingerprint: fingerprint, Input: open, Output: open}
+func anyTool(name, title string) *catalog.Tool {
+	open := schema.Fixed(&schema.Schema{Canonical: json.RawMessage(`{"type":"object","title":"` + title + `"}`)})
+	return &catalog.Tool{Name: name, Input: open, Output: open}
 }
 
 // TestCacheIsBounded keeps the tools that were asked for last.

@@ -44,7 +44,7 @@ func (r *SchemaRegistry) LoadToolIO(toolID string) (*ToolIO, error) {
 		return nil, err
 	}
 	return &ToolIO{
-		Tool: toolID, Name: tool.Name, Fingerprint: tool.Fingerprint,
+		Tool: toolID, Name: tool.Name, Fingerprint: tool.Fingerprint(),
 		Input: pair.input, Output: pair.output,
 	}, nil
 }
@@ -187,13 +187,13 @@ func checkObject(v *schema.Validator, value []byte, path string) ([]schema.Viola
 type compiled struct{ input, output *schema.Validator }
 
 func compileTool(t *catalog.Tool) (compiled, error) {
-	input, err := schema.Compile(t.Input.Canonical)
+	input, err := schema.Compile(t.Input.Canonical())
 	if err != nil {
 		return compiled{}, fmt.Errorf("registry: input schema of %s: %w", t.Name, err)
 	}
-	described := t.Output.Canonical
+	described := t.Output.Canonical()
 	if t.OutputNotObject {
-		described = t.Output.Advertised
+		described = t.Output.Advertised()
 	}
 	if len(described) == 0 {
 		described = []byte("true")

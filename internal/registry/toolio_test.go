@@ -185,8 +185,8 @@ func TestInvalidSchema(t *testing.T) {
 	t.Parallel()
 	good := json.RawMessage(`{"type":"object"}`)
 	for name, tool := range map[string]*catalog.Tool{
-		"input":  {Name: "a.b", Input: &schema.Schema{Canonical: json.RawMessage(`{"type":3}`)}, Output: &schema.Schema{Canonical: good}},
-		"output": {Name: "a.b", Input: &schema.Schema{Canonical: good}, Output: &schema.Schema{Canonical: json.RawMessage(`{"$ref":"https://example.com/x"}`)}},
+		"input":  {Name: "a.b", Input: schema.Fixed(&schema.Schema{Canonical: json.RawMessage(`{"type":3}`)}), Output: schema.Fixed(&schema.Schema{Canonical: good})},
+		"output": {Name: "a.b", Input: schema.Fixed(&schema.Schema{Canonical: good}), Output: schema.Fixed(&schema.Schema{Canonical: json.RawMessage(`{"$ref":"https://example.com/x"}`)})},
 	} {
 		io, err := registry.New(lookup{"a.b": tool}, registry.Options{}).LoadToolIO("a.b")
 		if io != nil || !errors.Is(err, schema.ErrInvalidSchema) || !strings.Contains(err.Error(), name+" schema of a.b") {

@@ -19,6 +19,11 @@ var ErrNoDescriptor = errors.New("schema: no message descriptor")
 // always give the same bytes. What does not fit the bounds is left open and named in Warnings; the only errors are a missing
 // descriptor (ErrNoDescriptor) and one whose file could not be resolved.
 func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
+	return derive(md, dir, opts, partBoth)
+}
+
+// derive is Derive for one form or both.
+func derive(md protoreflect.MessageDescriptor, dir Direction, opts Options, part Part) (*Schema, error) {
 	if md == nil {
 		return nil, ErrNoDescriptor
 	}
@@ -26,33 +31,44 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
 	}
 	opts = opts.withDefaults()
-	canonical := newDeriver(md, dir, opts, dir == Input)
-	canonical.scratch = make([]byte, 0, usualBytes)
-	advertised := newDeriver(md, dir, opts, false)
-	advertised.shown = true
 	out := &Schema{Wrapped: isWrapped(md, dir)}
-	doc, err := canonical.bounded(md, []plan{{share: true}})
-	if err != nil {
-		return nil, err
-	}
-	if out.Wrapped && dir == Input {
-		doc = eitherForm(doc)
-	}
-	out.Canonical = canonical.encode(doc)
-	advertised.scratch = canonical.scratch
-	if dir == Input && opts.Profile == ProfileStrict {
-		doc = advertised.strict(md)
-	} else {
-		if doc, err = advertised.bounded(md, []plan{{share: false, bytes: opts.InlineBytes}, {share: true}}); err != nil {
+	scratch := make([]byte, 0, usualBytes)
+	if part&PartCanonical != 0 {
+		d := newDeriver(md, dir, opts, dir == Input)
+		d.scratch = scratch
+		doc, err := d.bounded(md, []plan{{share: true}})
+		if err != nil {
 			return nil, err
 		}
-		if out.Wrapped {
-			doc = wrapped(doc)
+		if out.Wrapped && dir == Input {
+			doc = eitherForm(doc)
 		}
+		out.Canonical, scratch = d.encode(doc), d.scratch
+		out.Warnings = d.warnings("canonical")
 	}
-	out.Advertised = advertised.encode(doc)
-	out.Warnings = append(canonical.warnings("canonical"), advertised.warnings("advertised")...)
+	if part&PartAdvertised != 0 {
+		d := newDeriver(md, dir, opts, false)
+		d.scratch, d.shown = scratch, true
+		doc, err := d.advertised(md, out.Wrapped)
+		if err != nil {
+			return nil, err
+		}
+		out.Advertised = d.encode(doc)
+		out.Warnings = append(out.Warnings, d.warnings("advertised")...)
+	}
 	return out, nil
+}
+
+// advertised is the form for clients.
+func (d *deriver) advertised(md protoreflect.MessageDescriptor, isWrapped bool) (*object, error) {
+	if d.dir == Input && d.opts.Profile == ProfileStrict {
+		return d.strict(md), nil
+	}
+	doc, err := d.bounded(md, []plan{{share: false, bytes: d.opts.InlineBytes}, {share: true}})
+	if err == nil && isWrapped {
+		doc = wrapped(doc)
+	}
+	return doc, err
 }
 
 // usualBytes is the room that most schemas fit into.

@@ -149,7 +149,7 @@ type Gap struct {
 // New writes the page of a tool. It keeps nothing of what it is given, except the schemas' bytes.
 func New(t *catalog.Tool, o Options) *Page {
 	p := &Page{
-		Tool: t.Name, Version: t.Version, Fingerprint: t.Fingerprint,
+		Tool: t.Name, Version: t.Version, Fingerprint: t.Fingerprint(),
 		Purpose: Purpose{Title: t.Title, Description: t.Description, Module: t.Metadata.Module, Tags: nonNil(t.Tags)},
 		Invocation: Invocation{
 			Canonical: t.Name, MCP: t.MCPName, RPC: t.Method.Procedure,

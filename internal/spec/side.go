@@ -12,8 +12,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-func sideOf(s *schema.Schema) Side {
-	return Side{Fields: fieldsOf(s.Advertised), Schema: s.Advertised, Canonical: s.Canonical}
+func sideOf(s *schema.Lazy) Side {
+	advertised := s.Advertised()
+	return Side{Fields: fieldsOf(advertised), Schema: advertised, Canonical: s.Canonical()}
 }
 
 // shape is what a field's line says of its schema.

@@ -94,7 +94,7 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 	tool := placed.Tool
 	a.log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
 		zap.String("replaced_version", placed.Replaced), zap.Bool("destructive", tool.Metadata.Destructive),
-		zap.String("fingerprint", tool.Fingerprint))...)
+		zap.String("fingerprint", tool.Fingerprint()))...)
 	return connect.NewResponse(&outriggerv1.RegisterToolResponse{
 		Tool: toolMessage(tool, true), Created: placed.Created, ReplacedVersion: placed.Replaced,
 	}), nil

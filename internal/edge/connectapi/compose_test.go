@@ -63,7 +63,7 @@ func TestBothSidecarsShowTheSameTools(t *testing.T) {
 	for i, in := range inner.Tools() {
 		out := outer.Tools()[i]
 		if !out.Native || in.Name != out.Name || in.MCPName != out.MCPName || in.Title != out.Title || in.Description != out.Description ||
-			string(in.Input.Advertised) != string(out.Input.Advertised) || string(in.Output.Advertised) != string(out.Output.Advertised) ||
+			string(in.Input.Advertised()) != string(out.Input.Advertised()) || string(in.Output.Advertised()) != string(out.Output.Advertised()) ||
 			in.Version != out.Version || in.Metadata != out.Metadata || in.TaskSupport != out.TaskSupport {
 			t.Errorf("inside\n%+v\noutside\n%+v", in, out)
 		}

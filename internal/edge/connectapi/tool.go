@@ -35,12 +35,12 @@ func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 	out := &outriggerv1.Tool{
 		Name: t.Name, McpName: t.MCPName, Title: t.Title, Description: t.Description, Icons: t.Icons,
-		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: t.Input.Advertised},
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: t.Input.Advertised()},
 		Annotations: &outriggerv1.ToolAnnotations{
 			Title: t.Title, ReadOnlyHint: t.Annotations.ReadOnly, DestructiveHint: t.Annotations.Destructive,
 			IdempotentHint: t.Annotations.Idempotent, OpenWorldHint: t.Annotations.OpenWorld,
 		},
-		Version: t.Version, Fingerprint: t.Fingerprint,
+		Version: t.Version, Fingerprint: t.Fingerprint(),
 		Metadata: &outriggerv1.ToolMetadata{
 			Module: t.Metadata.Module, Destructive: t.Metadata.Destructive, DeprecatedIn: t.Metadata.DeprecatedIn,
 			CacheTtl: durationpb.New(t.Metadata.CacheTTL),
@@ -51,7 +51,7 @@ func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 		Tags: t.Tags,
 	}
 	if t.HasOutput() {
-		out.OutputSchemaForm = &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: t.Output.Advertised}
+		out.OutputSchemaForm = &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: t.Output.Advertised()}
 	}
 	if t.Timeout > 0 {
 		out.Execution.Timeout = durationpb.New(t.Timeout)
@@ -70,8 +70,8 @@ func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 		out.MetaForm = &outriggerv1.Tool_MetaJson{MetaJson: t.Meta}
 	}
 	if canonical {
-		out.CanonicalInputSchemaJson = t.Input.Canonical
-		out.CanonicalOutputSchemaJson = t.Output.Canonical
+		out.CanonicalInputSchemaJson = t.Input.Canonical()
+		out.CanonicalOutputSchemaJson = t.Output.Canonical()
 	}
 	return out
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Lazy is a schema that is derived when it is first asked for. Catalogs hold thousands, of which callers see few. It is safe
+// for concurrent use; nil and the zero value promise nothing.
+type Lazy struct {
+	derive func(Part) *Schema // nil where there is only text
+	text   *Schema
+	// Wrapped is Schema.Wrapped.
+	Wrapped bool
+	digest  [sha256.Size]byte
+	room    *Room
+	kept    atomic.Pointer[json.RawMessage]
+}
+
+// Part says which forms of a schema are needed.
+type Part uint8
+
+// The forms of a schema.
+const (
+	PartCanonical Part = 1 << iota
+	PartAdvertised
+	partBoth = PartCanonical | PartAdvertised
+)
+
+// Fixed is a schema that is there already.
+func Fixed(s *Schema) *Lazy {
+	hash := sha256.New()
+	for _, text := range [...]json.RawMessage{s.Canonical, s.Advertised} {
+		_, _ = hash.Write(append(text[:len(text):len(text)], 0)) // JSON holds no zero byte
+	}
+	return &Lazy{text: s, Wrapped: s.Wrapped, digest: [sha256.Size]byte(hash.Sum(nil))}
+}
+
+// Defer is the schema that Derive makes of a message, within the room for what was asked for. The digest is of all that the
+// result depends on.
+func Defer(md protoreflect.MessageDescriptor, dir Direction, opts Options, digest [sha256.Size]byte, room *Room) *Lazy {
+	return DeferAs(func(part Part) *Schema {
+		s, err := derive(md, dir, opts, part)
+		if err != nil {
+			return &Schema{} // a placeholder, which the caller has looked for
+		}
+		return s
+	}, isWrapped(md, dir), digest, room)
+}
+
+// DeferAs is a schema that a function makes, always the same.
+func DeferAs(derive func(Part) *Schema, wrapped bool, digest [sha256.Size]byte, room *Room) *Lazy {
+	return &Lazy{derive: derive, Wrapped: wrapped, digest: digest, room: room}
+}
+
+// IsSet reports whether there is a schema.
+func (l *Lazy) IsSet() bool {
+	return l != nil && (l.derive != nil || l.text != nil && len(l.text.Advertised) > 0)
+}
+
+// Digest stands for both forms: equal ones mean equal schemas.
+func (l *Lazy) Digest() [sha256.Size]byte { return l.digest }
+
+// Canonical is Schema.Canonical. It is not kept: whoever compiles it keeps the result.
+func (l *Lazy) Canonical() json.RawMessage { return l.part(PartCanonical).Canonical }
+
+// Advertised is Schema.Advertised. It is kept as long as there is room.
+func (l *Lazy) Advertised() json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	if kept := l.kept.Load(); kept != nil {
+		return *kept
+	}
+	text := l.part(PartAdvertised).Advertised
+	if l.derive != nil && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
+		l.room.give(len(text))
+	}
+	return text
+}
+
+// Warnings is Schema.Warnings.
+func (l *Lazy) Warnings() []string { return l.part(partBoth).Warnings }
+
+func (l *Lazy) part(p Part) *Schema {
+	switch {
+	case l == nil || l.derive == nil && l.text == nil:
+		return &Schema{}
+	case l.derive == nil:
+		return l.text
+	}
+	return l.derive(p)
+}
+
+// Room bounds the text that schemas keep together. It is safe for concurrent use; nil has no room.
+type Room struct{ left atomic.Int64 }
+
+// NewRoom makes room for a number of bytes.
+func NewRoom(bytes int64) *Room {
+	r := &Room{}
+	r.left.Store(bytes)
+	return r
+}
+
+func (r *Room) take(n int) bool {
+	if r == nil {
+		return false
+	}
+	if r.left.Add(-int64(n)) >= 0 {
+		return true
+	}
+	r.give(n)
+	return false
+}
+
+func (r *Room) give(n int) { r.left.Add(int64(n)) }
