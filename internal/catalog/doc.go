@@ -26,6 +26,10 @@
 // costs one file, one method or one native tool (a file that does not link, a comment that is too long, a schema that
 // does not compile) is a [Warning] and the rest is served.
 //
+// Schemas are derived when somebody first asks for one, and so are fingerprints of tools: a catalog of ten thousand methods
+// is ready before a client has asked for one of its lists. What a catalog compares itself by are digests of the
+// definitions that the schemas are made of.
+//
 // A [Catalog] and all that it holds is immutable and safe for concurrent use. [Live] holds the current one behind an
 // atomic pointer and replaces it as a whole; its methods may be called from any goroutine.
 package catalog

@@ -3,10 +3,10 @@
 package catalog
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -62,7 +62,7 @@ func newSchemaDigests(linked *linker) *schemaDigests {
 // definesExtensions reports whether a file extends messages whose names begin so.
 func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bool {
 	is := func(x *descriptorpb.FieldDescriptorProto) bool {
-		return bytes.HasPrefix([]byte(x.GetExtendee()), []byte(prefix))
+		return strings.HasPrefix(x.GetExtendee(), prefix)
 	}
 	var within func(m *descriptorpb.DescriptorProto) bool
 	within = func(m *descriptorpb.DescriptorProto) bool {

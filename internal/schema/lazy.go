@@ -5,6 +5,7 @@ package schema
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -36,7 +37,7 @@ const (
 func Fixed(s *Schema) *Lazy {
 	hash := sha256.New()
 	for _, text := range [...]json.RawMessage{s.Canonical, s.Advertised} {
-		_, _ = hash.Write(append(text[:len(text):len(text)], 0)) // JSON holds no zero byte
+		_, _ = hash.Write(append(slices.Clip(text), 0)) // JSON holds no zero byte
 	}
 	return &Lazy{text: s, Wrapped: s.Wrapped, digest: [sha256.Size]byte(hash.Sum(nil))}
 }
