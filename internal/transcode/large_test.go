@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,24 @@ func TestLargeMessagesHaveBuffersOfTheirOwn(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A large message that is refused gives its turn and its buffer back, however many are.
+func TestRefusedLargeMessagesGiveTheirTurnBack(t *testing.T) {
+	t.Parallel()
+	m := compiled(t, "shapes.v1.Leaf")
+	text := strings.Repeat("x", 2<<20)
+	for range 2*runtime.GOMAXPROCS(0) + 1 {
+		if _, err := m.ToWire(nil, []byte(`{"name":"`+text+`","name":1}`)); err == nil {
+			t.Fatal("taken")
+		}
+		if _, err := m.ToJSON(nil, append([]byte{0x0a, 0xff, 0xff, 0xff, 0x7f}, text...)); err == nil {
+			t.Fatal("written")
+		}
+	}
+	if _, err := m.ToWire(nil, []byte(`{"name":"`+text+`"}`)); err != nil {
+		t.Error(err)
+	}
 }
 
 // The entries of a map come in the order of their keys' bytes, also where keys are alike for eight bytes, and a key that

@@ -2,7 +2,10 @@
 
 package transcode
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 // BufferPool lends buffers to ToWireWith and ToJSONWith, so that a caller can use the same memory for one call after another. Get
 // is called by the goroutine that called those. Its buffer comes back as the result, or is dropped where the call fails.
@@ -29,8 +32,15 @@ const jsonGrowth = 4
 //nolint:gochecknoglobals // a pool is only useful if it is shared
 var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
-// lend returns an empty buffer, with room for n bytes, that unlend takes back.
+// turns bounds how many large messages are read or written at a time: as many as there are processors. More of them would only
+// take turns on those, half done, each with a buffer. Nothing waits within a turn, so that the wait for one ends.
+//
+//nolint:gochecknoglobals // the processors are shared
+var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// lend returns an empty buffer, with room for n bytes, that unlend takes back. It waits for its turn.
 func lend(n int) *[]byte {
+	turns <- struct{}{}
 	b := scratches.Get().(*[]byte)
 	if cap(*b) < n {
 		*b = make([]byte, 0, n)
@@ -39,9 +49,8 @@ func lend(n int) *[]byte {
 	return b
 }
 
-// unlend takes a buffer back; nil is none.
+// unlend takes a buffer back, and ends the turn. Callers defer it: a panic must not keep the turn.
 func unlend(b *[]byte) {
-	if b != nil {
-		scratches.Put(b)
-	}
+	scratches.Put(b)
+	<-turns
 }

@@ -66,6 +66,7 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 		r.out = dst
 	case len(doc) > maxKept:
 		lent = lend(len(doc))
+		defer unlend(lent)
 		r.out = *lent
 	default:
 		r.out = own
@@ -88,7 +89,6 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	default:
 		dst = append(extended(dst, len(r.out), pool), r.out...)
 	}
-	unlend(lent)
 	r.out, r.doc, r.planner, r.resolver = own[:0], nil, nil, nil
 	if cap(r.out) > maxKept {
 		r.out = nil

@@ -57,6 +57,7 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 	w.out, w.spans, w.entries = own, w.spans[:0], w.entries[:0]
 	if len(wire) > maxKept/jsonGrowth {
 		lent = lend(2 * len(wire))
+		defer unlend(lent)
 		w.out = *lent
 	}
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
@@ -66,7 +67,6 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 	}
 	if lent != nil {
 		*lent, w.out = w.out, own
-		unlend(lent)
 	}
 	w.planner, w.resolver, w.unknown = nil, nil, nil
 	if cap(w.out) > maxKept {
