@@ -15,6 +15,11 @@ const (
 	// leastPercent is where it costs about a tenth more CPU per call to make do
 	// with less garbage.
 	leastPercent = 50
+	// roomForBytes, in bytes, is the garbage of about ten calls of 3.3 MB, and
+	// leastOfBytes the least percentage where nearly all that is in use are the bytes
+	// of such messages. A collection passes over them.
+	roomForBytes = 48 << 20
+	leastOfBytes = 20
 	// mostPercent keeps the garbage of a sidecar with next to nothing to do, which
 	// has about 5 MiB in use, to some 12 MiB.
 	mostPercent = 250
@@ -36,7 +41,7 @@ const (
 //
 // Do not call it where GOGC is set.
 func Pace() (stop func()) {
-	p := &pacer{samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
+	p := &pacer{samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}, {Name: scannedHeap}}}
 	p.percent = usualPercent
 	debug.SetGCPercent(usualPercent)
 	p.afterNext()
@@ -53,6 +58,9 @@ type pacer struct {
 	percent int
 	stopped atomic.Bool
 }
+
+// scannedHeap is the part of the heap that may hold pointers.
+const scannedHeap = "/gc/scan/heap:bytes"
 
 // tracer is what a collection finds unused. It is large enough to be an allocation
 // of its own.
@@ -72,21 +80,28 @@ func (p *pacer) afterNext() {
 // look sets the percentage by what the collection left.
 func (p *pacer) look() {
 	metrics.Read(p.samples)
-	base := uint64(0)
+	base, scanned := uint64(0), uint64(0)
 	for i := range p.samples {
+		if p.samples[i].Name == scannedHeap {
+			scanned = p.samples[i].Value.Uint64()
+			continue
+		}
 		base += p.samples[i].Value.Uint64()
 	}
-	if percent := percentFor(base); percent != p.percent && (percent-p.percent >= step || p.percent-percent >= step || percent == mostPercent || percent == leastPercent) {
+	if percent := percentFor(base, scanned); percent != p.percent && (percent-p.percent >= step || p.percent-percent >= step || percent == mostPercent || percent == leastPercent || percent == leastOfBytes) {
 		p.percent = percent
 		debug.SetGCPercent(percent)
 	}
 }
 
 // percentFor is the percentage for a number of bytes in use: of the heap, of
-// stacks and of global data, all of which Go adds up.
-func percentFor(base uint64) int {
+// stacks and of global data, all of which Go adds up. A collection costs what it has
+// to look through, so that only scanned, the part of the heap that may hold pointers,
+// makes garbage worth its memory.
+func percentFor(base, scanned uint64) int {
 	if base <= roomForGarbage*100/mostPercent {
 		return mostPercent
 	}
-	return max(int(roomForGarbage*100/base), leastPercent)
+	least := min(max(scanned*leastPercent/base, roomForBytes*100/base, leastOfBytes), leastPercent)
+	return max(int(roomForGarbage*100/base), int(least))
 }
