@@ -76,8 +76,10 @@ func (s Store) read() ([]byte, error) {
 
 // Save replaces what is kept by the catalog's tools. Readers of the file see the old list or the new one, also after
 // a crash. A catalog over the limit is refused, and the old list stays.
-func (s Store) Save(c *catalog.Catalog) error {
-	if err := s.save(FromCatalog(c)); err != nil {
+func (s Store) Save(c *catalog.Catalog) error { return s.saveTools(FromCatalog(c)) }
+
+func (s Store) saveTools(tools []Tool) error {
+	if err := s.save(tools); err != nil {
 		return fmt.Errorf("save last catalog: %w", err)
 	}
 	return nil
@@ -127,6 +129,7 @@ func syncFolder(folder string) error {
 // with again. Neither should keep a server from starting.
 func (s Store) Watch(c *catalog.Catalog) ([]Finding, error) {
 	before, loadErr := s.Load()
-	findings := Watch(before, FromCatalog(c), s.Limits)
-	return findings, errors.Join(loadErr, s.Save(c))
+	tools := FromCatalog(c) // once: it derives every schema
+	findings := Watch(before, tools, s.Limits)
+	return findings, errors.Join(loadErr, s.saveTools(tools))
 }
