@@ -89,7 +89,7 @@ func (h Hooks) ended() func(stats.CallEnd) {
 		return nil
 	}
 	return func(e stats.CallEnd) {
-		h.Call(Call{Tool: e.Tool, Edge: e.Edge.String(), Code: string(e.Code), Duration: e.Took, Upstream: e.Elsewhere})
+		h.Call(Call{Tool: e.Tool, Edge: e.Edge.String(), Code: string(e.Code), Duration: e.Took, Upstream: e.Upstream})
 	}
 }
 

@@ -159,10 +159,10 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		opts.Log = zap.NewNop()
 	}
 	if opts.PageSize <= 0 {
-		opts.PageSize = DefaultPageSize
+		opts.PageSize = defaultPageSize
 	}
 	if opts.MaxItems <= 0 {
-		opts.MaxItems = DefaultMaxItems
+		opts.MaxItems = defaultMaxItems
 	}
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
@@ -255,7 +255,7 @@ func (f *Flight) Run() *Response {
 		return resp
 	}
 	if f.req.Paced {
-		f.meter.elsewhere += time.Since(f.start) // in its edge's queue
+		f.meter.upstream += time.Since(f.start) // in its edge's queue
 	}
 	resp := f.notRun()
 	if resp == nil {

@@ -13,31 +13,31 @@ import (
 // CallLogMode says which tool calls leave a line in the log.
 type CallLogMode uint32
 
-// The modes. LogAllCalls is the zero value. LogFailedCalls leaves out those that
-// succeeded, LogNoCalls all but those that failed through a fault of the sidecar.
+// The modes. logAllCalls is the zero value. logFailedCalls leaves out those that
+// succeeded, logNoCalls all but those that failed through a fault of the sidecar.
 const (
-	LogAllCalls CallLogMode = iota
-	LogFailedCalls
-	LogNoCalls
+	logAllCalls CallLogMode = iota
+	logFailedCalls
+	logNoCalls
 )
 
 // ParseCallLogMode reads "all", "failed" or "off".
 func ParseCallLogMode(s string) (CallLogMode, error) {
 	switch s {
 	case "all":
-		return LogAllCalls, nil
+		return logAllCalls, nil
 	case "failed":
-		return LogFailedCalls, nil
+		return logFailedCalls, nil
 	case "off":
-		return LogNoCalls, nil
+		return logNoCalls, nil
 	}
-	return LogAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
+	return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
 }
 
-// DefaultCallLogRate is how many lines a second the calls of one kind may leave:
+// defaultCallLogRate is how many lines a second the calls of one kind may leave:
 // enough to read along, and at some 300 bytes a line no more than a few
 // gigabytes a day, whatever the load.
-const DefaultCallLogRate = 100
+const defaultCallLogRate = 100
 
 // CallLog decides which calls leave a line. Calls that succeed and calls that
 // fail have a budget of their own for each second, so that neither hides the
@@ -52,7 +52,7 @@ type CallLog struct {
 	skipped atomic.Uint64
 }
 
-// NewCallLog returns a CallLog; perSecond 0 is [DefaultCallLogRate].
+// NewCallLog returns a CallLog; perSecond 0 is 100 lines a second.
 func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 	l := &CallLog{}
 	l.Set(mode, perSecond)
@@ -62,7 +62,7 @@ func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 // Set changes what is logged from now on.
 func (l *CallLog) Set(mode CallLogMode, perSecond int) {
 	if perSecond <= 0 {
-		perSecond = DefaultCallLogRate
+		perSecond = defaultCallLogRate
 	}
 	l.mode.Store(uint32(mode))
 	l.most.Store(int64(perSecond))
@@ -86,7 +86,7 @@ func (l *CallLog) admits(now time.Time, failed bool) bool {
 	if failed {
 		of = &l.failed
 	}
-	if mode == LogNoCalls || mode == LogFailedCalls && !failed {
+	if mode == logNoCalls || mode == logFailedCalls && !failed {
 		return false
 	}
 	if of.take(now.Unix(), l.most.Load()) {
@@ -102,7 +102,7 @@ func (l *CallLog) admitsRefusal(now time.Time) bool {
 	if l == nil {
 		return true
 	}
-	if CallLogMode(l.mode.Load()) == LogNoCalls {
+	if CallLogMode(l.mode.Load()) == logNoCalls {
 		return false
 	}
 	if l.refused.take(now.Unix(), min(l.most.Load(), loglimit.PerSecond)) {

@@ -28,7 +28,7 @@ func BenchmarkEnded(b *testing.B) {
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(null), zap.InfoLevel))
-	spent := NewCallLog(LogAllCalls, 1)
+	spent := NewCallLog(logAllCalls, 1)
 	for _, tt := range []struct {
 		name string
 		log  *zap.Logger

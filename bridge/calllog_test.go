@@ -42,7 +42,7 @@ func TestWhichCallsLeaveALine(t *testing.T) {
 
 func TestLinesOfASecondAreBounded(t *testing.T) {
 	t.Parallel()
-	l := NewCallLog(LogAllCalls, 3)
+	l := NewCallLog(logAllCalls, 3)
 	lines := func(second int64, failed bool, calls int) (n int) {
 		for range calls {
 			if l.admits(time.Unix(second, 0), failed) {
@@ -57,12 +57,12 @@ func TestLinesOfASecondAreBounded(t *testing.T) {
 	if done := lines(101, false, 2); done != 2 {
 		t.Errorf("%d lines in the next second, want 2", done)
 	}
-	l.Set(LogAllCalls, 5)
+	l.Set(logAllCalls, 5)
 	if done := lines(101, false, 9); done != 3 {
 		t.Errorf("%d more lines after the bound was raised to 5, want 3", done)
 	}
-	l.Set(LogAllCalls, 0)
-	if done := lines(102, false, 1000); done != DefaultCallLogRate {
+	l.Set(logAllCalls, 0)
+	if done := lines(102, false, 1000); done != defaultCallLogRate {
 		t.Errorf("%d lines, want the default", done)
 	}
 }
@@ -72,7 +72,7 @@ func TestLinesOfASecondAreBounded(t *testing.T) {
 func TestNoCallIsLostToTheCount(t *testing.T) {
 	t.Parallel()
 	const callers, seconds, most = 8, 20, 10
-	l := NewCallLog(LogAllCalls, most)
+	l := NewCallLog(logAllCalls, most)
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	lines := 0

@@ -9,7 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -43,7 +43,7 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	}
 	// What cannot be read is no consent.
 	content, _ := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
-	yes, _ := jsonrpc.Lookup(content, "confirm")
+	yes, _ := jsontext.Lookup(content, "confirm")
 	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT || string(yes) != "true" {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
 			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
@@ -82,7 +82,7 @@ func (b *Bridge) askUser(c *toolCall) *errmap.Error {
 // are, because they are what the consent is for.
 func confirmMessage(c *toolCall) string {
 	arguments := c.arguments()
-	text := string(jsonrpc.Compact(nil, arguments))
+	text := string(jsontext.Compact(nil, arguments))
 	if len(text) > maxShownArguments {
 		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -110,7 +110,7 @@ func TestADocumentIsContentOfTheKindOfItsMediaType(t *testing.T) {
 
 // resultOf is the result of a reply as it was.
 func resultOf(got modernAnswer) []byte {
-	raw, _ := jsonrpc.Lookup([]byte(got.raw), "result")
+	raw, _ := jsontext.Lookup([]byte(got.raw), "result")
 	return raw
 }
 

@@ -20,8 +20,8 @@ import (
 type meter struct {
 	// tool counts the calls of the tool; nil until it has been found.
 	tool *stats.Series
-	// elsewhere is how long the request waited for others.
-	elsewhere time.Duration
+	// upstream is how long the request waited for others.
+	upstream time.Duration
 }
 
 // found begins to count a call of a tool, once, however many rounds it takes.
@@ -35,7 +35,7 @@ func (b *Bridge) found(c *toolCall) {
 // waited adds the time since start to what was spent waiting for others.
 func (r *Request) waited(start time.Time) {
 	if r.meter != nil {
-		r.meter.elsewhere += time.Since(start)
+		r.meter.upstream += time.Since(start)
 	}
 }
 
@@ -53,7 +53,7 @@ func (f *Flight) ended(resp *Response) {
 			series = b.opts.Stats.Tool("") // no such tool, or none that could be looked up
 			series.Begin()
 		}
-		series.End(stats.End{Code: code, Edge: edge, Took: took, Elsewhere: f.meter.elsewhere})
+		series.End(stats.End{Code: code, Edge: edge, Took: took, Upstream: f.meter.upstream})
 	} else {
 		b.opts.Stats.Operation(int(f.req.Op)).Count(edge, code)
 	}
@@ -155,8 +155,8 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 		RequestID(req.ID), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
 		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration_ms", took),
 	)
-	if f.meter.elsewhere > 0 {
-		fields = append(fields, zap.Duration("upstream_duration_ms", f.meter.elsewhere))
+	if f.meter.upstream > 0 {
+		fields = append(fields, zap.Duration("upstream_duration_ms", f.meter.upstream))
 	}
 	return fields
 }

@@ -14,7 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
@@ -245,7 +245,7 @@ func Notification(c feed.Change) *outriggerv1.Notification {
 
 // updatedParams is {"uri": ...}.
 func updatedParams(uri string) []byte {
-	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+	return append(jsontext.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
 // listenError is what ended a stream, or kept it from beginning.

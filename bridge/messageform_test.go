@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -50,7 +51,7 @@ func newMessageForm(t testing.TB, b *dialect.Handler) *messageForm {
 func (f *messageForm) send(t testing.TB, params string) (dialect.Reply, bool) {
 	t.Helper()
 	in := inbound(t, f.bridge.Flights().NewOrigin(), dialect.Canonical, `{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+params+`}`)
-	if _, ok := jsonrpc.Lookup(in.Message.Params, "tool_name"); in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest || !ok {
+	if _, ok := jsontext.Lookup(in.Message.Params, "tool_name"); in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest || !ok {
 		return dialect.Reply{}, false
 	}
 	return f.bridge.HandleMessage(context.Background(), in), true
@@ -132,7 +133,7 @@ func (f *messageForm) checkReply(t testing.TB, params string, reply dialect.Repl
 	if err != nil || len(found) > 0 {
 		t.Errorf("%.300q: the result breaks its schema: %v, %v\n%s", params, found, err, m.Result)
 	}
-	names := slices.Sorted(maps.Keys(maps.Collect(jsonrpc.Members(m.Result))))
+	names := slices.Sorted(maps.Keys(maps.Collect(jsontext.Members(m.Result))))
 	if diff := cmp.Diff([]string{"data", "error", "explanation", "status"}, names); diff != "" {
 		t.Errorf("%.300q: members of the result, -want +got:\n%s", params, diff)
 	}
@@ -158,10 +159,10 @@ func (f *messageForm) checkReply(t testing.TB, params string, reply dialect.Repl
 // schemas of its tool.
 func (f *messageForm) checkRecord(t testing.TB, params string, reply dialect.Reply) {
 	t.Helper()
-	name, _ := jsonrpc.Lookup([]byte(params), "tool_name")
-	input, _ := jsonrpc.Lookup([]byte(params), "arguments")
-	output, _ := jsonrpc.Lookup(jsonrpc.Parse(reply.Bytes(), jsonrpc.ProfileCanonical, jsonrpc.Limits{}).Result, "data")
-	tool, _ := jsonrpc.Text(name)
+	name, _ := jsontext.Lookup([]byte(params), "tool_name")
+	input, _ := jsontext.Lookup([]byte(params), "arguments")
+	output, _ := jsontext.Lookup(jsonrpc.Parse(reply.Bytes(), jsonrpc.ProfileCanonical, jsonrpc.Limits{}).Result, "data")
+	tool, _ := jsontext.Text(name)
 	io, err := f.tools.LoadToolIO(tool)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -26,7 +27,7 @@ import (
 // seedConversations adds everything that the modern conversations send.
 func seedConversations(f *testing.F) {
 	f.Helper()
-	files, err := filepath.Glob("dialect/testdata/modern*.txtar")
+	files, err := filepath.Glob("../internal/dialect/testdata/modern*.txtar")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no conversations: %v", err)
 	}
@@ -58,8 +59,8 @@ func repeatedIn(msg *jsonrpc.Message) http.Header {
 		header.Set("Mcp-Protocol-Version", version)
 	}
 	for _, member := range []string{"name", "uri", "taskId"} {
-		if raw, ok := jsonrpc.Lookup(msg.Params, member); ok {
-			text, _ := jsonrpc.Text(raw)
+		if raw, ok := jsontext.Lookup(msg.Params, member); ok {
+			text, _ := jsontext.Text(raw)
 			header.Set("Mcp-Name", encodedHeader(text))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -52,15 +53,15 @@ func (a modernAnswer) code() int {
 
 // text is a member of the result that is a string; empty for anything else.
 func (a modernAnswer) text(member string) string {
-	text, _ := jsonrpc.Text(a.Result[member])
+	text, _ := jsontext.Text(a.Result[member])
 	return text
 }
 
 // toolError is the canonical code of a result with isError.
 func (a modernAnswer) toolError() string {
-	meta, _ := jsonrpc.Lookup(a.Result["_meta"], "dev.outrigger/error")
-	code, _ := jsonrpc.Lookup(meta, "code")
-	text, _ := jsonrpc.Text(code)
+	meta, _ := jsontext.Lookup(a.Result["_meta"], "dev.outrigger/error")
+	code, _ := jsontext.Lookup(meta, "code")
+	text, _ := jsontext.Text(code)
 	return text
 }
 
@@ -100,7 +101,7 @@ func (c modernClient) sendRaw(body string) modernAnswer {
 }
 
 // quoted is a text as JSON.
-func quoted(text string) string { return string(jsonrpc.AppendString(nil, text)) }
+func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
 // ranTimes counts how often a native backend ran a tool.
 func ranTimes(n *mcptest.Native, name string) int {
@@ -116,9 +117,9 @@ func ranTimes(n *mcptest.Native, name string) int {
 // names are the names in a list of a result.
 func (a modernAnswer) names(list string) []string {
 	var out []string
-	for entry := range jsonrpc.Elements(a.Result[list]) {
-		raw, _ := jsonrpc.Lookup(entry, "name")
-		text, _ := jsonrpc.Text(raw)
+	for entry := range jsontext.Elements(a.Result[list]) {
+		raw, _ := jsontext.Lookup(entry, "name")
+		text, _ := jsontext.Text(raw)
 		out = append(out, text)
 	}
 	return out

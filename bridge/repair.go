@@ -11,7 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
@@ -40,7 +40,7 @@ func (b *Bridge) RepairArguments(raw []byte) Payload {
 // or array that begins with one of the brackets, in strict JSON and within the
 // usual bounds; else nil.
 func objectIn(raw []byte, brackets string) []byte {
-	text, ok := jsonrpc.Text(raw)
+	text, ok := jsontext.Text(raw)
 	if !ok {
 		return nil
 	}
@@ -100,15 +100,15 @@ func decodeAt(doc []byte, path []string) []byte {
 	switch {
 	case doc[0] == '{':
 		out = append(out, '{')
-		for name, value := range jsonrpc.Members(doc) {
-			out = append(jsonrpc.AppendString(out, name), ':')
+		for name, value := range jsontext.Members(doc) {
+			out = append(jsontext.AppendString(out, name), ':')
 			each(name, value)
 		}
 	case doc[0] == '[':
 		closing = ']'
 		out = append(out, '[')
 		i := 0
-		for value := range jsonrpc.Elements(doc) {
+		for value := range jsontext.Elements(doc) {
 			each(strconv.Itoa(i), value)
 			i++
 		}

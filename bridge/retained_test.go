@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
@@ -98,9 +98,9 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 				reply := run()
 				cancel()
 				if reply.Bytes() != nil && reply.Status == http.StatusOK {
-					result, _ := jsonrpc.Lookup(reply.Bytes(), "result")
-					data, _ := jsonrpc.Lookup(result, "structuredContent")
-					if payload, _ := jsonrpc.Lookup(data, "payload"); string(payload) != `"`+own+`"` {
+					result, _ := jsontext.Lookup(reply.Bytes(), "result")
+					data, _ := jsontext.Lookup(result, "structuredContent")
+					if payload, _ := jsontext.Lookup(data, "payload"); string(payload) != `"`+own+`"` {
 						t.Errorf("%d-%d: got %.80s", i, n, reply.Bytes())
 					}
 				} else if n%3 != 2 {

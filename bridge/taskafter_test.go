@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -57,8 +57,8 @@ func TestAnySlowCallBecomesATask(t *testing.T) {
 				if !strings.Contains(tc.want, "task") {
 					return
 				}
-				result, _ := jsonrpc.Lookup(reply.Bytes(), "result")
-				id, _ := jsonrpc.Lookup(result, "taskId")
+				result, _ := jsontext.Lookup(reply.Bytes(), "result")
+				id, _ := jsontext.Lookup(result, "taskId")
 				time.Sleep(10 * time.Second)
 				done := b.HandleMessage(t.Context(), inbound(t, 2, dialect.Modern,
 					`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":`+string(id)+`,`+capable+`}}`))

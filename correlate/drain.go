@@ -44,7 +44,7 @@ func (t *Table) cut() (count int, unfinished []Unfinished) {
 		for _, c := range t.shards[i].all() {
 			c.end(ErrDrainCut)
 			count++
-			if len(unfinished) < MaxUnfinished {
+			if len(unfinished) < maxUnfinished {
 				unfinished = append(unfinished, Unfinished{Name: clipped(c.name), ID: clipped(c.id.String())})
 			}
 		}

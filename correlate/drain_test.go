@@ -187,13 +187,13 @@ func TestDrainNamesWhatItCutOff(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := table.NewOrigin()
-	for i := range MaxUnfinished + 8 {
+	for i := range maxUnfinished + 8 {
 		if _, err := table.RegisterNamed(t.Context(), o, jsonrpc.IntID(int64(i+1)), "shop.get\n"+strings.Repeat("x", 1000)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var cut *DrainError
-	if err := table.Drain(over); !errors.As(err, &cut) || cut.Cut != MaxUnfinished+8 || len(cut.Unfinished) != MaxUnfinished {
+	if err := table.Drain(over); !errors.As(err, &cut) || cut.Cut != maxUnfinished+8 || len(cut.Unfinished) != maxUnfinished {
 		t.Fatalf("%v: %d named", err, len(cut.Unfinished))
 	}
 	seen := map[string]bool{}
@@ -203,7 +203,7 @@ func TestDrainNamesWhatItCutOff(t *testing.T) {
 			t.Errorf("%s", u)
 		}
 	}
-	if len(seen) != MaxUnfinished {
+	if len(seen) != maxUnfinished {
 		t.Errorf("%d different ids", len(seen))
 	}
 }

@@ -63,13 +63,13 @@ func (e *CancelError) Error() string {
 // Unwrap returns ErrCancelled.
 func (e *CancelError) Unwrap() error { return ErrCancelled }
 
-// MaxUnfinished is how many calls a DrainError names: what a person reads.
-const MaxUnfinished = 32
+// maxUnfinished is how many calls a DrainError names: what a person reads.
+const maxUnfinished = 32
 
 // DrainError says that a Drain ran out of time.
 type DrainError struct {
 	Cut        int          // calls that were still in flight and lost their context
-	Unfinished []Unfinished // the first of them, at most MaxUnfinished
+	Unfinished []Unfinished // the first of them, at most maxUnfinished
 	Cause      error        // why the context given to Drain ended
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// DefaultMaxInFlight is 64 MCP clients with 256 calls each. At a few kilobytes
+// defaultMaxInFlight is 64 MCP clients with 256 calls each. At a few kilobytes
 // of context and goroutine per call that is well below 100 MB.
-const DefaultMaxInFlight = 16384
+const defaultMaxInFlight = 16384
 
 // shardCount is a power of two, well above the number of cores of one machine
 // that a sidecar shares.
@@ -43,7 +43,7 @@ type Table struct {
 // New returns an empty table.
 func New(o Options) *Table {
 	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = DefaultMaxInFlight
+		o.MaxInFlight = defaultMaxInFlight
 	}
 	t := &Table{maxInFlight: int64(o.MaxInFlight), drained: make(chan struct{})}
 	for i := range t.shards {

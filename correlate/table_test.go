@@ -178,7 +178,7 @@ func TestDefaultMaxInFlight(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	o := table.NewOrigin()
-	for range DefaultMaxInFlight {
+	for range defaultMaxInFlight {
 		register(t, table, o, jsonrpc.ID{})
 	}
 	if _, err := table.Register(t.Context(), o, jsonrpc.ID{}); !errors.Is(err, ErrFull) {

@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
@@ -67,7 +68,7 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 		return nil, usageError("arguments" + fault.Path + ": " + fault.Reason)
 	}
 	raw = bytes.TrimSpace(raw)
-	if !jsonrpc.IsObject(raw) {
+	if !jsontext.IsObject(raw) {
 		return nil, usageError("arguments: want a JSON object, such as '{\"id\": \"101\"}'")
 	}
 	return raw, nil

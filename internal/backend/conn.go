@@ -30,9 +30,9 @@ type conn struct {
 	begin    [5]byte // the first bytes, filled by Read alone
 	have     int
 	greeting atomic.Uint32
-	told     chan struct{} // closed when the peer's beginning is known, or reading failed
-	tell     sync.Once
-	readErr  error         // set before told is closed, if reading failed by then
+	heard    chan struct{} // closed when the peer's beginning is known, or reading failed
+	hear     sync.Once
+	readErr  error         // set before heard is closed, if reading failed by then
 	broken   atomic.Uint32 // brokeReading or brokeWriting, whichever came first
 	used     atomic.Int64  // when bytes last moved, in nanoseconds of Unix time
 	spare    atomic.Bool   // we close it because it is not needed
@@ -47,7 +47,7 @@ const (
 // it has taken in what it read first, such as the SETTINGS.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.have == len(c.begin) {
-		c.tell.Do(func() { close(c.told) })
+		c.hear.Do(func() { close(c.heard) })
 	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -58,16 +58,16 @@ func (c *conn) Read(p []byte) (int, error) {
 		g := greetingOf(c.begin[:c.have])
 		c.greeting.Store(uint32(g))
 		if g != greetNothing && g != greetSettings {
-			c.tell.Do(func() { close(c.told) }) // there may be no next time
+			c.hear.Do(func() { close(c.heard) }) // there may be no next time
 		}
 	}
 	if err != nil {
 		if !errors.Is(err, net.ErrClosed) {
 			c.broken.CompareAndSwap(0, brokeReading)
 		}
-		c.tell.Do(func() {
+		c.hear.Do(func() {
 			c.readErr = err
-			close(c.told)
+			close(c.heard)
 		})
 	}
 	return n, err
@@ -76,7 +76,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // readError is why the peer's beginning never came, as far as that is known.
 func (c *conn) readError() error {
 	select {
-	case <-c.told:
+	case <-c.heard:
 		return c.readErr
 	default:
 		return nil
@@ -164,7 +164,7 @@ type connSet struct {
 
 // adopt wraps nc. It returns nil, with nc closed, once the set is closed.
 func (s *connSet) adopt(nc net.Conn) *conn {
-	c := &conn{Conn: nc, release: s.forget, told: make(chan struct{})}
+	c := &conn{Conn: nc, release: s.forget, heard: make(chan struct{})}
 	c.used.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func (d *h2Dialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, 
 	if err != nil {
 		return nil, err
 	}
-	if err := settled(ctx, cc, c.told, c); err != nil {
+	if err := settled(ctx, cc, c.heard, c); err != nil {
 		_ = cc.Close()
 		_ = c.Close()
 		return nil, err
@@ -82,10 +82,10 @@ func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn
 	return &h2Conn{wire: wire, state: wire, conn: c, limit: wire.Available()}, nil
 }
 
-// settled waits for the peer's SETTINGS, of which told tells.
-func settled(ctx context.Context, cc h2State, told <-chan struct{}, c *conn) error {
+// settled waits for the peer's SETTINGS, which close heard.
+func settled(ctx context.Context, cc h2State, heard <-chan struct{}, c *conn) error {
 	select {
-	case <-told:
+	case <-heard:
 	case <-ctx.Done():
 		return fmt.Errorf("no HTTP/2 settings from the server: %w", ctx.Err())
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -34,8 +34,8 @@ func (f *responseField) last() protoreflect.FieldDescriptor { return f.way[len(f
 // in finds the field's value in the JSON of a message. Null counts as absent.
 func (f *responseField) in(message []byte) (json.RawMessage, bool) {
 	for _, name := range f.names {
-		value, ok := jsonrpc.Lookup(message, name)
-		if !ok || jsonrpc.IsNull(value) {
+		value, ok := jsontext.Lookup(message, name)
+		if !ok || jsontext.IsNull(value) {
 			return nil, false
 		}
 		message = value

@@ -9,7 +9,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -33,7 +33,7 @@ func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error)
 	var out []*outriggerv1.Resource
 	var left []string
 	n := 0
-	for item := range jsonrpc.Elements(list) {
+	for item := range jsontext.Elements(list) {
 		n++
 		if len(out) == maxListedItems {
 			left = append(left, fmt.Sprintf("those after the first %d", maxListedItems))
@@ -60,7 +60,7 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 		if !ok {
 			return nil, fmt.Errorf("it has no %s", v.name)
 		}
-		text, isText := jsonrpc.Text(raw)
+		text, isText := jsontext.Text(raw)
 		if !isText {
 			text = string(raw)
 		}
@@ -82,7 +82,7 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 	label := ""
 	if m.label != nil {
 		raw, _ := m.label.in(item)
-		label, _ = jsonrpc.Text(raw)
+		label, _ = jsontext.Text(raw)
 		label, _ = cutBytes(oneSpaced(label), maxResourceNameBytes)
 	}
 	out.Name = cmp.Or(label, oneSpaced(o.GetName()), m.Tool.Name)

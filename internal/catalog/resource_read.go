@@ -15,7 +15,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ErrNoResource is wrapped by the error of a URI that a template makes, and that no resource can have.
@@ -34,7 +34,7 @@ func appendArguments(dst []byte, members []*argument, variables map[string]strin
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(jsonrpc.AppendString(dst, a.name), ':')
+		dst = append(jsontext.AppendString(dst, a.name), ':')
 		var err error
 		if a.variable == "" {
 			dst, err = appendArguments(dst, a.members, variables)
@@ -89,7 +89,7 @@ func appendValue(dst []byte, fd protoreflect.FieldDescriptor, value string) ([]b
 			err = refused("a text")
 		}
 	}
-	return jsonrpc.AppendString(dst, value), err
+	return jsontext.AppendString(dst, value), err
 }
 
 func enumNames(ed protoreflect.EnumDescriptor) string {
@@ -118,7 +118,7 @@ func (m *ResourceMethod) Contents(uri string, response []byte) (*outriggerv1.Res
 	}
 	text := ""
 	if raw, ok := m.content.in(response); ok {
-		if text, ok = jsonrpc.Text(raw); !ok {
+		if text, ok = jsontext.Text(raw); !ok {
 			return nil, fmt.Errorf("the member %s of the response is no string", strings.Join(m.content.names, "."))
 		}
 	}
@@ -147,7 +147,7 @@ func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 		return m.defaultType(), nil
 	}
 	raw, _ := m.mimeType.in(response)
-	named, _ := jsonrpc.Text(raw)
+	named, _ := jsontext.Text(raw)
 	if named == "" {
 		return m.defaultType(), nil
 	}

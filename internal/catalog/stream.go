@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -42,9 +42,9 @@ func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
 	own := `"#/$defs/` + string(name) + `"` // full names need no escape
 	answer = bytes.ReplaceAll(answer, []byte(rootReference), []byte(`"$ref":`+own))
 	var item, defs []byte
-	for keyword, value := range jsonrpc.Members(answer) {
+	for keyword, value := range jsontext.Members(answer) {
 		if keyword == "$defs" {
-			for message, definition := range jsonrpc.Members(value) {
+			for message, definition := range jsontext.Members(value) {
 				defs = appendMember(defs, message, definition)
 			}
 			continue
@@ -70,5 +70,5 @@ func appendMember(dst []byte, name string, value []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
-	return append(append(jsonrpc.AppendString(dst, name), ':'), value...)
+	return append(append(jsontext.AppendString(dst, name), ':'), value...)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // maxNesting is the deepest JSON that is read. Protobuf itself nests at most 100 messages by default, and each is a few
@@ -108,7 +109,7 @@ func readTool(raw json.RawMessage, at string) (Tool, error) {
 		if *s.schema == nil && !s.must {
 			continue
 		}
-		if !jsonrpc.IsObject(*s.schema) && !isBoolean(*s.schema) {
+		if !jsontext.IsObject(*s.schema) && !isBoolean(*s.schema) {
 			return t, &FormatError{Path: at + "/" + s.member, Reason: "wanted a JSON Schema of tool " + readable(t.Name)}
 		}
 	}

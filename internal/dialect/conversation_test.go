@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -209,9 +210,9 @@ func filled(t *testing.T, text []byte, replies map[string][]byte) []byte {
 		exchange, path, _ := strings.Cut(string(reference), ":")
 		value := json.RawMessage(replies[exchange])
 		for member := range strings.SplitSeq(path, ".") {
-			value, _ = jsonrpc.Lookup(value, member)
+			value, _ = jsontext.Lookup(value, member)
 		}
-		plain, ok := jsonrpc.Text(value)
+		plain, ok := jsontext.Text(value)
 		if !ok {
 			t.Fatalf("${%s} is no string in %s", reference, replies[exchange])
 		}

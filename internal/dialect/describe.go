@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // discoverTTL is how long a client may keep the answer to server/discover, in
@@ -22,7 +22,7 @@ func (h *Handler) appendInstructions(dst []byte) []byte {
 		return dst
 	}
 	dst = append(dst, `,"instructions":`...)
-	return jsonrpc.AppendString(dst, h.Server().Instructions)
+	return jsontext.AppendString(dst, h.Server().Instructions)
 }
 
 // writeDiscover renders server/discover.
@@ -32,7 +32,7 @@ func writeDiscover(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = jsonrpc.AppendString(dst, v)
+		dst = jsontext.AppendString(dst, v)
 	}
 	dst = append(dst, `],"capabilities":`...)
 	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), true)
@@ -65,9 +65,9 @@ func (h *Handler) Description(ctx context.Context) (json.RawMessage, *errmap.Err
 func (h *Handler) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
 	offer := h.Offer(cat)
 	dst = append(dst, `{"name":`...)
-	dst = jsonrpc.AppendString(dst, h.Server().Name)
+	dst = jsontext.AppendString(dst, h.Server().Name)
 	dst = append(dst, `,"version":`...)
-	dst = jsonrpc.AppendString(dst, h.Server().Version)
+	dst = jsontext.AppendString(dst, h.Server().Version)
 	dst = append(dst, `,"contract_version":"`+bridge.ContractVersion+`","capabilities":{"tools":{"listChanged":`...)
 	dst = strconv.AppendBool(dst, offer.Capabilities.GetTools().GetListChanged())
 	dst = append(dst, `},"resources":{"listChanged":`...)

@@ -2,7 +2,7 @@
 
 package dialect
 
-import "github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+import "github.com/outrigger-mcp/outrigger/internal/jsontext"
 
 // Dialect is how an edge speaks JSON-RPC.
 type Dialect uint8
@@ -61,21 +61,21 @@ const metaVersionKey = "io.modelcontextprotocol/protocolVersion"
 // that is not a string is returned as the empty string and true, because it still
 // claims the modern era and has to be refused in its words.
 func MetaVersion(meta []byte) (string, bool) {
-	raw, ok := jsonrpc.Lookup(meta, metaVersionKey)
+	raw, ok := jsontext.Lookup(meta, metaVersionKey)
 	if !ok {
 		return "", false
 	}
 	if string(raw) == `"`+VersionModern+`"` {
 		return VersionModern, true // nearly all, and nothing has to be copied
 	}
-	version, _ := jsonrpc.Text(raw)
+	version, _ := jsontext.Text(raw)
 	return version, true
 }
 
 // ClaimsModern reports whether params._meta names a revision that is not
 // legacy, which makes the message modern whatever the revision is.
 func ClaimsModern(params []byte) bool {
-	meta, _ := jsonrpc.Lookup(params, "_meta")
+	meta, _ := jsontext.Lookup(params, "_meta")
 	version, ok := MetaVersion(meta)
 	return ok && !IsLegacyVersion(version)
 }

@@ -10,6 +10,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -144,7 +145,7 @@ func writeCanonicalResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		if call.resp.Explanation == "" {
 			return append(dst, `null}`...), nil
 		}
-		return append(jsonrpc.AppendString(dst, call.resp.Explanation), '}'), nil
+		return append(jsontext.AppendString(dst, call.resp.Explanation), '}'), nil
 	}
 	h.writeCall(call, truncation(call.resp), closingBrace)
 	return nil, nil
@@ -194,7 +195,7 @@ func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *e
 		data = []byte("null")
 	}
 	dst = append(dst, `{"status":`...)
-	dst = jsonrpc.AppendString(dst, result.GetStatus())
+	dst = jsontext.AppendString(dst, result.GetStatus())
 	dst = append(append(dst, `,"data":`...), data...)
 	dst = append(dst, `,"error":`...)
 	if dst, err = appendDetail(dst, result.GetError()); err != nil {
@@ -204,7 +205,7 @@ func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *e
 	if result.GetExplanation() == "" {
 		return append(dst, `null}`...), nil
 	}
-	return append(jsonrpc.AppendString(dst, result.GetExplanation()), '}'), nil
+	return append(jsontext.AppendString(dst, result.GetExplanation()), '}'), nil
 }
 
 // appendDetail appends the error of a tool's own, or null.
@@ -219,8 +220,8 @@ func appendDetail(dst []byte, e *outriggerv1.ErrorDetail) ([]byte, error) {
 	if len(details) == 0 {
 		details = []byte("null")
 	}
-	dst = jsonrpc.AppendString(append(dst, `{"error_type":`...), e.GetErrorType())
-	dst = jsonrpc.AppendString(append(dst, `,"error_message":`...), e.GetErrorMessage())
+	dst = jsontext.AppendString(append(dst, `{"error_type":`...), e.GetErrorType())
+	dst = jsontext.AppendString(append(dst, `,"error_message":`...), e.GetErrorMessage())
 	dst = append(append(dst, `,"error_details":`...), details...)
 	return append(dst, '}'), nil
 }
@@ -251,6 +252,6 @@ func appendMessageFailure(dst []byte, err *errmap.Error, about errmap.About) []b
 	dst = append(dst, `{"status":"failure","data":null,"error":`...)
 	dst = err.AppendDetail(dst, about)
 	dst = append(dst, `,"explanation":`...)
-	dst = jsonrpc.AppendString(dst, err.ModelText(about))
+	dst = jsontext.AppendString(dst, err.ModelText(about))
 	return append(dst, '}')
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -116,7 +117,7 @@ func readInitialize(call *exchange) *errmap.Error {
 // writeInitialize answers with the revision that the client asked for where it
 // is served, else with the newest that is (MCP lifecycle, version negotiation).
 func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	dst := jsonrpc.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
+	dst := jsontext.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
 	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), false)
 	dst = append(dst, `,"serverInfo":`...)

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Names of the HTTP headers that repeat facts of the body (MCP 2026-07-28,
@@ -84,12 +85,12 @@ func requireMeta(in *Inbound) *errmap.Error {
 			Path: "/params/_meta/" + jsonPointerToken(key), Keyword: keyword, Message: message,
 		})
 	}
-	if raw, ok := jsonrpc.Lookup(meta, metaVersionKey); !ok {
+	if raw, ok := jsontext.Lookup(meta, metaVersionKey); !ok {
 		lack(metaVersionKey, "required", "params._meta lacks "+metaVersionKey)
 	} else if raw[0] != '"' {
 		lack(metaVersionKey, "type", metaVersionKey+" is "+jsonKind(raw)+", want a string")
 	}
-	if raw, ok := jsonrpc.Lookup(meta, metaCapabilitiesKey); !ok {
+	if raw, ok := jsontext.Lookup(meta, metaCapabilitiesKey); !ok {
 		lack(metaCapabilitiesKey, "required", "params._meta lacks "+metaCapabilitiesKey)
 	} else if raw[0] != '{' {
 		lack(metaCapabilitiesKey, "type", metaCapabilitiesKey+" is "+jsonKind(raw)+", want an object")
@@ -162,10 +163,10 @@ func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 		return err
 	}
 	raw, _ := in.Message.Param(member)
-	if jsonrpc.IsText(raw, name) {
+	if jsontext.IsText(raw, name) {
 		return nil
 	}
-	if want, ok := jsonrpc.Text(raw); ok {
+	if want, ok := jsontext.Text(raw); ok {
 		return headerMismatch("%s is %s, the body has %s", headerName, errmap.Quote(name), errmap.Quote(want))
 	}
 	return nil

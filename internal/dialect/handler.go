@@ -5,7 +5,7 @@ package dialect
 import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -50,13 +50,13 @@ func New(b *bridge.Bridge, opts Options) *Handler {
 // prepare renders once what every reply of a dialect repeats.
 func (h *Handler) prepare() {
 	info := append([]byte(nil), `{"name":`...)
-	info = jsonrpc.AppendString(info, h.Server().Name)
+	info = jsontext.AppendString(info, h.Server().Name)
 	if h.Server().Title != "" {
 		info = append(info, `,"title":`...)
-		info = jsonrpc.AppendString(info, h.Server().Title)
+		info = jsontext.AppendString(info, h.Server().Title)
 	}
 	info = append(info, `,"version":`...)
-	info = jsonrpc.AppendString(info, h.Server().Version)
+	info = jsontext.AppendString(info, h.Server().Version)
 	info = append(info, '}')
 	h.serverInfo = info
 

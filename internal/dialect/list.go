@@ -11,7 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -67,7 +67,7 @@ func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
 
 func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema func(dst, schema []byte) []byte) []byte {
 	dst = append(dst, `{"name":`...)
-	dst = jsonrpc.AppendString(dst, t.MCPName)
+	dst = jsontext.AppendString(dst, t.MCPName)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
 	dst = appendSchema(dst, t.Input.Advertised())
@@ -78,14 +78,14 @@ func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema fun
 	dst = appendAnnotations(dst, t)
 	dst = appendIcons(dst, t)
 	dst = append(dst, `,"_meta":{`...)
-	for name, value := range jsonrpc.Members(t.Meta) {
+	for name, value := range jsontext.Members(t.Meta) {
 		if name != toolMetaKey {
-			dst = append(jsonrpc.AppendString(dst, name), ':')
+			dst = append(jsontext.AppendString(dst, name), ':')
 			dst = append(append(dst, value...), ',')
 		}
 	}
 	dst = append(dst, `"`+toolMetaKey+`":{"name":`...)
-	dst = jsonrpc.AppendString(dst, t.Name)
+	dst = jsontext.AppendString(dst, t.Name)
 	dst = appendFacts(dst, t)
 	return append(dst, `}}}`...)
 }
@@ -95,7 +95,7 @@ const toolMetaKey = "dev.outrigger/tool"
 
 // rootIsObject reports whether a schema says that its root is an object.
 func rootIsObject(schema json.RawMessage) bool {
-	kind, _ := jsonrpc.Lookup(schema, "type")
+	kind, _ := jsontext.Lookup(schema, "type")
 	return string(kind) == `"object"`
 }
 
@@ -118,7 +118,7 @@ func appendCanonicalTool(dst []byte, t *catalog.Tool) []byte {
 
 func appendCanonicalMembers(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `{"name":`...)
-	dst = jsonrpc.AppendString(dst, t.Name)
+	dst = jsontext.AppendString(dst, t.Name)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
 	dst = append(dst, t.Input.Advertised()...)
@@ -146,21 +146,21 @@ func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst = append(dst, t.Input.Canonical()...)
 	dst = append(dst, `,"canonicalOutputSchema":`...)
 	dst = append(dst, orNull(t.Output.Canonical())...)
-	return jsonrpc.Compact(nil, append(dst, '}')), nil
+	return jsontext.Compact(nil, append(dst, '}')), nil
 }
 
 func appendToolText(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"title":`...)
-	dst = jsonrpc.AppendString(dst, t.Title)
+	dst = jsontext.AppendString(dst, t.Title)
 	dst = append(dst, `,"description":`...)
-	return jsonrpc.AppendString(dst, t.Description)
+	return jsontext.AppendString(dst, t.Description)
 }
 
 // appendAnnotations appends MCP's hints. Only what is known is said; a client
 // takes the protocol's defaults for the rest.
 func appendAnnotations(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"annotations":{"title":`...)
-	dst = jsonrpc.AppendString(dst, t.Title)
+	dst = jsontext.AppendString(dst, t.Title)
 	for _, hint := range [...]struct {
 		name  string
 		value *bool
@@ -183,18 +183,18 @@ func appendAnnotations(dst []byte, t *catalog.Tool) []byte {
 // is always there.
 func appendFacts(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"version":`...)
-	dst = jsonrpc.AppendString(dst, t.Version)
+	dst = jsontext.AppendString(dst, t.Version)
 	dst = append(dst, `,"fingerprint":`...)
-	dst = jsonrpc.AppendString(dst, t.Fingerprint())
+	dst = jsontext.AppendString(dst, t.Fingerprint())
 	dst = append(dst, `,"metadata":{"module":`...)
-	dst = jsonrpc.AppendString(dst, t.Metadata.Module)
+	dst = jsontext.AppendString(dst, t.Metadata.Module)
 	dst = append(dst, `,"destructive":`...)
 	dst = strconv.AppendBool(dst, t.Metadata.Destructive)
 	dst = append(dst, `,"deprecated_in":`...)
 	if t.Metadata.DeprecatedIn == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = jsonrpc.AppendString(dst, t.Metadata.DeprecatedIn)
+		dst = jsontext.AppendString(dst, t.Metadata.DeprecatedIn)
 	}
 	dst = append(dst, `,"cache_ttl":`...)
 	dst = strconv.AppendInt(dst, int64(t.Metadata.CacheTTL.Seconds()), 10)
@@ -255,7 +255,7 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte
 			l.text = append(l.text, before.entry(at)...)
 		} else {
 			raw = one(append(raw[:0], ','), t)
-			l.text = jsonrpc.Compact(l.text, raw)
+			l.text = jsontext.Compact(l.text, raw)
 		}
 		l.ends = append(l.ends, len(l.text))
 	}
@@ -279,7 +279,7 @@ const pageHead = `{"tools":[`
 
 // page is the tools from first to before next. Its entries are the listing's own.
 func (l *listing) page(first, next int, tail []byte) listPage {
-	p := listPage{tail: jsonrpc.Compact(nil, tail)}
+	p := listPage{tail: jsontext.Compact(nil, tail)}
 	if first < next {
 		p.entries = l.text[l.start(first)+1 : l.ends[next-1]] // no comma before the first
 	}

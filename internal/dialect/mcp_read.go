@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -48,13 +49,13 @@ func (call *exchange) noteRest() *errmap.Error {
 		case string(name) == "inputResponses":
 			call.inputResponses, call.req.Repeated = raw, true
 		case string(name) == "requestState":
-			if _, ok := jsonrpc.Text(raw); !ok {
+			if _, ok := jsontext.Text(raw); !ok {
 				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
 			}
 			call.requestState, call.req.Repeated = raw, true
 		}
 	}
-	for name, raw := range jsonrpc.Fields(call.meta) {
+	for name, raw := range jsontext.Fields(call.meta) {
 		switch {
 		case string(name) == progressTokenKey:
 			if _, err := jsonrpc.ParseID(raw); err != nil {
@@ -62,7 +63,7 @@ func (call *exchange) noteRest() *errmap.Error {
 			}
 			call.progressToken = raw
 		case string(name) == metaLogLevelKey && isModern:
-			text, _ := jsonrpc.Text(raw)
+			text, _ := jsontext.Text(raw)
 			if _, ok := mcpjson.ReadLogLevel(text); !ok {
 				if text == "" {
 					text = string(raw)
@@ -89,7 +90,7 @@ func (call *exchange) Rest() (*bridge.Rest, *errmap.Error) {
 		}
 		rest.InputResponses = responses
 	}
-	if text, ok := jsonrpc.Text(call.requestState); ok {
+	if text, ok := jsontext.Text(call.requestState); ok {
 		rest.RequestState = []byte(text)
 	}
 	var err *errmap.Error
@@ -112,11 +113,11 @@ func (call *exchange) Forget() {
 // own _meta; nothing is known from earlier requests.
 func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error) {
 	context := &outriggerv1.RequestContext{}
-	for name, raw := range jsonrpc.Members(call.meta) {
+	for name, raw := range jsontext.Members(call.meta) {
 		var err error
 		switch name {
 		case metaVersionKey:
-			context.ProtocolVersion, _ = jsonrpc.Text(raw)
+			context.ProtocolVersion, _ = jsontext.Text(raw)
 		case metaCapabilitiesKey:
 			context.Capabilities, err = mcpjson.ReadCapabilities(raw)
 		case metaClientInfoKey:
@@ -125,7 +126,7 @@ func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error)
 		case progressTokenKey:
 			context.ProgressToken, err = mcpjson.ReadProgressToken(raw)
 		case metaLogLevelKey:
-			text, _ := jsonrpc.Text(raw)
+			text, _ := jsontext.Text(raw)
 			context.LogLevel, _ = mcpjson.ReadLogLevel(text)
 		}
 		if err != nil {
@@ -139,7 +140,7 @@ func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error)
 // nothing is left. Keys of others are passed on as they are.
 func foreignMeta(meta []byte) []byte {
 	var out []byte
-	for name, raw := range jsonrpc.Members(meta) {
+	for name, raw := range jsontext.Members(meta) {
 		switch name {
 		case metaVersionKey, metaCapabilitiesKey, metaClientInfoKey, metaLogLevelKey, progressTokenKey:
 			continue
@@ -149,7 +150,7 @@ func foreignMeta(meta []byte) []byte {
 		} else {
 			out = append(out, ',')
 		}
-		out = jsonrpc.AppendString(out, name)
+		out = jsontext.AppendString(out, name)
 		out = append(append(out, ':'), raw...)
 	}
 	if out == nil {
@@ -176,7 +177,7 @@ func cursorParam(m *jsonrpc.Message) (*string, *errmap.Error) {
 	if !ok || string(raw) == "null" {
 		return nil, nil
 	}
-	text, ok := jsonrpc.Text(raw)
+	text, ok := jsontext.Text(raw)
 	if !ok {
 		return nil, invalidParams("cursor", "type", "cursor is %s, want a string", jsonKind(raw))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -46,7 +46,7 @@ func appendNextCursor(dst []byte, next *string) []byte {
 		return dst
 	}
 	dst = append(dst, `,"nextCursor":`...)
-	return jsonrpc.AppendString(dst, *next)
+	return jsontext.AppendString(dst, *next)
 }
 
 // close closes the result of a method that both eras have. Legacy results have
@@ -140,7 +140,7 @@ func (h *Handler) writeInputRequired(in *outriggerv1.InputRequired) ([]byte, *er
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `"requestState":`...)
-		dst = jsonrpc.AppendString(dst, string(in.GetRequestState()))
+		dst = jsontext.AppendString(dst, string(in.GetRequestState()))
 	}
 	return h.closeResult(dst, typeInputRequired, in, "")
 }
@@ -222,7 +222,7 @@ func writePromptMessages(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := []byte{'{'}
 	if text := got.GetResult().GetDescription(); text != "" {
 		dst = append(dst, `"description":`...)
-		dst = append(jsonrpc.AppendString(dst, text), ',')
+		dst = append(jsontext.AppendString(dst, text), ',')
 	}
 	revision := mcpjson.Rev20260728
 	if call.in.Dialect == Legacy {

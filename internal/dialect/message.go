@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -277,7 +278,7 @@ func (h *Handler) cancelled(in *Inbound) {
 		return
 	}
 	raw, _ := in.Message.Param("reason")
-	reason, _ := jsonrpc.Text(raw)
+	reason, _ := jsontext.Text(raw)
 	h.Flights().Cancel(in.Origin, id, reason)
 }
 

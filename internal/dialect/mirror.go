@@ -12,7 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // headerParamPrefix begins the name of every header that repeats an argument
@@ -38,7 +38,7 @@ func (call *exchange) Check(tool *catalog.Tool, arguments []byte) *errmap.Error 
 // null is ignored, as the revision says.
 func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.HeaderParam) *errmap.Error {
 	value, ok := argumentAt(tool, arguments, p.Path)
-	if !ok || jsonrpc.IsNull(value) {
+	if !ok || jsontext.IsNull(value) {
 		return nil
 	}
 	name := headerParamPrefix + p.Header
@@ -66,14 +66,14 @@ func argumentAt(tool *catalog.Tool, arguments []byte, path []string) (json.RawMe
 		if field == nil {
 			message = nil
 			var ok bool
-			if value, ok = jsonrpc.Lookup(value, name); !ok {
+			if value, ok = jsontext.Lookup(value, name); !ok {
 				return nil, false
 			}
 			continue
 		}
-		inner, ok := jsonrpc.Lookup(value, field.JSONName())
-		if !ok || jsonrpc.IsNull(inner) {
-			if inner, ok = jsonrpc.Lookup(value, string(field.Name())); !ok {
+		inner, ok := jsontext.Lookup(value, field.JSONName())
+		if !ok || jsontext.IsNull(inner) {
+			if inner, ok = jsontext.Lookup(value, string(field.Name())); !ok {
 				return nil, false
 			}
 		}
@@ -100,7 +100,7 @@ func fieldNamed(message protoreflect.MessageDescriptor, name string) protoreflec
 // their value. An argument of another kind is no string, and the schema refuses
 // it later, so that only its header has to be there.
 func sameArgument(value json.RawMessage, header string) bool {
-	if text, ok := jsonrpc.Text(value); ok {
+	if text, ok := jsontext.Text(value); ok {
 		return text == header
 	}
 	switch value[0] {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -38,7 +38,7 @@ func (h *Handler) connect(call *exchange) {
 		call.req.Changes = yielding(h.subscription(call, send), call.in.Yield)
 	case bridge.OpCall:
 		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
-		if text, ok := jsonrpc.Text(call.logLevel); ok && call.in.Dialect == Modern {
+		if text, ok := jsontext.Text(call.logLevel); ok && call.in.Dialect == Modern {
 			n.filter.Level, _ = mcpjson.ReadLogLevel(text)
 		}
 		if call.in.Session != nil {
@@ -120,7 +120,7 @@ func (n *notices) unwritten(what string, err error) {
 func notification(method string, params []byte) []byte {
 	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
 	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
-	dst = jsonrpc.AppendString(dst, method)
+	dst = jsontext.AppendString(dst, method)
 	dst = append(dst, `,"params":`...)
 	dst = append(dst, params...)
 	return append(dst, '}')

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // invalidParams is INVALID_PARAMS for one member of params.
@@ -43,7 +44,7 @@ func textParam(m *jsonrpc.Message, member string) (string, *errmap.Error) {
 	if !ok {
 		return "", invalidParams(member, "required", "%s is missing", member)
 	}
-	text, ok := jsonrpc.Text(raw)
+	text, ok := jsontext.Text(raw)
 	if !ok {
 		return "", invalidParams(member, "type", "%s is %s, want a string", member, jsonKind(raw))
 	}

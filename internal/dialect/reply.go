@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Reply is the answer to one JSON-RPC message.
@@ -97,7 +98,7 @@ func (r *Reply) around() (head, shared, tail []byte) {
 func (r *Reply) AppendTo(dst []byte) []byte {
 	head, shared, tail := r.around()
 	if at := r.quoted.at; r.quoted.size > 0 {
-		dst = jsonrpc.AppendText(append(dst, head[:at]...), shared)
+		dst = jsontext.AppendText(append(dst, head[:at]...), shared)
 		head = head[at:]
 	}
 	return append(append(append(dst, head...), shared...), tail...)
@@ -196,7 +197,7 @@ func escapes(compact []byte) int {
 // structured result as text, for callers that read text only; a second one says
 // what is to be said about it. The object stays open.
 func appendContent(dst, result []byte, explanation string) []byte {
-	return closeContent(jsonrpc.AppendText(append(dst, contentHead...), result), explanation)
+	return closeContent(jsontext.AppendText(append(dst, contentHead...), result), explanation)
 }
 
 // contentHead opens a tool result up to its text.
@@ -206,7 +207,7 @@ const contentHead = `{"content":[{"type":"text","text":`
 func closeContent(dst []byte, explanation string) []byte {
 	if explanation != "" {
 		dst = append(dst, `},{"type":"text","text":`...)
-		dst = jsonrpc.AppendString(dst, explanation)
+		dst = jsontext.AppendString(dst, explanation)
 	}
 	return append(dst, `}]`...)
 }
@@ -223,6 +224,6 @@ func appendToolError(dst []byte, text string, data []byte) []byte {
 // openToolError appends a failed tool result up to where _meta would follow.
 func openToolError(dst []byte, text string) []byte {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = jsonrpc.AppendString(dst, text)
+	dst = jsontext.AppendString(dst, text)
 	return append(dst, `}],"isError":true`...)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -198,5 +198,5 @@ func (h *Handler) ChangeNotification(c feed.Change) []byte {
 }
 
 func bareNotification(method string) []byte {
-	return append(jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
+	return append(jsontext.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Names of the W3C trace context, as headers and as members of _meta.
@@ -30,11 +30,11 @@ const maxTraceValue = 8192
 func WithTraceContext(h http.Header, meta []byte) http.Header {
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {
-		raw, ok := jsonrpc.Lookup(meta, key)
+		raw, ok := jsontext.Lookup(meta, key)
 		if !ok {
 			continue
 		}
-		value, ok := jsonrpc.Text(raw)
+		value, ok := jsontext.Text(raw)
 		if !ok || value == "" || len(value) > maxTraceValue || !bridge.IsFieldValue(value) {
 			continue
 		}
@@ -47,11 +47,11 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			out.Del(tracestate)
 		}
 	}
-	if key, ok := jsonrpc.Lookup(meta, bridge.IdempotencyMember); ok {
+	if key, ok := jsontext.Lookup(meta, bridge.IdempotencyMember); ok {
 		if out == nil {
 			out = cloneHeader(h)
 		}
-		text, _ := jsonrpc.Text(key) // what is no string is no key, and refused as one
+		text, _ := jsontext.Text(key) // what is no string is no key, and refused as one
 		out[bridge.IdempotencyHeader] = []string{text}
 	}
 	if out == nil {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // request is a call whose arguments look like real ones: an array of small
@@ -52,7 +54,7 @@ func BenchmarkAppendText(b *testing.B) {
 			b.ReportAllocs()
 			dst := make([]byte, 0, 2*len(size.raw))
 			for b.Loop() {
-				dst = AppendText(dst[:0], size.raw)
+				dst = jsontext.AppendText(dst[:0], size.raw)
 			}
 		})
 	}

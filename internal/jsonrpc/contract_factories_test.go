@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // TestContractOfTheFactories has the sentences about what makes messages.
@@ -81,7 +83,7 @@ func TestContractOfTheFactories(t *testing.T) {
 		for _, raw := range []string{
 			bytesOf(t, asked, nil), bytesOf(t, notification, err), bytesOf(t, success, errSuccess), bytesOf(t, failure, errFailure),
 		} {
-			if version, _ := Lookup([]byte(raw), "jsonrpc"); string(version) != `"2.0"` {
+			if version, _ := jsontext.Lookup([]byte(raw), "jsonrpc"); string(version) != `"2.0"` {
 				t.Errorf("%s", raw)
 			}
 		}
@@ -90,7 +92,7 @@ func TestContractOfTheFactories(t *testing.T) {
 	t.Run("no params of a request are an empty object", func(t *testing.T) {
 		t.Parallel()
 		raw := bytesOf(t, request(t), nil)
-		if params, ok := Lookup([]byte(raw), "params"); !ok || string(params) != `{}` {
+		if params, ok := jsontext.Lookup([]byte(raw), "params"); !ok || string(params) != `{}` {
 			t.Errorf("%s", raw)
 		}
 	})
@@ -111,7 +113,7 @@ func TestContractOfTheFactories(t *testing.T) {
 		for _, params := range []string{`{}`, `{"id":"1"}`} {
 			m, err := NewNotification("m", []byte(params))
 			raw := bytesOf(t, m, err)
-			if _, ok := Lookup([]byte(raw), "id"); ok || !m.ID.IsZero() {
+			if _, ok := jsontext.Lookup([]byte(raw), "id"); ok || !m.ID.IsZero() {
 				t.Errorf("%s", raw)
 			}
 		}
@@ -130,7 +132,7 @@ func TestContractOfTheFactories(t *testing.T) {
 			}
 			m, err := NewError(asked, -32001, "no", payload)
 			raw := bytesOf(t, m, err)
-			if got, _ := Lookup([]byte(raw), "error"); string(got) != want {
+			if got, _ := jsontext.Lookup([]byte(raw), "error"); string(got) != want {
 				t.Errorf("%s, want %s", raw, want)
 			}
 		}
@@ -157,7 +159,7 @@ func TestContractOfTheFactories(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, _ := Lookup(raw, "id"); string(got) != string(asked.ID.Raw()) {
+				if got, _ := jsontext.Lookup(raw, "id"); string(got) != string(asked.ID.Raw()) {
 					t.Fatalf("request %s is answered as %s", asked.ID, got)
 				}
 			}

@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // TestIsText holds IsText to what Text decodes.
 func TestIsText(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{`""`, `"a"`, `"tools/call"`, `"tools\/call"`, `"\u0061"`, `"\ud83d\ude00"`, `"😀"`, `"\""`, `"\\"`, `1`, `null`, `{}`, `[]`, `"`, ``} {
-		text, ok := jsonrpc.Text([]byte(raw))
+		text, ok := jsontext.Text([]byte(raw))
 		for _, want := range []string{"", "a", "b", "tools/call", "😀", `"`, `\`, `tools\/call`, `\u0061`} {
-			if got := jsonrpc.IsText([]byte(raw), want); got != (ok && text == want) {
+			if got := jsontext.IsText([]byte(raw), want); got != (ok && text == want) {
 				t.Errorf("IsText(%s, %q) is %t, Text says %q, %t", raw, want, got, text, ok)
 			}
 		}
@@ -28,13 +29,13 @@ func TestLoopsOverMembersStayOnTheStack(t *testing.T) {
 	message := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{}}}`), jsonrpc.ProfileMCP, jsonrpc.Limits{})
 	for name, loop := range map[string]func() int{
 		"Fields": func() (n int) {
-			for field, value := range jsonrpc.Fields(object) {
+			for field, value := range jsontext.Fields(object) {
 				n += len(field) + len(value)
 			}
 			return n
 		},
 		"Elements": func() (n int) {
-			for value := range jsonrpc.Elements(array) {
+			for value := range jsontext.Elements(array) {
 				n += len(value)
 			}
 			return n

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // TestParam holds Param and ParamFields to Lookup and Fields, which look at the
@@ -61,7 +63,7 @@ func sameParams(t *testing.T, raw []byte) {
 		m := e.As(profile)
 		names := []string{"name", "arguments", "_meta", "unknown"}
 		var want, got []string
-		for name, value := range Fields(m.Params) {
+		for name, value := range jsontext.Fields(m.Params) {
 			names = append(names, string(name))
 			want = append(want, string(name)+"="+string(value))
 		}
@@ -72,11 +74,11 @@ func sameParams(t *testing.T, raw []byte) {
 			t.Errorf("%q: members (-want +got):\n%s", raw, diff)
 		}
 		for _, name := range names {
-			wanted, there := Lookup(m.Params, name)
+			wanted, there := jsontext.Lookup(m.Params, name)
 			if value, ok := m.Param(name); ok != there || string(value) != string(wanted) {
 				t.Errorf("%q: message: %s is %q, %t; want %q, %t", raw, name, value, ok, wanted, there)
 			}
-			wanted, there = Lookup(e.Params(), name)
+			wanted, there = jsontext.Lookup(e.Params(), name)
 			if value, ok := e.Param(name); ok != there || string(value) != string(wanted) {
 				t.Errorf("%q: envelope: %s is %q, %t; want %q, %t", raw, name, value, ok, wanted, there)
 			}

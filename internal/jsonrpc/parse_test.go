@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // nested is n arrays in each other.
@@ -262,8 +264,8 @@ func TestMessageContents(t *testing.T) {
 func TestReadOnce(t *testing.T) {
 	t.Parallel()
 	e := Read([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"v":"x"}}}`), Limits{})
-	meta, _ := Lookup(e.Params(), "_meta")
-	if v, _ := Lookup(meta, "v"); string(v) != `"x"` || e.Method() != "m" {
+	meta, _ := jsontext.Lookup(e.Params(), "_meta")
+	if v, _ := jsontext.Lookup(meta, "v"); string(v) != `"x"` || e.Method() != "m" {
 		t.Errorf("v = %s, method %q", v, e.Method())
 	}
 	if f := e.As(ProfileMCP).Fault; f != nil {

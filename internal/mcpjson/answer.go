@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -17,7 +16,7 @@ import (
 func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, error) {
 	var r reader
 	out := make(map[string]*outriggerv1.InputResponse)
-	for key, answer := range jsonrpc.Members(r.whole(raw)) {
+	for key, answer := range jsontext.Members(r.whole(raw)) {
 		switch {
 		case len(out) == maxAnswers:
 			r.fail("Give at most %d answers.", maxAnswers)
@@ -66,7 +65,7 @@ func ReadInputResponse(raw []byte) *outriggerv1.InputResponse {
 func shapeOf(raw []byte) string {
 	shape := ""
 	for _, name := range []string{"action", "role", "roots"} {
-		if _, ok := jsonrpc.Lookup(raw, name); !ok {
+		if _, ok := jsontext.Lookup(raw, name); !ok {
 			continue
 		}
 		if shape != "" {
@@ -79,7 +78,7 @@ func shapeOf(raw []byte) string {
 
 func (r *reader) elicitationResult(raw []byte) *outriggerv1.ElicitationResult {
 	out := &outriggerv1.ElicitationResult{Action: r.action(raw)}
-	if content, ok := jsonrpc.Lookup(raw, "content"); ok && !jsonrpc.IsNull(content) {
+	if content, ok := jsontext.Lookup(raw, "content"); ok && !jsontext.IsNull(content) {
 		if r.isForm(content) {
 			out.ContentForm = &outriggerv1.ElicitationResult_ContentJson{ContentJson: content}
 		}
@@ -107,11 +106,11 @@ func (r *reader) action(raw []byte) outriggerv1.ElicitationAction {
 // isForm checks a filled-in form: a string, number, boolean or list of strings for
 // each property (MCP, ElicitResult).
 func (r *reader) isForm(content []byte) bool {
-	if !jsonrpc.IsObject(content) || len(content) > maxValueBytes {
+	if !jsontext.IsObject(content) || len(content) > maxValueBytes {
 		r.failIn("content", "Make it an object of at most %d bytes.", maxValueBytes)
 		return false
 	}
-	for _, value := range jsonrpc.Members(content) {
+	for _, value := range jsontext.Members(content) {
 		if !isFormValue(value) {
 			r.failIn("content", "Make each value a string, number, boolean or list of strings.")
 			return false
@@ -128,7 +127,7 @@ func isFormValue(raw []byte) bool {
 	case '{', 'n':
 		return false
 	case '[':
-		for element := range jsonrpc.Elements(raw) {
+		for element := range jsontext.Elements(raw) {
 			if element[0] != '"' {
 				return false
 			}
@@ -160,8 +159,8 @@ func (r *reader) samplingResult(raw []byte) *outriggerv1.SamplingResult {
 		Model:      r.need(raw, "model", 0, maxNameBytes),
 		StopReason: r.text(raw, "stopReason", maxWordBytes),
 	}
-	content, _ := jsonrpc.Lookup(raw, "content")
-	if jsonrpc.IsObject(content) {
+	content, _ := jsontext.Lookup(raw, "content")
+	if jsontext.IsObject(content) {
 		out.Content = []*outriggerv1.SamplingContent{r.samplingBlock(content)}
 	} else {
 		blocks, ok := r.elements(raw, "content", maxItems)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // samplingBlock reads one block of a message from a model.
@@ -115,11 +115,11 @@ func (r *reader) link(raw []byte) *outriggerv1.ResourceLink {
 }
 
 func (r *reader) size(object []byte) *int64 {
-	raw, ok := jsonrpc.Lookup(object, "size")
+	raw, ok := jsontext.Lookup(object, "size")
 	if !ok {
 		return nil
 	}
-	n, ok := jsonrpc.Int64(raw)
+	n, ok := jsontext.Int64(raw)
 	if !ok || n < 0 {
 		r.failIn("size", "Make it a whole number of bytes.")
 	}
@@ -128,8 +128,8 @@ func (r *reader) size(object []byte) *int64 {
 
 func (r *reader) contents(raw []byte) *outriggerv1.ResourceContents {
 	out := &outriggerv1.ResourceContents{Uri: r.uri(raw, "uri", maxURIBytes), MimeType: r.text(raw, "mimeType", maxWordBytes)}
-	_, isText := jsonrpc.Lookup(raw, "text")
-	_, isBlob := jsonrpc.Lookup(raw, "blob")
+	_, isText := jsontext.Lookup(raw, "text")
+	_, isBlob := jsontext.Lookup(raw, "blob")
 	switch {
 	case isText == isBlob:
 		r.fail("Give either text or blob.")
@@ -161,7 +161,7 @@ func (r *reader) toolResult(raw []byte) *outriggerv1.ToolResultContent {
 	for _, block := range blocks {
 		out.Content = append(out.Content, r.block(block))
 	}
-	if data, ok := jsonrpc.Lookup(raw, "structuredContent"); ok {
+	if data, ok := jsontext.Lookup(raw, "structuredContent"); ok {
 		out.StructuredContentForm = &outriggerv1.ToolResultContent_StructuredContentJson{StructuredContentJson: data}
 	}
 	return out
@@ -174,14 +174,14 @@ func (r *reader) annotations(object []byte) *outriggerv1.Annotations {
 		return nil
 	}
 	out := &outriggerv1.Annotations{Audience: r.roles(raw, "audience")}
-	if priority, ok := jsonrpc.Lookup(raw, "priority"); ok {
+	if priority, ok := jsontext.Lookup(raw, "priority"); ok {
 		f, err := strconv.ParseFloat(string(priority), 64)
 		if err != nil || !(f >= 0 && f <= 1) {
 			r.failIn("priority", "Make it a number from 0 to 1.")
 		}
 		out.Priority = &f
 	}
-	if _, ok := jsonrpc.Lookup(raw, "lastModified"); ok {
+	if _, ok := jsontext.Lookup(raw, "lastModified"); ok {
 		t, err := time.Parse(time.RFC3339, r.need(raw, "lastModified", 1, maxWordBytes))
 		if out.LastModified = timestamppb.New(t); err != nil || out.LastModified.CheckValid() != nil {
 			r.failIn("lastModified", "Make it a time with its offset (RFC 3339).")

@@ -4,7 +4,7 @@ package mcpjson
 
 import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // tasksExtension is MCP's identifier of the tasks extension, which
@@ -64,7 +64,7 @@ func (w *writer) extensions(c *outriggerv1.ClientCapabilities) {
 		return
 	}
 	written, _ := FreeForm(c.GetExtensionsJson(), c.GetExtensions())
-	if _, ok := jsonrpc.Lookup(written, tasksExtension); !ok {
+	if _, ok := jsontext.Lookup(written, tasksExtension); !ok {
 		w.dst = w.dst[:len(w.dst)-1] // the brace
 		w.yes(tasksExtension, true)
 		w.raw("}")

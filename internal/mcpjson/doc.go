@@ -10,7 +10,7 @@
 // appends is compact JSON without line breaks, whose members stand in a fixed
 // order, so that equal messages give equal bytes. Some append one value, some
 // only the members of an object that the caller opened and goes on with; their
-// comments say which. Strings go through jsonrpc.AppendString: nothing is
+// comments say which. Strings go through jsontext.AppendString: nothing is
 // escaped that JSON does not ask for.
 //
 // A message comes from a backend and is not trusted. What MCP's schema requires

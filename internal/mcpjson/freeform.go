@@ -49,7 +49,7 @@ func (w *writer) freeForm(text []byte, m proto.Message) []byte {
 		case jsontext.IsCompact(text):
 			return text
 		}
-		return jsonrpc.Compact(make([]byte, 0, len(text)), text)
+		return jsontext.Compact(make([]byte, 0, len(text)), text)
 	}
 	if isAbsent(m) {
 		return nil
@@ -115,7 +115,7 @@ func (w *writer) payload(field string, text []byte, m proto.Message) {
 	}
 	w.enter(field + "_json")
 	if w.check(text) {
-		w.dst = jsonrpc.Compact(w.dst, text)
+		w.dst = jsontext.Compact(w.dst, text)
 	}
 	w.leave()
 }

@@ -17,6 +17,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 func TestFreeFormText(t *testing.T) {
@@ -237,11 +238,11 @@ func FuzzAppendMeta(f *testing.F) {
 			return
 		}
 		checkCompact(t, got)
-		if v, _ := jsonrpc.Lookup(got, "owned"); string(v) != `{"by":"us"}` {
+		if v, _ := jsontext.Lookup(got, "owned"); string(v) != `{"by":"us"}` {
 			t.Fatalf("%s became %s", raw, got)
 		}
-		for name, value := range jsonrpc.Members(raw) {
-			if v, _ := jsonrpc.Lookup(got, name); name != "owned" && string(v) != string(jsonrpc.Compact(nil, value)) {
+		for name, value := range jsontext.Members(raw) {
+			if v, _ := jsontext.Lookup(got, name); name != "owned" && string(v) != string(jsontext.Compact(nil, value)) {
 				t.Fatalf("%q of %s became %s", name, raw, got)
 			}
 		}

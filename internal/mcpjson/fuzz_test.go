@@ -12,6 +12,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // contract checks what was read against the rules of the contract, because a
@@ -123,7 +124,7 @@ func FuzzReadInputResponses(f *testing.F) {
 		answers, err := ReadInputResponses(raw)
 		return &outriggerv1.ToolCall{ToolName: "a", InputResponses: answers}, err
 	}, func(t *testing.T, raw []byte, call *outriggerv1.ToolCall) {
-		for key, answer := range jsonrpc.Members(raw) {
+		for key, answer := range jsontext.Members(raw) {
 			got := call.GetInputResponses()[key]
 			if other, ok := got.GetResponse().(*outriggerv1.InputResponse_OtherJson); ok && string(other.OtherJson) != string(answer) {
 				t.Fatalf("%s became %s", answer, other.OtherJson)

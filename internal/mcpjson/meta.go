@@ -5,7 +5,7 @@ package mcpjson
 import (
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // MetaHolder is a message with MCP's _meta in its two forms. Most messages of
@@ -29,8 +29,8 @@ func AppendMeta(dst []byte, from MetaHolder, owned []byte) ([]byte, error) {
 	replaced := append(append(make([]byte, 0, len(owned)+2), '{'), owned...)
 	replaced = append(replaced, '}')
 	w.raw("{")
-	for name, value := range jsonrpc.Members(meta) {
-		if _, ok := jsonrpc.Lookup(replaced, name); !ok {
+	for name, value := range jsontext.Members(meta) {
+		if _, ok := jsontext.Lookup(replaced, name); !ok {
 			w.key(name)
 			w.dst = append(w.dst, value...)
 		}
@@ -62,7 +62,7 @@ func (w *writer) meta(from MetaHolder) []byte {
 	w.enter(formName("meta", text != nil))
 	defer w.leave()
 	meta := w.freeForm(text, from.GetMeta())
-	if meta != nil && !jsonrpc.IsObject(meta) {
+	if meta != nil && !jsontext.IsObject(meta) {
 		w.fail("Make it a JSON object.")
 	}
 	return meta

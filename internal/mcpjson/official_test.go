@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // official returns the folder of the official schemas, which stands beside the
@@ -162,7 +162,7 @@ func decoded(t testing.TB, raw []byte) any {
 // member returns a value inside an object, by the names on the way to it.
 func member(raw []byte, names ...string) []byte {
 	for _, name := range names {
-		raw, _ = jsonrpc.Lookup(raw, name)
+		raw, _ = jsontext.Lookup(raw, name)
 	}
 	return raw
 }
@@ -173,10 +173,10 @@ func typeName(v any) string { return fmt.Sprintf("%T", v) }
 func compactExtensions(t *testing.T, c *outriggerv1.ClientCapabilities) *outriggerv1.ClientCapabilities {
 	t.Helper()
 	if text := c.GetExtensionsJson(); text != nil {
-		c.ExtensionsForm = &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: jsonrpc.Compact(nil, text)}
+		c.ExtensionsForm = &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: jsontext.Compact(nil, text)}
 	}
 	if text := c.GetExperimentalJson(); text != nil {
-		c.ExperimentalForm = &outriggerv1.ClientCapabilities_ExperimentalJson{ExperimentalJson: jsonrpc.Compact(nil, text)}
+		c.ExperimentalForm = &outriggerv1.ClientCapabilities_ExperimentalJson{ExperimentalJson: jsontext.Compact(nil, text)}
 	}
 	return c
 }

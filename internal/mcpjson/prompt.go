@@ -4,7 +4,6 @@ package mcpjson
 
 import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -61,7 +60,7 @@ func (w *writer) roleMember(r outriggerv1.Role) {
 // ReadPromptArguments reads the member "arguments" of the params of prompts/get. It
 // may be missing (nil) or null, and the map is nil then.
 func ReadPromptArguments(raw []byte) (map[string]string, error) {
-	if raw == nil || jsonrpc.IsNull(jsontext.Trim(raw)) {
+	if raw == nil || jsontext.IsNull(jsontext.Trim(raw)) {
 		return nil, nil
 	}
 	var r reader

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // The methods of questions to a client.
@@ -127,8 +127,8 @@ func (w *writer) requestedSchema(f *outriggerv1.ElicitationForm) {
 	w.enter(formName("requested_schema", text != nil))
 	defer w.leave()
 	schema := w.freeForm(text, f.GetRequestedSchema())
-	properties, _ := jsonrpc.Lookup(schema, "properties")
-	if !isObjectSchema(schema) || !jsonrpc.IsObject(properties) {
+	properties, _ := jsontext.Lookup(schema, "properties")
+	if !isObjectSchema(schema) || !jsontext.IsObject(properties) {
 		w.fail(`Give a JSON Schema with "type": "object" and "properties".`)
 		return
 	}

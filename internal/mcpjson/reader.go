@@ -5,7 +5,6 @@ package mcpjson
 import (
 	"encoding/json"
 
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -36,7 +35,7 @@ type reader struct {
 // whole returns an object that is the value itself.
 func (r *reader) whole(raw []byte) []byte {
 	raw = jsontext.Trim(raw)
-	if !jsonrpc.IsObject(raw) {
+	if !jsontext.IsObject(raw) {
 		r.fail("Make it an object, not %s.", kindOf(raw))
 		return nil
 	}
@@ -45,8 +44,8 @@ func (r *reader) whole(raw []byte) []byte {
 
 // object returns a member that has to be an object, and whether it is there.
 func (r *reader) object(object []byte, name string) ([]byte, bool) {
-	raw, ok := jsonrpc.Lookup(object, name)
-	if ok && !jsonrpc.IsObject(raw) {
+	raw, ok := jsontext.Lookup(object, name)
+	if ok && !jsontext.IsObject(raw) {
 		r.failIn(name, "Make it an object, not %s.", kindOf(raw))
 		return nil, false
 	}
@@ -65,7 +64,7 @@ func (r *reader) required(object []byte, name string) []byte {
 // elements returns the elements of a member that has to be an array, and whether it
 // is there.
 func (r *reader) elements(object []byte, name string, most int) ([]json.RawMessage, bool) {
-	raw, ok := jsonrpc.Lookup(object, name)
+	raw, ok := jsontext.Lookup(object, name)
 	if !ok {
 		return nil, false
 	}
@@ -74,7 +73,7 @@ func (r *reader) elements(object []byte, name string, most int) ([]json.RawMessa
 		return nil, false
 	}
 	var out []json.RawMessage
-	for element := range jsonrpc.Elements(raw) {
+	for element := range jsontext.Elements(raw) {
 		if len(out) == most {
 			r.failIn(name, "Give at most %d of them.", most)
 			return nil, false
@@ -86,7 +85,7 @@ func (r *reader) elements(object []byte, name string, most int) ([]json.RawMessa
 
 // text returns a member that may be missing and is a string otherwise.
 func (r *reader) text(object []byte, name string, most int) string {
-	raw, ok := jsonrpc.Lookup(object, name)
+	raw, ok := jsontext.Lookup(object, name)
 	if !ok {
 		return ""
 	}
@@ -97,7 +96,7 @@ func (r *reader) text(object []byte, name string, most int) string {
 
 // need returns a string that has to be there.
 func (r *reader) need(object []byte, name string, least, most int) string {
-	raw, ok := jsonrpc.Lookup(object, name)
+	raw, ok := jsontext.Lookup(object, name)
 	r.enter(name)
 	defer r.leave()
 	if !ok {
@@ -109,7 +108,7 @@ func (r *reader) need(object []byte, name string, least, most int) string {
 
 // textIn returns a value that has to be a string of so many bytes.
 func (r *reader) textIn(raw []byte, least, most int) string {
-	text, ok := jsonrpc.Text(raw)
+	text, ok := jsontext.Text(raw)
 	switch {
 	case !ok:
 		r.fail("Make it a string, not %s.", kindOf(raw))
@@ -132,7 +131,7 @@ func (r *reader) uri(object []byte, name string, most int) string {
 
 // flag returns a member that may be missing and is a boolean otherwise.
 func (r *reader) flag(object []byte, name string) bool {
-	raw, ok := jsonrpc.Lookup(object, name)
+	raw, ok := jsontext.Lookup(object, name)
 	if ok && string(raw) != "true" && string(raw) != "false" {
 		r.failIn(name, "Make it true or false, not %s.", kindOf(raw))
 	}
@@ -142,7 +141,7 @@ func (r *reader) flag(object []byte, name string) bool {
 // strings returns a map of strings.
 func (r *reader) strings(object []byte, mostBytes int) map[string]string {
 	out := make(map[string]string)
-	for name, raw := range jsonrpc.Members(object) {
+	for name, raw := range jsontext.Members(object) {
 		if len(out) == maxPairs {
 			r.fail("Give at most %d of them.", maxPairs)
 			return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ResultMetaKey is the member of a tool result's _meta that holds what MCP has no
@@ -55,7 +55,7 @@ func (w *writer) data(r *outriggerv1.ToolResult) []byte {
 	} else {
 		data = w.freeForm(nil, r.GetData())
 	}
-	if jsonrpc.IsNull(data) {
+	if jsontext.IsNull(data) {
 		return nil
 	}
 	return data
@@ -157,7 +157,7 @@ func (w *writer) jsonBlock(data []byte) {
 func (w *writer) structured(data []byte) {
 	switch {
 	case !w.rev.hasStructuredContent():
-	case w.rev.isModern() || jsonrpc.IsObject(data):
+	case w.rev.isModern() || jsontext.IsObject(data):
 		w.member("structuredContent")
 		w.dst = append(w.dst, data...)
 	default:

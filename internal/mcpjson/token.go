@@ -15,14 +15,14 @@ import (
 func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 	var r reader
 	raw = jsontext.Trim(raw)
-	if text, ok := jsonrpc.Text(raw); ok {
+	if text, ok := jsontext.Text(raw); ok {
 		if len(text) > maxNameBytes {
 			r.fail("Make it at most %d bytes long.", maxNameBytes)
 			return nil, r.err
 		}
 		return &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: text}}, nil
 	}
-	if n, ok := jsonrpc.Int64(raw); ok {
+	if n, ok := jsontext.Int64(raw); ok {
 		return &outriggerv1.Id{Kind: &outriggerv1.Id_Integer{Integer: n}}, nil
 	}
 	switch {

@@ -4,7 +4,7 @@ package mcpjson
 
 import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // AppendTool appends a tool of a backend as an entry of tools/list, under the name
@@ -59,7 +59,7 @@ func (w *writer) outputSchema(t *outriggerv1.Tool) {
 	schema := w.freeForm(t.GetOutputSchemaJson(), t.GetOutputSchema())
 	switch {
 	case schema == nil:
-	case !jsonrpc.IsObject(schema):
+	case !jsontext.IsObject(schema):
 		w.fail("Give a JSON Schema that is an object.")
 	case w.rev.isModern(), w.rev.hasStructuredContent() && isObjectSchema(schema):
 		w.schema("outputSchema", schema)
@@ -69,8 +69,8 @@ func (w *writer) outputSchema(t *outriggerv1.Tool) {
 // isObjectSchema reports whether a schema says that its instances are objects, in
 // the one way that every revision understands.
 func isObjectSchema(schema []byte) bool {
-	kind, _ := jsonrpc.Lookup(schema, "type")
-	text, ok := jsonrpc.Text(kind)
+	kind, _ := jsontext.Lookup(schema, "type")
+	text, ok := jsontext.Text(kind)
 	return ok && text == "object"
 }
 
@@ -91,14 +91,14 @@ func (w *writer) schema(name string, schema []byte) {
 func AppendLegacySchema(dst, schema []byte) []byte {
 	w := &writer{dst: dst}
 	w.raw("{")
-	for key, value := range jsonrpc.Members(schema) {
+	for key, value := range jsontext.Members(schema) {
 		w.key(key)
-		if key != "properties" || !jsonrpc.IsObject(value) {
+		if key != "properties" || !jsontext.IsObject(value) {
 			w.dst = append(w.dst, value...)
 			continue
 		}
 		w.raw("{")
-		for property, sub := range jsonrpc.Members(value) {
+		for property, sub := range jsontext.Members(value) {
 			w.key(property)
 			switch string(sub) {
 			case "true":

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // writer appends one value, or the members of one, and keeps the first thing that
@@ -68,7 +68,7 @@ func (w *writer) key(name string) {
 	w.raw(":")
 }
 
-func (w *writer) quote(s string) { w.dst = jsonrpc.AppendString(w.dst, s) }
+func (w *writer) quote(s string) { w.dst = jsontext.AppendString(w.dst, s) }
 
 // text appends a member that is left out where it is empty.
 func (w *writer) text(name, value string) {

@@ -4,6 +4,7 @@ package mcpschema
 
 import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // CheckExchange checks a request and its reply. Who sends the request follows
@@ -46,7 +47,7 @@ func (s *Schema) CheckReply(request, reply []byte) error {
 	if s.modern {
 		return s.checkModernResult(def, &req, m.Result)
 	}
-	if def == emptyResult && string(jsonrpc.Compact(nil, m.Result)) != "{}" {
+	if def == emptyResult && string(jsontext.Compact(nil, m.Result)) != "{}" {
 		return s.errorf("the result of %s is to be {}, not %s", req.Method, m.Result)
 	}
 	return s.Check(def, m.Result)
@@ -90,11 +91,11 @@ const (
 )
 
 func (s *Schema) resultType(result []byte) (string, error) {
-	raw, ok := jsonrpc.Lookup(result, "resultType")
+	raw, ok := jsontext.Lookup(result, "resultType")
 	if !ok {
 		return "", s.errorf("the result lacks resultType")
 	}
-	switch kind, _ := jsonrpc.Text(raw); kind {
+	switch kind, _ := jsontext.Text(raw); kind {
 	case resultComplete, resultInputRequired, resultTask:
 		return kind, nil
 	}
@@ -150,12 +151,12 @@ func (s *Schema) checkInputRequired(req *jsonrpc.Message, result []byte) error {
 		return err
 	}
 	for _, name := range []string{"content", "contents", "messages", "structuredContent", "isError", "ttlMs", "cacheScope"} {
-		if _, ok := jsonrpc.Lookup(result, name); ok {
+		if _, ok := jsontext.Lookup(result, name); ok {
 			return s.errorf("a result that requires input has no %s", name)
 		}
 	}
-	requests, hasRequests := jsonrpc.Lookup(result, "inputRequests")
-	if _, hasState := jsonrpc.Lookup(result, "requestState"); !hasState && !hasRequests {
+	requests, hasRequests := jsontext.Lookup(result, "inputRequests")
+	if _, hasState := jsontext.Lookup(result, "requestState"); !hasState && !hasRequests {
 		return s.errorf("a result that requires input has inputRequests, requestState or both")
 	}
 	return s.checkAsked(req.Params, requests)
@@ -163,10 +164,10 @@ func (s *Schema) checkInputRequired(req *jsonrpc.Message, result []byte) error {
 
 // checkAsked wants a client asked only for what this request declares.
 func (s *Schema) checkAsked(params, requests []byte) error {
-	for key, request := range jsonrpc.Members(requests) {
-		method, _ := jsonrpc.Lookup(request, "method")
-		asked, _ := jsonrpc.Lookup(request, "params")
-		name, _ := jsonrpc.Text(method)
+	for key, request := range jsontext.Members(requests) {
+		method, _ := jsontext.Lookup(request, "method")
+		asked, _ := jsontext.Lookup(request, "params")
+		name, _ := jsontext.Text(method)
 		if !mayAsk(params, name, asked) {
 			return s.errorf("inputRequests[%q] asks for %s, which the request's capabilities do not declare", key, name)
 		}
@@ -175,10 +176,10 @@ func (s *Schema) checkAsked(params, requests []byte) error {
 }
 
 func mayAsk(params []byte, method string, asked []byte) bool {
-	has := func(name string) bool { _, ok := jsonrpc.Lookup(asked, name); return ok }
+	has := func(name string) bool { _, ok := jsontext.Lookup(asked, name); return ok }
 	switch method {
 	case "elicitation/create":
-		mode, _ := jsonrpc.Lookup(asked, "mode")
+		mode, _ := jsontext.Lookup(asked, "mode")
 		if string(mode) == `"url"` {
 			return declares(params, "elicitation", "url")
 		}
@@ -194,10 +195,10 @@ func mayAsk(params []byte, method string, asked []byte) bool {
 
 // declares reports whether the capabilities that params bring have something.
 func declares(params []byte, path ...string) bool {
-	at, ok := jsonrpc.Lookup(params, "_meta")
+	at, ok := jsontext.Lookup(params, "_meta")
 	for _, name := range append([]string{clientCapabilitiesKey}, path...) {
 		if ok {
-			at, ok = jsonrpc.Lookup(at, name)
+			at, ok = jsontext.Lookup(at, name)
 		}
 	}
 	return ok

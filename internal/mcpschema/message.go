@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // CheckMessage checks what one side puts on the wire, whatever it is. Of a result
@@ -88,8 +89,8 @@ func (s *Schema) checkSubscribed(from Direction, m *jsonrpc.Message) error {
 // subscriptionID returns the raw id in the _meta of params or of a result, nil
 // where there is none.
 func subscriptionID(of []byte) []byte {
-	meta, _ := jsonrpc.Lookup(of, "_meta")
-	id, _ := jsonrpc.Lookup(meta, subscriptionIDKey)
+	meta, _ := jsontext.Lookup(of, "_meta")
+	id, _ := jsontext.Lookup(meta, subscriptionIDKey)
 	return id
 }
 
@@ -118,7 +119,7 @@ func (s *Schema) checkAnyResult(m *jsonrpc.Message, doc []byte) error {
 // checkLegacyResult refuses what belongs to the modern era.
 func (s *Schema) checkLegacyResult(result []byte) error {
 	for _, name := range []string{"resultType", "ttlMs", "cacheScope"} {
-		if _, ok := jsonrpc.Lookup(result, name); ok {
+		if _, ok := jsontext.Lookup(result, name); ok {
 			return s.errorf("the result has %s, which belongs to %s", name, Revision20260728)
 		}
 	}

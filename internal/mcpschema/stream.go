@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // CheckStream checks a client's request and everything that comes back for it,
@@ -66,16 +67,16 @@ func (c *conversation) next(m *jsonrpc.Message) error {
 
 // advance wants the token that was sent, and more progress than before.
 func (c *conversation) advance(m *jsonrpc.Message) error {
-	meta, _ := jsonrpc.Lookup(c.req.Params, "_meta")
-	token, ok := jsonrpc.Lookup(meta, "progressToken")
+	meta, _ := jsontext.Lookup(c.req.Params, "_meta")
+	token, ok := jsontext.Lookup(meta, "progressToken")
 	if !ok {
 		return c.schema.errorf("progress, but the request has no progressToken")
 	}
 	want, err := jsonrpc.ParseID(token)
-	if got, _ := jsonrpc.Lookup(m.Params, "progressToken"); err != nil || !sameID(got, want) {
+	if got, _ := jsontext.Lookup(m.Params, "progressToken"); err != nil || !sameID(got, want) {
 		return c.schema.errorf("the progressToken is %s, the request's %s", got, token)
 	}
-	raw, _ := jsonrpc.Lookup(m.Params, "progress")
+	raw, _ := jsontext.Lookup(m.Params, "progress")
 	now, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || c.progress != nil && now <= *c.progress {
 		return c.schema.errorf("progress %s is not beyond the one before", raw)
@@ -95,14 +96,14 @@ func (c *conversation) log(m *jsonrpc.Message) error {
 	if !c.schema.modern {
 		return nil
 	}
-	meta, _ := jsonrpc.Lookup(c.req.Params, "_meta")
-	asked, ok := jsonrpc.Lookup(meta, "io.modelcontextprotocol/logLevel")
+	meta, _ := jsontext.Lookup(c.req.Params, "_meta")
+	asked, ok := jsontext.Lookup(meta, "io.modelcontextprotocol/logLevel")
 	if !ok {
 		return c.schema.errorf("a log, but the request has no logLevel")
 	}
-	least, _ := jsonrpc.Text(asked)
-	raw, _ := jsonrpc.Lookup(m.Params, "level")
-	if level, _ := jsonrpc.Text(raw); slices.Index(levels(), level) < slices.Index(levels(), least) {
+	least, _ := jsontext.Text(asked)
+	raw, _ := jsontext.Lookup(m.Params, "level")
+	if level, _ := jsontext.Text(raw); slices.Index(levels(), level) < slices.Index(levels(), least) {
 		return c.schema.errorf("a log of level %s, below %s", raw, asked)
 	}
 	return nil
@@ -119,7 +120,7 @@ func (c *conversation) change(m *jsonrpc.Message) error {
 		return c.schema.errorf("%s: the acknowledgement comes first, and once", m.Method)
 	}
 	if isAck {
-		c.honoured, _ = jsonrpc.Lookup(m.Params, "notifications")
+		c.honoured, _ = jsontext.Lookup(m.Params, "notifications")
 		return c.promised()
 	}
 	if !c.promises(m) {
@@ -130,14 +131,14 @@ func (c *conversation) change(m *jsonrpc.Message) error {
 
 // promised wants no more than what was asked for.
 func (c *conversation) promised() error {
-	asked, _ := jsonrpc.Lookup(c.req.Params, "notifications")
-	for name, value := range jsonrpc.Members(c.honoured) {
-		wanted, _ := jsonrpc.Lookup(asked, name)
+	asked, _ := jsontext.Lookup(c.req.Params, "notifications")
+	for name, value := range jsontext.Members(c.honoured) {
+		wanted, _ := jsontext.Lookup(asked, name)
 		ok := string(value) == "false" || string(value) == string(wanted)
 		if strings.HasPrefix(string(value), "[") {
 			ok = true
-			for element := range jsonrpc.Elements(value) {
-				text, _ := jsonrpc.Text(element)
+			for element := range jsontext.Elements(value) {
+				text, _ := jsontext.Text(element)
 				ok = ok && slices.Contains(texts(wanted), text)
 			}
 		}
@@ -149,11 +150,11 @@ func (c *conversation) promised() error {
 }
 
 func (c *conversation) promises(m *jsonrpc.Message) bool {
-	has := func(name string) bool { v, _ := jsonrpc.Lookup(c.honoured, name); return string(v) == "true" }
-	list := func(name string) []string { v, _ := jsonrpc.Lookup(c.honoured, name); return texts(v) }
+	has := func(name string) bool { v, _ := jsontext.Lookup(c.honoured, name); return string(v) == "true" }
+	list := func(name string) []string { v, _ := jsontext.Lookup(c.honoured, name); return texts(v) }
 	of := func(name string) string {
-		v, _ := jsonrpc.Lookup(m.Params, name)
-		text, _ := jsonrpc.Text(v)
+		v, _ := jsontext.Lookup(m.Params, name)
+		text, _ := jsontext.Text(v)
 		return text
 	}
 	switch m.Method {
@@ -175,8 +176,8 @@ func (c *conversation) promises(m *jsonrpc.Message) bool {
 // texts are the strings of a JSON array.
 func texts(array []byte) []string {
 	var out []string
-	for element := range jsonrpc.Elements(array) {
-		text, _ := jsonrpc.Text(element)
+	for element := range jsontext.Elements(array) {
+		text, _ := jsontext.Text(element)
 		out = append(out, text)
 	}
 	return out

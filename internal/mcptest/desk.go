@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Desk returns a Native with something of every kind that a backend can offer.
@@ -198,8 +198,8 @@ func dialogueTools() []NativeTool {
 
 // answerText is a member of a form that the user filled in.
 func answerText(answer *outriggerv1.InputResponse, member string) string {
-	raw, _ := jsonrpc.Lookup(answer.GetElicitation().GetContentJson(), member)
-	text, _ := jsonrpc.Text(raw)
+	raw, _ := jsontext.Lookup(answer.GetElicitation().GetContentJson(), member)
+	text, _ := jsontext.Text(raw)
 	return text
 }
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // taskAt is a state of a task, so many minutes after it was made.
@@ -63,8 +63,8 @@ func (n *Native) taskTools() []NativeTool {
 		if !call.GetContext().GetCapabilities().GetTasks() {
 			return Success("", TextBlock("Done while you waited.")), nil
 		}
-		raw, _ := jsonrpc.Lookup(call.GetArgumentsJson(), "job")
-		id, _ := jsonrpc.Text(raw)
+		raw, _ := jsontext.Lookup(call.GetArgumentsJson(), "job")
+		id, _ := jsontext.Text(raw)
 		now, err := n.task(id)
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)

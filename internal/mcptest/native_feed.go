@@ -11,7 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // subscriber is one subscription to changes.
@@ -109,7 +109,7 @@ func wants(f *outriggerv1.ChangeFilter, change *outriggerv1.Notification) bool {
 	case "notifications/tasks":
 		return slices.Contains(f.GetTaskIds(), change.GetTask().GetTaskId())
 	}
-	raw, _ := jsonrpc.Lookup(change.GetParamsJson(), "uri")
-	uri, _ := jsonrpc.Text(raw)
+	raw, _ := jsontext.Lookup(change.GetParamsJson(), "uri")
+	uri, _ := jsontext.Text(raw)
 	return slices.Contains(f.GetResourceUris(), uri)
 }

@@ -102,7 +102,7 @@ func everything(t *testing.T) metrics.Sources {
 	}
 	traffic := stats.New(0, "", "list_tools")
 	for _, e := range []stats.End{
-		{Edge: stats.EdgeMCP, Took: 300 * time.Microsecond, Elsewhere: 255 * time.Microsecond},
+		{Edge: stats.EdgeMCP, Took: 300 * time.Microsecond, Upstream: 255 * time.Microsecond},
 		{Edge: stats.EdgeGRPC, Code: errmap.Timeout, Took: time.Second},
 	} {
 		s := traffic.Tool("shop.get")

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -129,7 +129,7 @@ func (t *ToolIO) inspect(doc []byte) ([]schema.Violation, error) {
 		return found, nil // not readable without doubt, so nothing is looked up in it
 	}
 	doc = bytes.TrimLeft(doc, " \t\r\n")
-	if !jsonrpc.IsObject(doc) {
+	if !jsontext.IsObject(doc) {
 		return []schema.Violation{{Keyword: "type", Message: "wanted an object with the members tool, input and output"}}, nil
 	}
 	found := t.checkTool(doc)
@@ -137,7 +137,7 @@ func (t *ToolIO) inspect(doc []byte) ([]schema.Violation, error) {
 		member string
 		schema *schema.Validator
 	}{{"input", t.Input}, {"output", t.Output}} {
-		value, ok := jsonrpc.Lookup(doc, part.member)
+		value, ok := jsontext.Lookup(doc, part.member)
 		if !ok {
 			found = append(found, missing(part.member))
 			continue
@@ -152,11 +152,11 @@ func (t *ToolIO) inspect(doc []byte) ([]schema.Violation, error) {
 }
 
 func (t *ToolIO) checkTool(doc []byte) []schema.Violation {
-	raw, ok := jsonrpc.Lookup(doc, "tool")
+	raw, ok := jsontext.Lookup(doc, "tool")
 	if !ok {
 		return []schema.Violation{missing("tool")}
 	}
-	if name, ok := jsonrpc.Text(raw); !ok || name != t.Tool {
+	if name, ok := jsontext.Text(raw); !ok || name != t.Tool {
 		return []schema.Violation{{
 			Path: "/tool", Keyword: "const", Message: fmt.Sprintf("wanted %q, the tool that was asked for", clip(t.Tool)),
 		}}
@@ -170,7 +170,7 @@ func missing(member string) schema.Violation {
 
 // checkObject checks a value that stands at path.
 func checkObject(v *schema.Validator, value []byte, path string) ([]schema.Violation, error) {
-	if !jsonrpc.IsObject(value) {
+	if !jsontext.IsObject(value) {
 		return []schema.Violation{{Path: path, Keyword: "type", Message: "wanted an object"}}, nil
 	}
 	found, err := v.Validate(value)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // Errors of questions to the client.
@@ -116,7 +117,7 @@ func (s *Session) withdraw(id string) {
 // that crossed the end of the wait is let by. Its error is
 // [ErrUnexpected].
 func (s *Session) Deliver(m *jsonrpc.Message) error {
-	id, isText := jsonrpc.Text(m.ID.Raw())
+	id, isText := jsontext.Text(m.ID.Raw())
 	if !isText {
 		return ErrUnexpected
 	}
@@ -148,8 +149,8 @@ func (s *Session) awaited(id string) (answer chan reply, isLate bool) {
 }
 
 func request(id, method string, params []byte) []byte {
-	dst := jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
-	dst = jsonrpc.AppendString(append(dst, `,"method":`...), method)
+	dst := jsontext.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
+	dst = jsontext.AppendString(append(dst, `,"method":`...), method)
 	if len(params) > 0 {
 		dst = append(append(dst, `,"params":`...), params...)
 	}
@@ -157,7 +158,7 @@ func request(id, method string, params []byte) []byte {
 }
 
 func withdrawal(id, reason string) []byte {
-	dst := jsonrpc.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
-	dst = jsonrpc.AppendString(append(dst, `,"reason":`...), reason)
+	dst := jsontext.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
+	dst = jsontext.AppendString(append(dst, `,"reason":`...), reason)
 	return append(dst, `}}`...)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -165,7 +166,7 @@ func TestAClientIsNotWaitedForForEver(t *testing.T) {
 				t.Errorf("%s: %+v after %v", name, got, time.Since(start))
 			}
 			said := w.next(t)
-			withdrawn, _ := jsonrpc.Lookup(said.Params, "requestId")
+			withdrawn, _ := jsontext.Lookup(said.Params, "requestId")
 			if said.Method != "notifications/cancelled" || string(withdrawn) != id {
 				t.Errorf("%s: the client was told %s %s", name, said.Method, said.Params)
 			}

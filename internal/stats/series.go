@@ -67,9 +67,9 @@ type End struct {
 	// Code is the canonical code, empty for success.
 	Code errmap.Code
 	Edge Edge
-	// Took is how long it took, Elsewhere how much of that was spent waiting for
+	// Took is how long it took, Upstream how much of that was spent waiting for
 	// others: the backend, or a person.
-	Took, Elsewhere time.Duration
+	Took, Upstream time.Duration
 }
 
 // End counts a request that was begun.
@@ -83,9 +83,9 @@ func (s *Series) End(e End) {
 		s.stats.ended(CallEnd{Tool: s.name, End: e})
 	}
 	s.took.add(callBounds[:], e.Took)
-	if e.Elsewhere > 0 {
+	if e.Upstream > 0 {
 		// Without a call of the backend there is nothing that could be overhead.
-		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Elsewhere))
+		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Upstream))
 	}
 }
 

@@ -18,9 +18,9 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 	t.Parallel()
 	counts := stats.New(0, "", "list")
 	for _, e := range []stats.End{
-		{Edge: stats.EdgeMCP, Took: 300 * time.Microsecond, Elsewhere: 260 * time.Microsecond},
-		{Edge: stats.EdgeMCP, Took: time.Minute, Elsewhere: time.Second},
-		{Edge: stats.EdgeStdio, Code: errmap.Timeout, Took: 30 * time.Second, Elsewhere: 30*time.Second + 1},
+		{Edge: stats.EdgeMCP, Took: 300 * time.Microsecond, Upstream: 260 * time.Microsecond},
+		{Edge: stats.EdgeMCP, Took: time.Minute, Upstream: time.Second},
+		{Edge: stats.EdgeStdio, Code: errmap.Timeout, Took: 30 * time.Second, Upstream: 30*time.Second + 1},
 		{Edge: stats.Edge(200), Code: "NO_SUCH_CODE", Took: 250 * time.Microsecond},
 	} {
 		s := counts.Tool("shop.get")
@@ -147,7 +147,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	call := func() {
 		s := counts.Tool("shop.get")
 		s.Begin()
-		s.End(stats.End{Edge: stats.EdgeOf("http", "/mcp", false), Code: errmap.Timeout, Took: time.Millisecond, Elsewhere: time.Microsecond})
+		s.End(stats.End{Edge: stats.EdgeOf("http", "/mcp", false), Code: errmap.Timeout, Took: time.Millisecond, Upstream: time.Microsecond})
 	}
 	call()
 	if n := testing.AllocsPerRun(100, call); n != 0 {
@@ -165,7 +165,7 @@ func BenchmarkCall(b *testing.B) {
 	call := func() {
 		s := counts.Tool("shop.tool_number_17")
 		s.Begin()
-		s.End(stats.End{Edge: stats.EdgeOf("http", "/mcp", false), Took: 700 * time.Microsecond, Elsewhere: 660 * time.Microsecond})
+		s.End(stats.End{Edge: stats.EdgeOf("http", "/mcp", false), Took: 700 * time.Microsecond, Upstream: 660 * time.Microsecond})
 	}
 	b.Run("alone", func(b *testing.B) {
 		b.ReportAllocs()

@@ -12,7 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // CallTool runs one tool and waits for its outcome: a result, a question to the
@@ -72,11 +72,11 @@ func (s *Service) arguments(call *outriggerv1.ToolCall) (bridge.Payload, *errmap
 	if failed != nil {
 		return bridge.Payload{}, failed.at("/arguments_json")
 	}
-	if raw == nil || jsonrpc.IsNull(raw) {
+	if raw == nil || jsontext.IsNull(raw) {
 		return bridge.Payload{}, nil
 	}
 	arguments := s.bridge.RepairArguments(raw)
-	if !jsonrpc.IsObject(arguments.Bytes) {
+	if !jsontext.IsObject(arguments.Bytes) {
 		return bridge.Payload{}, noObject("arguments_json")
 	}
 	return arguments, nil

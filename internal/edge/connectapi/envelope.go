@@ -51,7 +51,7 @@ func request(r *outriggerv1.Request, l jsonrpc.Limits) jsonrpc.Message {
 		msg.Fault = envelopeFault("/method", "Give the request a method.")
 	case params == nil:
 		msg.Params = json.RawMessage("{}")
-	case !jsonrpc.IsObject(params):
+	case !jsontext.IsObject(params):
 		msg.Fault = envelopeFault("/params_json", "Make params an object.")
 	default:
 		msg.Params = params
@@ -73,7 +73,7 @@ func notification(n *outriggerv1.Notification, l jsonrpc.Limits) jsonrpc.Message
 		msg.Fault = envelopeFault("/task", "Give the notification params or params_json.")
 	case n.GetAcknowledged() != nil:
 		msg.Fault = envelopeFault("/acknowledged", "Give the notification params or params_json.")
-	case params != nil && !jsonrpc.IsObject(params):
+	case params != nil && !jsontext.IsObject(params):
 		msg.Fault = envelopeFault("/params_json", "Make params an object.")
 	}
 	return msg
@@ -112,7 +112,7 @@ func idFrom(id *outriggerv1.Id, l jsonrpc.Limits) (jsonrpc.ID, bool) {
 	var raw []byte
 	switch k := id.GetKind().(type) {
 	case *outriggerv1.Id_Text:
-		raw = jsonrpc.AppendString(nil, k.Text)
+		raw = jsontext.AppendString(nil, k.Text)
 	case *outriggerv1.Id_Integer:
 		return jsonrpc.IntID(k.Integer), true
 	case *outriggerv1.Id_BigInteger:

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // methodCancelled is the method of a notification that is no event.
@@ -60,7 +60,7 @@ func (s *Service) eventParams(n *outriggerv1.Notification) ([]byte, *errmap.Erro
 	switch {
 	case failed != nil:
 		return nil, failed.at("/params_json")
-	case params != nil && !jsonrpc.IsObject(params):
+	case params != nil && !jsontext.IsObject(params):
 		return nil, notAnEvent("/params_json", "params_json is not a JSON object")
 	}
 	return params, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // meta returns the JSON text of a request's _meta in either form, nil where
@@ -23,7 +24,7 @@ func (s *Service) meta(of metaHolder) ([]byte, *errmap.Error) {
 	switch {
 	case failed != nil:
 		return nil, failed.at("/meta_json")
-	case raw != nil && !jsonrpc.IsObject(raw):
+	case raw != nil && !jsontext.IsObject(raw):
 		return nil, noObject("meta_json")
 	}
 	return raw, nil
@@ -116,7 +117,7 @@ func (c *payloadCheck) text(path string, field protoreflect.FieldDescriptor, tex
 	switch {
 	case failed != nil:
 		c.fault(path, failed)
-	case isObjectField(field) && !jsonrpc.IsObject(raw):
+	case isObjectField(field) && !jsontext.IsObject(raw):
 		c.found = append(c.found, noObject(path[1:]).Violations...)
 	}
 }

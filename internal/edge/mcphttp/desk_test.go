@@ -15,7 +15,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -105,7 +105,7 @@ func encoded(text string) string {
 
 // named makes a request that names something, with the headers for it.
 func named(method, member, name, more string) (body string, headers []string) {
-	body = request(method, string(jsonrpc.AppendString([]byte(`"`+member+`":`), name))+","+more+metaOf(everything, ""))
+	body = request(method, string(jsontext.AppendString([]byte(`"`+member+`":`), name))+","+more+metaOf(everything, ""))
 	return body, modern(method)
 }
 
@@ -122,8 +122,8 @@ func TestTheNameInTheHeaderMayBeEncodedForEveryMethodThatHasOne(t *testing.T) {
 	t.Parallel()
 	rig, url := desk(t, mcphttp.Options{})
 	begun := post(t, url, request("tools/call", `"name":"begin","arguments":{"job":"binding"},`+metaOf(everything, "")), modern("tools/call", "Mcp-Name: begin")...)
-	id, _ := jsonrpc.Lookup(begun.Result, "taskId")
-	task, ok := jsonrpc.Text(id)
+	id, _ := jsontext.Lookup(begun.Result, "taskId")
+	task, ok := jsontext.Text(id)
 	if !ok {
 		t.Fatalf("no task: %s", begun.body)
 	}
@@ -287,7 +287,7 @@ func success(call *outriggerv1.ToolCall) *outriggerv1.ToolOutcome {
 func idText(id *outriggerv1.Id) string {
 	switch kind := id.GetKind().(type) {
 	case *outriggerv1.Id_Text:
-		return string(jsonrpc.AppendString(nil, kind.Text))
+		return string(jsontext.AppendString(nil, kind.Text))
 	case *outriggerv1.Id_BigInteger:
 		return kind.BigInteger
 	}

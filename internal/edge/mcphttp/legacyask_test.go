@@ -10,6 +10,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -246,7 +247,7 @@ func TestAQuestionOutlivesItsConnection(t *testing.T) {
 func withdrawn(t *testing.T, c *legacy, call *sse, q *jsonrpc.Message) {
 	t.Helper()
 	m := call.method("notifications/cancelled")
-	if id, _ := jsonrpc.Lookup(m.Params, "requestId"); string(id) != string(q.ID.Raw()) {
+	if id, _ := jsontext.Lookup(m.Params, "requestId"); string(id) != string(q.ID.Raw()) {
 		t.Errorf("withdrawn is %s, not %s", id, q.ID.Raw())
 	}
 	c.answered(q, accepts)
@@ -292,8 +293,8 @@ func TestAQuestionThroughAWebPage(t *testing.T) {
 		call := c.stream(http.MethodPost, toolCall("1", "pay"))
 		call.greeting()
 		q := call.method("elicitation/create")
-		raw, _ := jsonrpc.Lookup(q.Params, "elicitationId")
-		name, ok := jsonrpc.Text(raw)
+		raw, _ := jsontext.Lookup(q.Params, "elicitationId")
+		name, ok := jsontext.Text(raw)
 		if !ok || names[name] || !strings.Contains(string(q.Params), `"mode":"url"`) {
 			t.Errorf("asked %s", q.Params)
 		}

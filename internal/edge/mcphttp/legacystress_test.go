@@ -14,6 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -62,8 +63,8 @@ func TestClientsNeverMeet(t *testing.T) {
 func markTool() mcptest.NativeTool {
 	declared := mcptest.JSONTool("mark", "Repeats a mark.", `{"type":"object","properties":{"mark":{"type":"string"}}}`, "")
 	return mcptest.NativeTool{Declared: declared, Run: func(_ context.Context, call *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
-		raw, _ := jsonrpc.Lookup(call.GetArgumentsJson(), "mark")
-		mark, _ := jsonrpc.Text(raw)
+		raw, _ := jsontext.Lookup(call.GetArgumentsJson(), "mark")
+		mark, _ := jsontext.Text(raw)
 		told := call.GetInputResponses()["mark"]
 		abilities := call.GetContext().GetCapabilities()
 		for n := range 2 {

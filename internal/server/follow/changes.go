@@ -14,7 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 )
 
@@ -176,8 +176,8 @@ func updatedURI(n *outriggerv1.Notification) string {
 	if s := n.GetParams(); s != nil {
 		return s.GetFields()["uri"].GetStringValue()
 	}
-	raw, _ := jsonrpc.Lookup(n.GetParamsJson(), "uri")
-	uri, _ := jsonrpc.Text(raw)
+	raw, _ := jsontext.Lookup(n.GetParamsJson(), "uri")
+	uri, _ := jsontext.Text(raw)
 	return uri
 }
 
