@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type loadOptions struct {
 
 	quick              bool
 	callers, multiples string
+	only               string
 }
 
 func parseLoad(args []string, stderr io.Writer) (*loadOptions, error) {
@@ -39,6 +41,7 @@ func parseLoad(args []string, stderr io.Writer) (*loadOptions, error) {
 	flags.DurationVar(&o.Window, "window", 3*time.Second, "time in which calls count")
 	flags.StringVar(&o.callers, "callers", "16,64,256,1024,4096,8192", "`numbers` of callers in closed loops")
 	flags.StringVar(&o.multiples, "multiples", "0.9,1.2,2,4,10", "rates to offer, as `multiples` of the capacity")
+	flags.StringVar(&o.only, "only", "", "`steps` to measure instead of all: "+strings.Join(saturation.Steps(), ", "))
 	flags.IntVar(&o.Connections, "connections", 2048, "how many calls may be in flight at a rate")
 	flags.IntVar(&o.Crowd, "crowd", 1024, "how many callers call a slow tool; half as many are noisy")
 	if err := flags.Parse(args); err != nil {
@@ -73,6 +76,13 @@ func (o *loadOptions) validate(rest []string) error {
 		x, err := strconv.ParseFloat(text, 64)
 		refuse(err != nil || !(x >= 0.1 && x <= 100), fmt.Sprintf("-multiples: %q: want numbers from 0.1 to 100", text))
 		o.Multiples = append(o.Multiples, x)
+	}
+	if o.only != "" {
+		o.Only = strings.Split(o.only, ",")
+		refuse(o.write, "-only: a part of the figures is not written into the page")
+	}
+	for _, name := range o.Only {
+		refuse(!slices.Contains(saturation.Steps(), name), fmt.Sprintf("-only: %q: want some of %s", name, strings.Join(saturation.Steps(), ", ")))
 	}
 	return errors.Join(errs...)
 }

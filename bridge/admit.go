@@ -20,11 +20,10 @@ func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	var err *errmap.Error
 	if c.req.Paced {
-		err = b.opts.Slots.Wait(ctx, c.req.Caller) // and its own time begins then
+		c.place, err = b.opts.Slots.Wait(ctx, c.req.Caller, c.tool.Name) // and its own time begins then
 	} else {
-		c.queued, err = b.opts.Slots.Acquire(ctx, c.req.Caller)
+		c.place, err = b.opts.Slots.Acquire(ctx, c.req.Caller, c.tool.Name)
 	}
-	c.placed = err == nil
 	return err
 }
 
@@ -72,8 +71,5 @@ func (b *Bridge) leave(c *toolCall) {
 		c.alone = false
 		<-b.alone
 	}
-	if c.placed {
-		c.placed = false
-		b.opts.Slots.Release(c.req.Caller)
-	}
+	c.place.Release(c.worked)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -35,13 +36,13 @@ type toolCall struct {
 	pooled bool
 	answer *Answer
 	resp   Response
-	// placed: the call holds one of the places of those that run. queued is how
-	// long it waited for it, which its deadline counts.
-	placed bool
+	// place is the call's right to run. Its deadline counts the time that it waited for it.
+	place policy.Place
+	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
+	worked bool
 	// alone: while memory is short, no other call of a caller with flow control
 	// runs beside it.
-	alone  bool
-	queued time.Duration
+	alone bool
 	// repaired are the arguments after something in them was decoded, and repairs
 	// say what; both nil where nothing was.
 	repaired []byte
@@ -232,7 +233,8 @@ func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
 }
 
 // invoke calls the backend, at once or as a task.
-func (b *Bridge) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
+	defer func() { c.worked = err == nil || err.FromTool() }()
 	if c.tool.Native {
 		return b.invokeNative(ctx, c)
 	}
@@ -282,7 +284,7 @@ func (b *Bridge) timeout(c *toolCall) time.Duration {
 	if c.req.Timeout > 0 {
 		timeout = min(timeout, c.req.Timeout)
 	}
-	return timeout - c.queued
+	return timeout - c.place.Waited
 }
 
 // allowed is the shorter of the tool's and the default: what a call has where

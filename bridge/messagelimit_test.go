@@ -200,7 +200,7 @@ func TestTheMessageFormIsAnsweredInKindOverEveryLimit(t *testing.T) {
 		"max_queue_wait": {[]string{"/rpc", "batch", "Exchange"}, one, func(t *testing.T) (*dialect.Handler, func()) {
 			t.Helper()
 			slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Millisecond})
-			if _, err := slots.Acquire(t.Context(), "somebody"); err != nil {
+			if _, err := slots.Acquire(t.Context(), "somebody", "other"); err != nil {
 				t.Fatal(err)
 			}
 			return fake(t, mcptest.Echo, bridge.Options{Slots: slots}), func() {}

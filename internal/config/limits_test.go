@@ -113,12 +113,28 @@ are ended, the longest stalled first. If all callers together hold too much, or 
 use, stalled responses of the caller with the most bytes are ended first, before new calls are rejected for lack of memory.
 A single response or body of a caller that holds nothing else may have any size.
 
+## Concurrent calls and the queue
+
+There is nothing to set for the usual case. Each tool has a concurrency limit that adapts: where more concurrent calls only
+make each other wait, the limit falls to what the backend can do at once, and the rest wait in the sidecar. Where calls are
+slow without waiting for each other, the limit stays at ` + "`max_concurrent_calls`" + `. The limit falls only if throughput does not.
+
+A call that has no place waits in a queue. A place that becomes free goes to the tool with the fewest running calls, there to
+the caller with the fewest, and there to the call that has waited longest. So a slow tool does not hold up a fast one, nor a
+busy caller a quiet one. Over HTTP/1.1, a connection is not read while its call waits: its caller is held back at no cost.
+
+A call waits for at most ` + "`max_queue_wait`" + `. A burst that passes is served whole. If calls of a tool have been queued without a
+pause for a quarter of that time, they wait for a tenth of it, so that answers that come are not late. The rest is rejected:
+UNAVAILABLE with a time to retry after. While rejections take CPU time that results need, there are fewer of them, and calls
+wait longer instead.
+
 ## Shares
 
 ` + "`caller_share_percent`" + ` is the share of a limit that one caller may hold while no other caller holds any. The more others
 hold, the smaller it gets: at 80, a caller may hold at most four times what is free. So one busy caller gets 80 of 100, two
 get 44 each, and a newcomer always finds room. A caller is its authenticated name, else its address; standard input is one
-caller. A limit of 4 or less is not divided.
+caller. A limit of 4 or less is not divided. Of ` + "`max_concurrent_calls`" + `, a caller may have all while nobody else has called
+for ten seconds. ` + "`tool_share_percent`" + ` does the same between tools.
 
 The 64 MiB that streams of legacy sessions keep for resumption (` + "`Last-Event-ID`" + `) are shared alike. A caller over its share
 loses its own: first the streams that ended longest ago, then the events that it has read. Above the percentage of the whole,

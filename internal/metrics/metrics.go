@@ -51,7 +51,9 @@ type Sources struct {
 	Events  *event.Memory
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
-	Record  *record.Run
+	// Slots know who waits for whom; nil for none.
+	Slots  *policy.Slots
+	Record *record.Run
 	// RecordUnavailable tells that records were asked for, and that their folder
 	// could not be opened.
 	RecordUnavailable bool

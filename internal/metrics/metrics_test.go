@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +88,15 @@ func everything(t *testing.T) metrics.Sources {
 	gate.Check(destructive, "a")
 	gate.Check(destructive, "b")
 	gate.Set(policy.Trusted)
+	slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Minute})
+	_, _ = slots.Acquire(t.Context(), "c", "t")
+	waiting, cancel := context.WithCancel(t.Context())
+	var queued sync.WaitGroup
+	queued.Go(func() { _, _ = slots.Acquire(waiting, "c", "t") })
+	t.Cleanup(func() { cancel(); queued.Wait() })
+	for slots.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
 	limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 1}})
 	for _, tool := range []string{"shop.get", "shop.get", ""} {
 		limiter.Check("a", tool)
@@ -125,7 +136,7 @@ func everything(t *testing.T) metrics.Sources {
 		},
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
-		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Record: run,
+		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Guard: heldBack(), Life: lifecycle.New(nil, "catalog"),
 		Limits: []metrics.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},

@@ -42,6 +42,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Gate != nil || s.Limiter != nil {
 		all = append(all, newRefused(s.Gate, s.Limiter))
 	}
+	if s.Slots != nil {
+		all = append(all, newContention(s.Slots))
+	}
 	if s.Traffic != nil {
 		all = append(all, newTraffic(s.Traffic))
 	}

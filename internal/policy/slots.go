@@ -3,10 +3,8 @@
 package policy
 
 import (
-	"container/list"
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -18,60 +16,70 @@ import (
 const (
 	// DefaultSlots is how many calls run at once: 64 clients with 16 calls each.
 	DefaultSlots = 1024
-	// DefaultQueued is a quarter of that: what a burst leaves for the next moment.
-	DefaultQueued = 256
-	// DefaultQueueWait is longer than most calls take, and shorter than people
-	// wait without an answer.
-	DefaultQueueWait = time.Second
-	// leastHint keeps callers that were refused from asking again at once.
+	// DefaultQueued is above the number of connections that a sidecar serves by default: over HTTP/1.1 a call that waits
+	// keeps its connection from being read, which holds its caller back at no cost. Time is what bounds the queue.
+	DefaultQueued = 16384
+	// DefaultQueueWait is longer than most calls take, and shorter than people wait without an answer.
+	DefaultQueueWait = 2 * time.Second
+	// leastHint keeps callers that were rejected from asking again at once.
 	leastHint = 100 * time.Millisecond
 )
 
 // SlotOptions configure Slots. Zero fields take the defaults of this package.
 type SlotOptions struct {
-	// Most is how many calls run at once, Queued how many more wait for their
-	// turn, and Wait for how long.
+	// Most is how many calls run at once, Queued how many more wait for their turn, and Wait for how long.
 	Most, Queued int
 	Wait         time.Duration
-	// Share is how much of Most, and of Queued, one caller may have.
-	Share share.Rule
+	// Share is how much of Most, and of Queued, one caller may have, and ToolShare how much of Most one tool may have,
+	// where others are about.
+	Share, ToolShare share.Rule
+	// Fixed keeps the concurrency of each tool at Most, whatever its latency.
+	Fixed bool
 }
 
-// Slots bounds the calls that run at once. Those beyond wait for a short time, in
-// the order in which they came, and are then refused. A caller that has its share
-// waits without holding up those behind it. It is safe for concurrent use. Nil
-// bounds nothing.
+// Slots bounds the calls that run at once. The rest wait in a queue which is fair between callers, and bounded by time. It
+// is safe for concurrent use. Nil bounds nothing.
+//
+// Each tool has a concurrency limit of its own, which adapts to the latency of its calls; see concurrency. A place that
+// becomes free goes to the tool with the fewest running calls among those that have calls waiting and room for them, and
+// there to the caller with the fewest, the longest wait first. So a slow tool does not hold up a fast one, nor a busy
+// caller a quiet one.
 type Slots struct {
 	opts SlotOptions
 
 	mu      sync.Mutex
 	running int
-	queued  int
-	callers map[string]*slotsOf
-	// waiting are those whose turn has not come, the first one in front.
-	waiting *list.List
+	tools   map[string]*toolSlots
+	callers map[string]*callerSlots
+	flows   map[flowKey]*flow
+	// ready are the tools that have calls waiting.
+	ready map[*toolSlots]struct{}
+	queue queue
+	// recentCallers and recentTools know whether somebody else is about.
+	recentCallers, recentTools recent
 
 	full, expired, over uint64
 }
 
-// slotsOf is what one caller has.
-type slotsOf struct {
-	name            string
-	running, queued int
-	// waiting are its calls that wait, those beside the queue included.
-	waiting int
+// toolSlots is what one tool has.
+type toolSlots struct {
+	name             string
+	running, waiting int
+	limit            concurrency
+	// flows are those with calls that wait.
+	flows flowHeap
+	// standing is when the queue of this tool was empty the last time; zero while it is.
+	standing time.Time
 }
 
-// slotWaiter is a call that waits for its turn.
-type slotWaiter struct {
-	of *slotsOf
-	// begun is closed when it may run.
-	begun chan struct{}
+// callerSlots is what one caller has. queued are its calls within the bound of the queue.
+type callerSlots struct {
+	running, waiting, queued int
 }
 
-// maxIdleCallers is how many callers without a call are kept, so that one that
-// calls again and again costs nothing.
-const maxIdleCallers = 1024
+// maxIdle is how many callers, tools and pairs without a call are remembered, so that one that calls again and again
+// costs nothing, and a tool keeps what is known of its latency.
+const maxIdle = 4096
 
 // NewSlots returns Slots that are all free.
 func NewSlots(o SlotOptions) *Slots {
@@ -84,176 +92,161 @@ func NewSlots(o SlotOptions) *Slots {
 	if o.Wait <= 0 {
 		o.Wait = DefaultQueueWait
 	}
-	return &Slots{opts: o, callers: map[string]*slotsOf{}, waiting: list.New()}
+	s := &Slots{
+		opts: o, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
+		ready: map[*toolSlots]struct{}{},
+	}
+	return s
 }
 
-// Acquire returns once a call of a caller may run, with the time that it had to wait,
-// or with an error and a hint when to try again: RATE_LIMITED where the caller has
-// its share, else UNAVAILABLE. A context that ends first is CANCELLED, or TIMEOUT
-// at its deadline. After a nil error, Release has to be called, once.
-func (s *Slots) Acquire(ctx context.Context, caller string) (waited time.Duration, err *errmap.Error) {
+// Place is a call's right to run. The zero value is none.
+type Place struct {
+	// Waited is how long the call was in the queue.
+	Waited time.Duration
+
+	slots *Slots
+	flow  *flow
+	begun time.Time
+}
+
+// Acquire returns once a call of a caller may run, or with an error and a hint when to try again: RATE_LIMITED where the
+// caller has its share, else UNAVAILABLE. A context that ends first is CANCELLED, or TIMEOUT at its deadline. The place
+// has to be released, if there was no error.
+func (s *Slots) Acquire(ctx context.Context, caller, tool string) (Place, *errmap.Error) {
+	return s.acquire(ctx, caller, tool, true)
+}
+
+// Wait is Acquire for a caller that is held back by flow control: it waits for its turn as long as it takes, and has no
+// part in the bound of those that wait. Its edge bounds their number.
+func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.Error) {
+	p, err := s.acquire(ctx, caller, tool, false)
+	p.Waited = 0 // its own time begins now
+	return p, err
+}
+
+func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
 	if s == nil {
-		return 0, nil
+		return Place{}, nil
 	}
-	at, err := s.begin(caller, true)
-	if at == nil {
-		return 0, err
-	}
-	start := time.Now()
-	timer := time.NewTimer(s.opts.Wait)
-	defer timer.Stop()
-	err = s.await(ctx, at, timer.C)
-	return time.Since(start), err
-}
-
-// Wait is Acquire for a caller that is held back by flow control: it waits for its
-// turn as long as it takes, and has no part in the bound of those that wait. Its
-// edge bounds their number.
-func (s *Slots) Wait(ctx context.Context, caller string) *errmap.Error {
-	if s == nil {
-		return nil
-	}
-	at, err := s.begin(caller, false)
-	if at == nil {
-		return err
-	}
-	return s.await(ctx, at, nil)
-}
-
-// begin lets a call run, or lines it up; then it is not nil. isQueued: the bound
-// of the queue is for it.
-func (s *Slots) begin(caller string, isQueued bool) (*list.Element, *errmap.Error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of(caller)
-	if s.mayRun(c) {
-		s.running++
-		c.running++
-		return nil, nil
-	}
-	if isQueued {
-		switch {
-		case s.queued >= s.opts.Queued:
-			s.full++
-			return nil, s.refuse(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.opts.Most, s.opts.Queued))
-		case !s.opts.Share.Allows(int64(c.queued), 1, int64(s.queued), int64(s.opts.Queued)):
-			s.over++
-			return nil, s.limited(c)
-		}
-		s.queued++
-		c.queued++
-	}
-	c.waiting++
-	return s.waiting.PushBack(&slotWaiter{of: c, begun: make(chan struct{})}), nil
-}
-
-// of is what a caller has; s.mu is held.
-func (s *Slots) of(caller string) *slotsOf {
-	c := s.callers[caller]
-	if c != nil {
-		return c
-	}
-	if len(s.callers) >= maxIdleCallers {
-		maps.DeleteFunc(s.callers, func(_ string, c *slotsOf) bool { return c.running+c.waiting == 0 })
-	}
-	c = &slotsOf{name: caller}
-	s.callers[caller] = c
-	return c
-}
-
-// mayRun reports whether one more call of a caller may run; s.mu is held.
-func (s *Slots) mayRun(c *slotsOf) bool {
-	return s.running < s.opts.Most && s.opts.Share.Allows(int64(c.running), 1, int64(s.running), int64(s.opts.Most))
-}
-
-// await returns when the turn of a call has come, or when it waits no longer. It is
-// in the queue where there is a time for that.
-func (s *Slots) await(ctx context.Context, at *list.Element, expired <-chan time.Time) *errmap.Error {
-	w, _ := at.Value.(*slotWaiter)
-	var isDone bool
-	select {
-	case <-w.begun:
-	case <-expired:
-	case <-ctx.Done():
-		isDone = true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := w.of
-	if expired != nil {
-		s.queued--
-		c.queued--
-	}
-	select {
-	case <-w.begun: // it may have come at the last moment
-		if !isDone {
-			return nil
-		}
-		s.running--
-		c.running--
-		s.next()
-	default:
-		s.waiting.Remove(at)
-		c.waiting--
-	}
+	now := time.Now()
+	f, w, err := s.begin(now, caller, tool, isQueued)
 	switch {
-	case isDone && context.Cause(ctx) == context.DeadlineExceeded: //nolint:errorlint // the context's own value
-		return errmap.Wrap(errmap.Timeout, ctx.Err())
-	case isDone:
-		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
-	case s.running < s.opts.Most:
-		s.over++
-		return s.limited(c)
+	case err != nil:
+		return Place{}, err
+	case w == nil:
+		return Place{slots: s, flow: f, begun: now}, nil
 	}
-	s.expired++
-	return s.refuse(fmt.Sprintf("%d calls run, and none of them ended within %v (--max-calls, --queue-wait)", s.opts.Most, s.opts.Wait))
+	if err := s.await(ctx, w); err != nil {
+		return Place{Waited: time.Since(now)}, err
+	}
+	begun := time.Now()
+	return Place{slots: s, flow: f, begun: begun, Waited: begun.Sub(now)}, nil
 }
 
-// Release ends what Acquire or Wait let run.
-func (s *Slots) Release(caller string) {
+// begin lets a call run, or queues it; then the waiter is not nil. isQueued: the bounds of the queue are for it.
+func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow, *waiter, *errmap.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.flow(caller, tool)
+	s.recentCallers.seen(caller, now)
+	s.recentTools.seen(tool, now)
+	if len(f.waiting) == 0 && s.mayRun(f, now) {
+		s.run(f)
+		return f, nil, nil
+	}
+	f.tool.limit.met()
+	if isQueued {
+		if err := s.mayQueue(f); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f, s.enqueue(f, now, isQueued), nil
+}
+
+// mayRun reports whether one more call of a flow may run; s.mu is held.
+func (s *Slots) mayRun(f *flow, now time.Time) bool {
+	switch {
+	case s.running >= s.opts.Most, !s.opts.Fixed && f.tool.running >= f.tool.limit.now(s.opts.Most):
+		return false
+	case !s.allows(s.opts.Share, f.caller.running) && !s.recentCallers.alone(f.key.caller, now):
+		return false
+	}
+	return s.allows(s.opts.ToolShare, f.tool.running) || s.recentTools.alone(f.key.tool, now)
+}
+
+// allows reports whether a share of the places allows one more.
+func (s *Slots) allows(rule share.Rule, held int) bool {
+	return rule.Allows(int64(held), 1, int64(s.running), int64(s.opts.Most))
+}
+
+// mayQueue holds a call to the bounds of the queue; s.mu is held.
+func (s *Slots) mayQueue(f *flow) *errmap.Error {
+	switch {
+	case s.queue.bounded >= s.opts.Queued:
+		s.full++
+		return s.reject(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.running, s.opts.Queued))
+	case !s.opts.Share.Allows(int64(f.caller.queued), 1, int64(s.queue.bounded), int64(s.opts.Queued)):
+		s.over++
+		return s.limited(f)
+	}
+	return nil
+}
+
+func (s *Slots) run(f *flow) {
+	s.running++
+	f.running++
+	f.caller.running++
+	f.tool.running++
+	f.tool.limit.begun(f.tool.running)
+}
+
+// Release gives a place back. measured says that the call did the tool's work, so that its time says something about the
+// tool. A second Release, and that of the zero Place, does nothing.
+func (p *Place) Release(measured bool) {
+	s := p.slots
 	if s == nil {
 		return
 	}
+	p.slots = nil
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
-	s.callers[caller].running--
-	s.next()
-}
-
-// next lets calls run whose turn has come; s.mu is held. Callers that have their
-// share are passed over.
-func (s *Slots) next() {
-	for at := s.waiting.Front(); at != nil && s.running < s.opts.Most; {
-		w, _ := at.Value.(*slotWaiter)
-		following := at.Next()
-		if s.mayRun(w.of) {
-			s.waiting.Remove(at)
-			w.of.waiting--
-			w.of.running++
-			s.running++
-			close(w.begun)
-		}
-		at = following
+	f := p.flow
+	s.stop(f)
+	s.queue.pace.ended(now)
+	if measured && !s.opts.Fixed {
+		f.tool.limit.ended(now, now.Sub(p.begun), f.tool.running, s.opts.Most)
 	}
+	s.next(now)
 }
 
-// limited refuses a call of a caller that has its share.
-func (s *Slots) limited(c *slotsOf) *errmap.Error {
-	return errmap.New(errmap.RateLimited, errmap.RetryAfter(max(s.opts.Wait, leastHint)), errmap.Messagef(
-		"Rate limit exceeded: %d calls of this caller run, and the other places are for other callers (--max-calls, --caller-share)", c.running))
+func (s *Slots) stop(f *flow) {
+	s.running--
+	f.running--
+	f.caller.running--
+	f.tool.running--
+	f.changed()
 }
 
-func (s *Slots) refuse(reason string) *errmap.Error {
-	return errmap.New(errmap.Unavailable, errmap.RetryAfter(max(s.opts.Wait, leastHint)), errmap.Message("Tool service unavailable: "+reason))
+// limited rejects a call of a caller that has its share.
+func (s *Slots) limited(f *flow) *errmap.Error {
+	return errmap.New(errmap.RateLimited, errmap.RetryAfter(s.hint()), errmap.Messagef(
+		"Rate limit exceeded: %d calls of this caller run, and the other places are for other callers (--max-calls, --caller-share)", f.caller.running))
 }
+
+func (s *Slots) reject(reason string) *errmap.Error {
+	return errmap.New(errmap.Unavailable, errmap.RetryAfter(s.hint()), errmap.Message("Tool service unavailable: "+reason))
+}
+
+// hint is when to try again.
+func (s *Slots) hint() time.Duration { return max(s.opts.Wait, leastHint) }
 
 // SlotStats is what Slots know of themselves.
 type SlotStats struct {
 	// Running and Waiting are the calls now; Most and Queued how many there may be.
 	Running, Waiting, Most, Queued int
-	// Full counts calls that found the queue full, Expired those that waited in
-	// vain, Over those of callers that had their share.
+	// Full counts calls that found the queue full, Expired those that waited in vain, Over those of callers that had their
+	// share.
 	Full, Expired, Over uint64
 }
 
@@ -265,7 +258,7 @@ func (s *Slots) Stats() SlotStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SlotStats{
-		Running: s.running, Waiting: s.waiting.Len(), Most: s.opts.Most, Queued: s.opts.Queued,
+		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
 		Full: s.full, Expired: s.expired, Over: s.over,
 	}
 }

@@ -24,6 +24,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Events:  a.bus,
 		Gate:    a.gate,
 		Limiter: a.limiter,
+		Slots:   a.slots,
 		Guard:   a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable,
 	})
@@ -90,6 +91,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Name: "caller_share_percent", Most: just(float64(limits.GetCallerSharePercent())),
 			Refused: a.overShare,
 		},
+		{Name: "tool_share_percent", Most: just(float64(limits.GetToolSharePercent()))},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
 		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.listeners.Refused().Large},

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
@@ -31,6 +32,34 @@ type Options struct {
 	Connections int
 	// Crowd is how many callers call the slow tool, or are noisy.
 	Crowd int
+	// Only are the steps to make, by name; none for all.
+	Only []string
+}
+
+// Steps are the names of what is measured, in their order.
+func Steps() []string {
+	var names []string
+	for _, s := range new(measurement).steps() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// step is a part of the measurement.
+type step struct {
+	name string
+	run  func(context.Context, *report.Saturation) error
+}
+
+func (m *measurement) steps() []step {
+	return []step{
+		{"curves", m.curves},
+		{"costs", m.costs},
+		{"slow-tool", m.slowTool},
+		{"slow-backend", m.slowBackend},
+		{"neighbours", m.neighbours},
+		{"large", m.large},
+	}
 }
 
 // payload of the small call, in bytes.
@@ -66,8 +95,11 @@ func Measure(ctx context.Context, o Options, say func(string, ...any)) (out *rep
 	m := &measurement{Options: o, say: say}
 	defer func() { err = errors.Join(err, m.end()) }()
 	out = &report.Saturation{Rounds: o.Rounds, Window: o.Window, Crowd: o.Crowd, Connections: o.Connections}
-	for _, step := range []func(context.Context, *report.Saturation) error{m.curves, m.costs, m.slowTool, m.slowBackend, m.neighbours, m.large} {
-		if err := step(ctx, out); err != nil {
+	for _, step := range m.steps() {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, step.name) {
+			continue
+		}
+		if err := step.run(ctx, out); err != nil {
 			return nil, err
 		}
 		if err := m.end(); err != nil {

@@ -44,7 +44,7 @@ func Rate(r *configv1.Rate) policy.Rate {
 func Slots(limits *configv1.Limits) *policy.Slots {
 	return policy.NewSlots(policy.SlotOptions{
 		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
-		Share: CallerShare(limits),
+		Share: CallerShare(limits), ToolShare: share.Percent(int(limits.GetToolSharePercent())),
 	})
 }
 

@@ -44,10 +44,10 @@ type Limits struct {
 	// Maximum concurrent tool calls, excluding tasks; more are queued. Default: 1024. Range: 1 to 1048576. Flag:
 	// `--max-calls`.
 	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
-	// Maximum queued tool calls; more are UNAVAILABLE. Default: 256. Range: 1 to 1048576. Flag: `--max-queued`.
+	// Maximum queued tool calls; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576. Flag: `--max-queued`.
 	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,proto3,oneof" json:"max_queued_calls,omitempty"`
-	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. Default: 1s. Range: 0.001 s to 60 s. Flag:
-	// `--queue-wait`.
+	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. A tenth of it once calls of its tool have been queued
+	// without a pause for a quarter of it. Default: 2s. Range: 0.001 s to 60 s. Flag: `--queue-wait`.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
 	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED.
 	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
@@ -93,6 +93,10 @@ type Limits struct {
 	// shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to 100. Flag:
 	// `--caller-share`.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
+	// Share of `max_concurrent_calls` that calls of one tool may hold while other tools are called, in percent; the more others
+	// hold, the smaller it gets. Calls over it are queued. 100 disables shares. Default: 80. Range: 1 to 100. Flag:
+	// `--tool-share`.
+	ToolSharePercent *int32 `protobuf:"varint,66,opt,name=tool_share_percent,proto3,oneof" json:"tool_share_percent,omitempty"`
 	// Keep-alive interval of idle event streams. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min. Flag:
@@ -342,6 +346,13 @@ func (x *Limits) GetCallerSharePercent() int32 {
 	return 0
 }
 
+func (x *Limits) GetToolSharePercent() int32 {
+	if x != nil && x.ToolSharePercent != nil {
+		return *x.ToolSharePercent
+	}
+	return 0
+}
+
 func (x *Limits) GetKeepAliveInterval() *durationpb.Duration {
 	if x != nil {
 		return x.KeepAliveInterval
@@ -520,7 +531,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc8\x1a\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9f\x1b\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -555,7 +566,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x10max_header_bytes\x88\x01\x01\x12S\n" +
 	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
 	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x0eR\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
-	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x0fR\x14caller_share_percent\x88\x01\x01\x12\\\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x0fR\x14caller_share_percent\x88\x01\x01\x12>\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x10R\x12tool_share_percent\x88\x01\x01\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
 	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xac\x022\x00R\fcatalog_wait\x12J\n" +
@@ -564,20 +576,20 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x10R\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x11R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x12R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x11R\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x12R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x13R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x13R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x14R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x14R\x11max_learned_types\x88\x01\x01\x12.\n" +
-	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x15R\tmax_tools\x88\x01\x01\x12H\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x15R\x11max_learned_types\x88\x01\x01\x12.\n" +
+	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x16R\tmax_tools\x88\x01\x01\x12H\n" +
 	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x16R\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x17R\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x18R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x17R\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x18R\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x19R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x19R\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1aR\x17max_connection_requests\x88\x01\x01\x12[\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
 	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -598,7 +610,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x17_max_subscriber_backlogB\x13\n" +
 	"\x11_max_header_bytesB\x15\n" +
 	"\x13_max_buffered_bytesB\x17\n" +
-	"\x15_caller_share_percentB\x13\n" +
+	"\x15_caller_share_percentB\x15\n" +
+	"\x13_tool_share_percentB\x13\n" +
 	"\x11_max_page_entriesB\x13\n" +
 	"\x11_max_memory_bytesB\x19\n" +
 	"\x17_max_pipelined_requestsB\x18\n" +

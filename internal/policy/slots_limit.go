@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"runtime"
+	"time"
+)
+
+// concurrency is how many calls of one tool may run at once: as many as raise its throughput, and not those that only wait
+// for each other.
+//
+// It follows latency, as Netflix's gradient algorithm does: the mean of a window beside the least mean that was seen. Where
+// that has more than doubled, calls wait for each other, and the limit falls to twice what the throughput needs at the least
+// latency (Little's law). Latency alone lies, however: a tool whose calls differ is slow at times without being overloaded.
+// So each step down is a trial. If throughput falls with the limit, the calls that were taken away did work: the limit goes
+// back, more latency is taken for normal, and the next trial waits, twice as long each time.
+type concurrency struct {
+	// limit is 0 until something is known: then the bound of all calls is the only one.
+	limit int
+	// base is the least mean latency of a window.
+	base time.Duration
+
+	window window
+	trial  trial
+}
+
+// window is what happened since a time.
+type window struct {
+	since time.Time
+	ended int
+	sum   time.Duration
+	// most calls ran at once; met: one more would have run without the limit.
+	most int
+	met  bool
+}
+
+// trial is a step down whose effect is not known yet: limit, rate and mean are from before it.
+type trial struct {
+	limit int
+	rate  float64
+	mean  time.Duration
+	// notBefore is when the next may begin, and pause how long after this one where it fails.
+	notBefore time.Time
+	pause     time.Duration
+}
+
+const (
+	// leastConcurrency is per CPU what keeps it busy while other calls wait for the backend.
+	leastConcurrency = 8
+	// windowTime and windowCalls are the least that a window has: enough for a mean.
+	windowTime  = 100 * time.Millisecond
+	windowCalls = 16
+	// tolerance is the ratio of latencies that is taken for noise.
+	tolerance = 2.0
+	// gentlest is the smallest step down, as a factor.
+	gentlest = 0.9
+	// costly is the part of the throughput below which a step down has failed.
+	costly = 0.9
+	// drift is what base grows by in a second, so that it is not the luck of one day.
+	drift = 0.01
+	// firstPause and longestPause bound the time between trials that fail.
+	firstPause, longestPause = time.Second, 30 * time.Second
+)
+
+// now is the limit, at most that of all calls.
+func (c *concurrency) now(most int) int {
+	if c.limit == 0 {
+		return most
+	}
+	return min(c.limit, most)
+}
+
+// met notes that a call has to wait.
+func (c *concurrency) met() { c.window.met = true }
+
+// begun notes how many calls run.
+func (c *concurrency) begun(running int) { c.window.most = max(c.window.most, running) }
+
+// ended notes the time of a call, and at the end of a window adapts the limit. running is how many are left.
+func (c *concurrency) ended(now time.Time, took time.Duration, running, most int) {
+	w := &c.window
+	if w.since.IsZero() || c.trial.limit > 0 && running > c.limit {
+		c.window = window{since: now, most: running} // calls from before a step down have to end before it can be judged
+		return
+	}
+	w.ended++
+	w.sum += took
+	elapsed := now.Sub(w.since)
+	if elapsed < windowTime || w.ended < windowCalls {
+		return
+	}
+	mean, rate := w.sum/time.Duration(w.ended), float64(w.ended)/elapsed.Seconds()
+	c.learn(mean, elapsed)
+	c.adapt(now, mean, rate, most)
+	c.window = window{since: now, most: running}
+}
+
+// learn keeps the least mean latency.
+func (c *concurrency) learn(mean, elapsed time.Duration) {
+	grown := time.Duration(float64(c.base) * (1 + drift*min(elapsed.Seconds(), 1)))
+	if c.base == 0 || mean < grown {
+		grown = mean
+	}
+	c.base = max(grown, time.Microsecond)
+}
+
+// adapt ends a trial, begins one, or lets the limit grow.
+func (c *concurrency) adapt(now time.Time, mean time.Duration, rate float64, most int) {
+	least := leastConcurrency * runtime.GOMAXPROCS(0)
+	w, ratio := &c.window, float64(mean)/float64(c.base)
+	switch {
+	case c.trial.limit > 0 && w.met && rate < costly*c.trial.rate:
+		c.limit = c.trial.limit
+		c.base = max(c.base, min(2*c.base, time.Duration(float64(c.trial.mean)/tolerance)))
+		c.trial = trial{pause: min(max(2*c.trial.pause, firstPause), longestPause)}
+		c.trial.notBefore = now.Add(c.trial.pause)
+		return
+	case c.trial.limit > 0:
+		c.trial = trial{}
+	}
+	limit := c.now(most)
+	switch {
+	case ratio > tolerance && w.most > least && !now.Before(c.trial.notBefore):
+		c.trial.limit, c.trial.rate, c.trial.mean = limit, rate, mean
+		c.limit = max(least, int(min(rate*c.base.Seconds()*tolerance, gentlest*float64(min(limit, w.most)))))
+	case ratio <= tolerance && w.met, w.most < limit/2:
+		c.limit = min(most, limit+max(1, limit/10))
+	}
+}

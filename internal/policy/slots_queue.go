@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"container/heap"
+	"container/list"
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+)
+
+// A queue that has not been empty for a part of the time in the queue is no burst that passes: waiting longer only makes every
+// answer late. CoDel (RFC 8289) calls it a standing queue. shortPart is what is left of the time then.
+const (
+	standingPart = 4
+	shortPart    = 10
+)
+
+// queue is the calls that wait for their turn.
+type queue struct {
+	// byAge are the calls within the bound, the oldest first.
+	byAge            list.List
+	waiting, bounded int
+	pace             rejectionPace
+	timer            *time.Timer
+}
+
+// waiter is a call that waits for its turn.
+type waiter struct {
+	flow  *flow
+	since time.Time
+	// done is closed when it may run, or when err is set.
+	done chan struct{}
+	err  *errmap.Error
+	// ended: done is closed. at is its place in byAge; nil where no bound is for it.
+	ended bool
+	at    *list.Element
+}
+
+// flowKey names the calls of one caller to one tool.
+type flowKey struct{ caller, tool string }
+
+// flow is the calls of one caller to one tool.
+type flow struct {
+	key     flowKey
+	caller  *callerSlots
+	tool    *toolSlots
+	running int
+	// waiting are its calls in their order, index its place in the tool's heap where there are any.
+	waiting []*waiter
+	index   int
+}
+
+// changed puts a flow in its place after the number of its running calls has changed.
+func (f *flow) changed() {
+	if len(f.waiting) > 0 {
+		heap.Fix(&f.tool.flows, f.index)
+	}
+}
+
+// flowHeap has the flow in front that is served next: with the fewest running calls of its caller to this tool, and then the
+// longest wait.
+type flowHeap []*flow
+
+func (h flowHeap) Len() int { return len(h) }
+
+func (h flowHeap) Less(i, j int) bool {
+	if h[i].running != h[j].running {
+		return h[i].running < h[j].running
+	}
+	return h[i].waiting[0].since.Before(h[j].waiting[0].since)
+}
+
+func (h flowHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *flowHeap) Push(x any) {
+	f, _ := x.(*flow)
+	f.index = len(*h)
+	*h = append(*h, f)
+}
+
+// Pop implements heap.Interface.
+func (h *flowHeap) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return f
+}
+
+// flow returns what one caller has of one tool; s.mu is held.
+func (s *Slots) flow(caller, tool string) *flow {
+	key := flowKey{caller, tool}
+	if f := s.flows[key]; f != nil {
+		return f
+	}
+	s.forget()
+	c, t := s.callers[caller], s.tools[tool]
+	if c == nil {
+		c = &callerSlots{}
+		s.callers[caller] = c
+	}
+	if t == nil {
+		t = &toolSlots{name: tool}
+		s.tools[tool] = t
+	}
+	f := &flow{key: key, caller: c, tool: t}
+	s.flows[key] = f
+	return f
+}
+
+// forget drops what is idle once there is much of it. Flows go first: they hold callers and tools.
+func (s *Slots) forget() {
+	if len(s.flows) < maxIdle {
+		return
+	}
+	maps.DeleteFunc(s.flows, func(_ flowKey, f *flow) bool { return f.running+len(f.waiting) == 0 })
+	maps.DeleteFunc(s.callers, func(_ string, c *callerSlots) bool { return c.running+c.waiting == 0 })
+	if len(s.tools) >= maxIdle {
+		maps.DeleteFunc(s.tools, func(_ string, t *toolSlots) bool { return t.running+t.waiting == 0 })
+	}
+}
+
+// enqueue lets a call wait; s.mu is held.
+func (s *Slots) enqueue(f *flow, now time.Time, isBounded bool) *waiter {
+	w := &waiter{flow: f, since: now, done: make(chan struct{})}
+	f.waiting = append(f.waiting, w)
+	if len(f.waiting) == 1 {
+		heap.Push(&f.tool.flows, f)
+	}
+	if f.tool.waiting == 0 {
+		f.tool.standing = now
+		s.ready[f.tool] = struct{}{}
+	}
+	f.tool.waiting++
+	f.caller.waiting++
+	s.queue.waiting++
+	if isBounded {
+		s.queue.bounded++
+		f.caller.queued++
+		w.at = s.queue.byAge.PushBack(w)
+		s.watch(now)
+	}
+	return w
+}
+
+// dequeue takes a call out of the queue and tells it so; s.mu is held.
+func (s *Slots) dequeue(w *waiter, i int, err *errmap.Error) {
+	f := w.flow
+	f.waiting[i] = nil
+	if i == 0 {
+		f.waiting = f.waiting[1:]
+	} else {
+		f.waiting = append(f.waiting[:i], f.waiting[i+1:]...)
+	}
+	if len(f.waiting) == 0 {
+		heap.Remove(&f.tool.flows, f.index)
+		f.waiting = nil
+	} else {
+		heap.Fix(&f.tool.flows, f.index)
+	}
+	if f.tool.waiting--; f.tool.waiting == 0 {
+		f.tool.standing = time.Time{}
+		delete(s.ready, f.tool)
+	}
+	f.caller.waiting--
+	s.queue.waiting--
+	if w.at != nil {
+		s.queue.byAge.Remove(w.at)
+		s.queue.bounded--
+		f.caller.queued--
+	}
+	w.err, w.ended = err, true
+	close(w.done)
+}
+
+// place is where a call stands in its flow.
+func (w *waiter) place() int {
+	for i, other := range w.flow.waiting {
+		if other == w {
+			return i
+		}
+	}
+	return -1
+}
+
+// await returns when the turn of a call has come, or when it waits no longer.
+func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !w.ended:
+		s.dequeue(w, w.place(), nil)
+	case w.err == nil: // its turn came at the last moment
+		s.stop(w.flow)
+		s.next(time.Now())
+	}
+	if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // the context's own value
+		return errmap.Wrap(errmap.Timeout, ctx.Err())
+	}
+	return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+}
+
+// next lets calls run whose turn has come; s.mu is held.
+func (s *Slots) next(now time.Time) {
+	for len(s.ready) > 0 && s.running < s.opts.Most {
+		f := s.pick(now)
+		if f == nil {
+			return
+		}
+		w := f.waiting[0]
+		s.run(f)
+		s.dequeue(w, 0, nil)
+	}
+}
+
+// pick finds the flow that is served next: of the tool with the fewest running calls. nil where no call may run.
+func (s *Slots) pick(now time.Time) *flow {
+	var best *flow
+	for t := range s.ready {
+		if f := s.first(t, now); f != nil && (best == nil || t.running < best.tool.running ||
+			t.running == best.tool.running && f.waiting[0].since.Before(best.waiting[0].since)) {
+			best = f
+		}
+	}
+	return best
+}
+
+// first finds the flow of a tool that is served next. A caller that has its share is passed over; behind the first of the
+// heap the order is of no account, because whoever has its share runs more than the others.
+func (s *Slots) first(t *toolSlots, now time.Time) *flow {
+	for _, f := range t.flows {
+		if s.mayRun(f, now) {
+			return f
+		}
+		if t.running >= t.limit.now(s.opts.Most) && !s.opts.Fixed {
+			return nil
+		}
+	}
+	return nil
+}
+
+// watch sees to it that the oldest call is looked at when its time may be up; s.mu is held.
+func (s *Slots) watch(now time.Time) {
+	front := s.queue.byAge.Front()
+	if front == nil {
+		return
+	}
+	rest := s.rest(front, now)
+	switch {
+	case s.queue.timer == nil:
+		s.queue.timer = time.AfterFunc(rest, s.expire)
+	case s.queue.byAge.Len() == 1:
+		s.queue.timer.Reset(rest)
+	}
+}
+
+// allowed is how long a call of a tool may wait now.
+func (s *Slots) allowed(t *toolSlots, now time.Time) time.Duration {
+	if !t.standing.IsZero() && now.Sub(t.standing) >= s.opts.Wait/standingPart {
+		return s.opts.Wait / shortPart
+	}
+	return s.opts.Wait
+}
+
+// lookEvery is how soon the queue is looked at again where calls could not be rejected yet.
+const lookEvery = 2 * time.Millisecond
+
+// expire rejects the calls that have waited in vain: those whose whole time is up, and at a bounded pace those of tools
+// whose queue stands.
+func (s *Slots) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for at := s.queue.byAge.Front(); at != nil; {
+		w, _ := at.Value.(*waiter)
+		at = at.Next()
+		age := now.Sub(w.since)
+		if age < s.opts.Wait/shortPart {
+			break // and so are those behind it
+		}
+		switch {
+		case age < s.opts.Wait && age < s.allowed(w.flow.tool, now):
+			continue
+		case age < s.opts.Wait && !s.queue.pace.take(now):
+			at = nil
+			continue
+		}
+		s.dequeue(w, w.place(), s.inVain(w, age, now))
+	}
+	if front := s.queue.byAge.Front(); front != nil {
+		s.queue.timer.Reset(s.rest(front, now))
+	}
+}
+
+// rest is the time until the queue is looked at again. Meanwhile its time may get short.
+func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
+	w, _ := front.Value.(*waiter)
+	rest := w.since.Add(s.allowed(w.flow.tool, now)).Sub(now)
+	return max(min(rest, s.opts.Wait/shortPart), min(lookEvery, s.opts.Wait/shortPart), time.Millisecond)
+}
+
+// inVain is the error of a call that waited for too long; s.mu is held.
+func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Error {
+	t := w.flow.tool
+	switch {
+	case s.running < s.opts.Most && !s.allows(s.opts.Share, w.flow.caller.running) && !s.recentCallers.alone(w.flow.key.caller, now):
+		s.over++
+		return s.limited(w.flow)
+	case s.running < s.opts.Most:
+		s.expired++
+		return s.reject(fmt.Sprintf("%d calls of this tool run and %d wait; none of them ended within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
+	}
+	s.expired++
+	return s.reject(fmt.Sprintf("%d calls run, and none of them ended within %v (--max-calls, --queue-wait)", s.running, age.Round(time.Millisecond)))
+}
