@@ -34,7 +34,7 @@ func (b *backend) call() {
 // run at once.
 func TestConcurrencyFollowsTheTool(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that repeats itself
+	random := rand.New(rand.NewPCG(1, 2))
 	always := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 	for name, row := range map[string]struct {
 		workers, callers int

@@ -351,7 +351,7 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test that repeats itself
+			random := rand.New(rand.NewPCG(seed, 1))
 			s := policy.NewSlots(policy.SlotOptions{Most: 5, Queued: 50, Wait: 50 * time.Millisecond, Share: share.Percent(80), ToolShare: share.Percent(80)})
 			var all sync.WaitGroup
 			for range 500 {
