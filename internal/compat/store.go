@@ -4,6 +4,7 @@ package compat
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,10 +127,13 @@ func syncFolder(folder string) error {
 
 // Watch compares a catalog with the one that was saved last, and saves it. The findings are also there where an error
 // is: a last list that cannot be read leaves nothing to compare with, and one that cannot be replaced will be compared
-// with again. Neither should keep a server from starting.
-func (s Store) Watch(c *catalog.Catalog) ([]Finding, error) {
+// with again. Neither should keep a server from starting. A context that ends leaves the saved list as it is.
+func (s Store) Watch(ctx context.Context, c *catalog.Catalog) ([]Finding, error) {
 	before, loadErr := s.Load()
-	tools := FromCatalog(c) // once: it derives every schema
+	tools, err := fromCatalog(ctx, c) // once: it derives every schema
+	if err != nil {
+		return nil, errors.Join(loadErr, err)
+	}
 	findings := Watch(before, tools, s.Limits)
 	return findings, errors.Join(loadErr, s.saveTools(tools))
 }

@@ -4,7 +4,9 @@ package compat
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -46,8 +48,17 @@ type Metadata struct {
 
 // FromCatalog returns the tools that callers see, sorted by name.
 func FromCatalog(c *catalog.Catalog) []Tool {
+	tools, _ := fromCatalog(context.Background(), c) // which does not end
+	return tools
+}
+
+// fromCatalog is FromCatalog until a context ends. It derives every schema, which takes seconds for thousands of tools.
+func fromCatalog(ctx context.Context, c *catalog.Catalog) ([]Tool, error) {
 	out := make([]Tool, 0, len(c.Tools()))
 	for _, t := range c.Tools() {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("list the tools: %w", context.Cause(ctx))
+		}
 		tool := Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description,
 			InputSchema: t.Input.Advertised(), OutputSchema: t.Output.Advertised(),
@@ -65,7 +76,7 @@ func FromCatalog(c *catalog.Catalog) []Tool {
 		out = append(out, tool)
 	}
 	sortTools(out)
-	return out
+	return out, nil
 }
 
 func sortTools(tools []Tool) {

@@ -3,6 +3,7 @@
 package compat
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -157,10 +158,10 @@ func TestStore(t *testing.T) {
 		findings int
 		check    func() ([]Finding, error)
 	}{
-		{0, func() ([]Finding, error) { return s.Watch(v1) }},
-		{0, func() ([]Finding, error) { return s.Watch(v1) }},
-		{1, func() ([]Finding, error) { return s.Watch(v2) }},
-		{0, func() ([]Finding, error) { return s.Watch(v2) }},
+		{0, func() ([]Finding, error) { return s.Watch(t.Context(), v1) }},
+		{0, func() ([]Finding, error) { return s.Watch(t.Context(), v1) }},
+		{1, func() ([]Finding, error) { return s.Watch(t.Context(), v2) }},
+		{0, func() ([]Finding, error) { return s.Watch(t.Context(), v2) }},
 	} {
 		findings, err := step.check()
 		if err != nil || len(findings) != step.findings {
@@ -177,6 +178,25 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestAComparisonEndsWithItsContext: a process that is told to stop does not derive the schemas of thousands of tools first.
+func TestAComparisonEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := Store{Dir: t.TempDir()}
+	v1, v2 := load(t, "v1.binpb.gz"), load(t, "v2.binpb.gz")
+	if err := s.Save(v1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if findings, err := s.Watch(ctx, v2); findings != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", findings, err)
+	}
+	tools, err := s.Load()
+	if diff := cmp.Diff(FromCatalog(v1), tools); diff != "" || err != nil {
+		t.Errorf("%v (-saved +loaded):\n%s", err, diff)
+	}
+}
+
 func TestStoreRefuses(t *testing.T) {
 	t.Parallel()
 	v1 := load(t, "v1.binpb.gz")
@@ -189,7 +209,7 @@ func TestStoreRefuses(t *testing.T) {
 		if err := os.WriteFile(s.Path(), []byte(`[{"na`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		findings, err := s.Watch(v1)
+		findings, err := s.Watch(t.Context(), v1)
 		var fault *FormatError
 		if !errors.As(err, &fault) || len(findings) > 0 {
 			t.Errorf("%v %v", findings, err)

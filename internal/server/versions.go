@@ -54,13 +54,16 @@ func (v *versions) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case cat := <-v.next:
-			v.compare(cat)
+			v.compare(ctx, cat)
 		}
 	}
 }
 
-func (v *versions) compare(cat *catalog.Catalog) {
-	findings, err := v.store.Watch(cat)
+func (v *versions) compare(ctx context.Context, cat *catalog.Catalog) {
+	findings, err := v.store.Watch(ctx, cat)
+	if ctx.Err() != nil {
+		return // the next process compares
+	}
 	if err != nil {
 		// A read-only folder is told once, by the run records.
 		v.log.Info("comparison with the previous catalog failed", zap.Error(err))
