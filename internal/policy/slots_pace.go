@@ -23,7 +23,7 @@ type rejectionPace struct {
 
 const (
 	// leastPace and mostPace bound the pace, in calls a second. The least costs no more than a few percent of a CPU.
-	leastPace, mostPace = 250, 20_000
+	leastPace, mostPace = 250, 5_000
 	// paceWindow is long enough to count results in.
 	paceWindow = 100 * time.Millisecond
 	// paceRise is the factor by which the pace rises in a window.
