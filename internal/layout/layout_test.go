@@ -34,7 +34,7 @@ func allowed() map[string][]string {
 		"internal/native":       {"internal/backend", "gen"},
 		"internal/session":      {"internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
 		"internal/mcpjson":      {"internal/jsonrpc", "gen"},
-		"internal/policy":       {"internal/catalog", "errmap", "internal/share"},
+		"internal/policy":       {"internal/catalog", "errmap", "internal/share", "internal/stall"},
 		"internal/registry":     {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
 		"internal/record":       {"errmap"},
 		"internal/resilience":   {"errmap", "internal/stall"},

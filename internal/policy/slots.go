@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // Defaults of SlotOptions.
@@ -35,6 +36,8 @@ type SlotOptions struct {
 	Share, ToolShare share.Rule
 	// Fixed keeps the concurrency of each tool at Most, whatever its latency.
 	Fixed bool
+	// Clock knows when this process stood still: that is no time in the queue, and says nothing about a tool. May be nil.
+	Clock *stall.Clock
 }
 
 // Slots bounds the calls that run at once. The rest wait in a queue which is fair between callers, and bounded by time. It
@@ -70,6 +73,7 @@ type toolSlots struct {
 	flows flowHeap
 	// standing is when the queue of this tool was empty the last time; zero while it is.
 	standing time.Time
+	demand   demand
 }
 
 // callerSlots is what one caller has. queued are its calls within the bound of the queue.
@@ -124,11 +128,14 @@ func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.E
 	return p, err
 }
 
+// now is the time less that in which the process stood still.
+func (s *Slots) now() time.Time { return time.Now().Add(-s.opts.Clock.Since(0)) }
+
 func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
 	if s == nil {
 		return Place{}, nil
 	}
-	now := time.Now()
+	now := s.now()
 	f, w, err := s.begin(now, caller, tool, isQueued)
 	switch {
 	case err != nil:
@@ -137,9 +144,9 @@ func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool)
 		return Place{slots: s, flow: f, begun: now}, nil
 	}
 	if err := s.await(ctx, w); err != nil {
-		return Place{Waited: time.Since(now)}, err
+		return Place{Waited: s.now().Sub(now)}, err
 	}
-	begun := time.Now()
+	begun := s.now()
 	return Place{slots: s, flow: f, begun: begun, Waited: begun.Sub(now)}, nil
 }
 
@@ -148,6 +155,8 @@ func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.flow(caller, tool)
+	f.tool.demand.roll(now, s.opts.Wait)
+	f.tool.demand.asked++
 	s.recentCallers.seen(caller, now)
 	s.recentTools.seen(tool, now)
 	if len(f.waiting) == 0 && s.mayRun(f, now) {
@@ -197,6 +206,7 @@ func (s *Slots) run(f *flow) {
 	f.running++
 	f.caller.running++
 	f.tool.running++
+	f.tool.demand.served++
 	f.tool.limit.begun(f.tool.running)
 }
 
@@ -208,12 +218,11 @@ func (p *Place) Release(measured bool) {
 		return
 	}
 	p.slots = nil
-	now := time.Now()
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := p.flow
 	s.stop(f)
-	s.queue.pace.ended(now)
 	if measured && !s.opts.Fixed {
 		f.tool.limit.ended(now, now.Sub(p.begun), f.tool.running, s.opts.Most)
 	}

@@ -35,7 +35,7 @@ func (s *Slots) Contention() Contention {
 	if s.queue.waiting == 0 {
 		return Contention{}
 	}
-	now, tools, callers := time.Now(), map[string]*Holder{}, map[string]*Holder{}
+	now, tools, callers := s.now(), map[string]*Holder{}, map[string]*Holder{}
 	for _, f := range s.flows {
 		if f.running+len(f.waiting) > 0 {
 			add(tools, f.key.tool, f, now).Limit = f.tool.limit.now(s.opts.Most)

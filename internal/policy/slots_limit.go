@@ -80,6 +80,9 @@ func (c *concurrency) begun(running int) { c.window.most = max(c.window.most, ru
 // ended notes the time of a call, and at the end of a window adapts the limit. running is how many are left.
 func (c *concurrency) ended(now time.Time, took time.Duration, running, most int) {
 	w := &c.window
+	if took <= 0 {
+		return // the process stood still, and nothing is known
+	}
 	if w.since.IsZero() || c.trial.limit > 0 && running > c.limit {
 		c.window = window{since: now, most: running} // calls from before a step down have to end before it can be judged
 		return

@@ -8,13 +8,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// A queue that has not been empty for a part of the time in the queue is no burst that passes: waiting longer only makes every
-// answer late. CoDel (RFC 8289) calls it a standing queue. shortPart is what is left of the time then.
+// A queue that has not been empty for a part of the time in the queue, while more calls come than get a place, is no burst that
+// passes: waiting longer only makes every answer late. CoDel (RFC 8289) calls it a standing queue. shortPart is what is left of
+// the time then.
 const (
 	standingPart = 4
 	shortPart    = 10
@@ -27,6 +29,8 @@ type queue struct {
 	waiting, bounded int
 	pace             rejectionPace
 	timer            *time.Timer
+	// due is when the timer is to fire.
+	due time.Time
 }
 
 // waiter is a call that waits for its turn.
@@ -206,7 +210,7 @@ func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 		s.dequeue(w, w.place(), nil)
 	case w.err == nil: // its turn came at the last moment
 		s.stop(w.flow)
-		s.next(time.Now())
+		s.next(s.now())
 	}
 	if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // the context's own value
 		return errmap.Wrap(errmap.Timeout, ctx.Err())
@@ -265,12 +269,15 @@ func (s *Slots) watch(now time.Time) {
 		s.queue.timer = time.AfterFunc(rest, s.expire)
 	case s.queue.byAge.Len() == 1:
 		s.queue.timer.Reset(rest)
+	default:
+		return
 	}
+	s.queue.due = now.Add(rest)
 }
 
 // allowed is how long a call of a tool may wait now.
 func (s *Slots) allowed(t *toolSlots, now time.Time) time.Duration {
-	if !t.standing.IsZero() && now.Sub(t.standing) >= s.opts.Wait/standingPart {
+	if t.demand.isHigh() && t.waiting > t.running && !t.standing.IsZero() && now.Sub(t.standing) >= s.opts.Wait/standingPart {
 		return s.opts.Wait / shortPart
 	}
 	return s.opts.Wait
@@ -282,13 +289,16 @@ const lookEvery = 2 * time.Millisecond
 // expire rejects the calls that have waited in vain: those whose whole time is up, and at a bounded pace those of tools
 // whose queue stands.
 func (s *Slots) expire() {
+	runtime.Gosched() // behind all that wait for CPU time, so that how late it is shows how many they are
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
+	s.queue.pace.looked(now, now.Sub(s.queue.due))
 	for at := s.queue.byAge.Front(); at != nil; {
 		w, _ := at.Value.(*waiter)
 		at = at.Next()
 		age := now.Sub(w.since)
+		w.flow.tool.demand.roll(now, s.opts.Wait)
 		if age < s.opts.Wait/shortPart {
 			break // and so are those behind it
 		}
@@ -299,10 +309,13 @@ func (s *Slots) expire() {
 			at = nil
 			continue
 		}
+		w.flow.tool.demand.isLate = w.flow.tool.demand.isLate || age >= s.opts.Wait
 		s.dequeue(w, w.place(), s.inVain(w, age, now))
 	}
 	if front := s.queue.byAge.Front(); front != nil {
-		s.queue.timer.Reset(s.rest(front, now))
+		rest := s.rest(front, now)
+		s.queue.due = now.Add(rest)
+		s.queue.timer.Reset(rest)
 	}
 }
 

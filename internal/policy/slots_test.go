@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // take acquires a place that has to be free.
@@ -289,6 +290,50 @@ func TestAStandingQueueIsCutShort(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCallersThatWaitForAnswersAreServed: their queue is long, and does not grow. None is rejected within its time.
+func TestCallersThatWaitForAnswersAreServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: 2 * time.Second, Fixed: true})
+		var all sync.WaitGroup
+		for range 150 {
+			all.Go(func() {
+				for range 10 {
+					p, err := s.Acquire(t.Context(), "c", "t")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+					p.Release(true)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestTimeInWhichTheProcessStoodStillIsNoWaiting: a call that was in the queue then is served, and the time is not counted
+// against its timeout. A clock that has been stopped looks like one whose process has.
+func TestTimeInWhichTheProcessStoodStillIsNoWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := stall.New()
+		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Second, Fixed: true, Clock: clock})
+		held := take(t, s, "c", "t")
+		clock.Stop()
+		done := make(chan policy.Place)
+		go func() { done <- take(t, s, "c", "t") }()
+		time.Sleep(10 * time.Second)
+		held.Release(true)
+		p := <-done
+		if p.Waited > time.Second {
+			t.Errorf("it waited %v", p.Waited)
+		}
+		p.Release(true)
+	})
 }
 
 // TestRejectionsArePaced: callers that come back at once do not make the sidecar busy with rejections.

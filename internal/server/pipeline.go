@@ -85,7 +85,7 @@ func (a *App) openPipeline() error {
 	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}
-	a.slots = settings.Slots(a.cfg.GetLimits())
+	a.slots = settings.Slots(a.cfg.GetLimits(), a.backend.clock)
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // Gate returns the gate that the configuration describes.
@@ -40,11 +41,12 @@ func Rate(r *configv1.Rate) policy.Rate {
 	return policy.Rate{PerSecond: r.GetPerSecond(), Burst: int(r.GetBurst())}
 }
 
-// Slots returns the places for calls that run at once.
-func Slots(limits *configv1.Limits) *policy.Slots {
+// Slots returns the places for calls that run at once. clock may be nil.
+func Slots(limits *configv1.Limits, clock *stall.Clock) *policy.Slots {
 	return policy.NewSlots(policy.SlotOptions{
 		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
 		Share: CallerShare(limits), ToolShare: share.Percent(int(limits.GetToolSharePercent())),
+		Clock: clock,
 	})
 }
 
