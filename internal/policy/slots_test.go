@@ -324,7 +324,7 @@ func TestTimeInWhichTheProcessStoodStillIsNoWaiting(t *testing.T) {
 		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Second, Fixed: true, Clock: clock})
 		held := take(t, s, "c", "t")
 		clock.Stop()
-		done := make(chan policy.Place)
+		done := make(chan *policy.Place)
 		go func() { done <- take(t, s, "c", "t") }()
 		time.Sleep(10 * time.Second)
 		held.Release(true)
