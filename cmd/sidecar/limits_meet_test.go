@@ -309,9 +309,10 @@ func meetTasks(t *testing.T, s *limited) {
 
 func meetTaskTTL(t *testing.T, s *limited) {
 	t.Helper()
+	begun := time.Now()
 	id, text := s.task("2s")
 	if id == "" {
-		t.Fatalf("no task: %s", text)
+		t.Fatalf("no task after %v: %s", time.Since(begun), text)
 	}
 	look := func() (int, string) {
 		status, text, _, err := s.post("/outrigger.v1.ToolService/GetTask", `{"task_id":"`+id+`"}`)

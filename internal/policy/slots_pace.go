@@ -25,8 +25,8 @@ const (
 	leastPace, mostPace = 250, 5_000
 	// paceWindow has about fifty looks where CPU time is not short.
 	paceWindow = 100 * time.Millisecond
-	// paceRise is the factor by which the pace rises in a window.
-	paceRise = 1.5
+	// paceRise is the factor by which the pace rises in a window: from the least to all that a slow backend needs in half a second.
+	paceRise = 2
 	// tooLate is by how much looks are late, on average, where CPU time is short: the work of some fifty calls.
 	tooLate = 2 * time.Millisecond
 	// paceBurst is how long tokens are kept, in seconds.
