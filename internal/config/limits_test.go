@@ -123,10 +123,11 @@ A call that has no place waits in a queue. A place that becomes free goes to the
 the caller with the fewest, and there to the call that has waited longest. So a slow tool does not hold up a fast one, nor a
 busy caller a quiet one. Over HTTP/1.1, a connection is not read while its call waits: its caller is held back at no cost.
 
-A call waits for at most ` + "`max_queue_wait`" + `. A burst that passes is served whole. If calls of a tool have been queued without a
-pause for a quarter of that time, they wait for a tenth of it, so that answers that come are not late. The rest is rejected:
-UNAVAILABLE with a time to retry after. While rejections take CPU time that results need, there are fewer of them, and calls
-wait longer instead.
+A call waits for at most ` + "`max_queue_wait`" + `. A burst that passes is served whole, and so are callers that wait for each answer
+before they call again. If calls of a tool have been queued without a pause for a quarter of that time, and more come than can be
+served, they wait for a tenth of it, so that answers that come are not late. The rest is rejected: UNAVAILABLE with a time to retry
+after. While CPU time is short, fewer calls are rejected early, and calls wait longer instead. Time in which the process was stopped
+does not count.
 
 ## Shares
 
