@@ -255,6 +255,13 @@ func meetMemory(t *testing.T, s *limited) {
 		status, text, _, err := s.post("/rpc", call)
 		return err == nil && status == 503 && strings.Contains(text, "memory limit reached")
 	})
+	// A small message is read, and its answer has its id. A large one is answered by its head.
+	for padding, id := range map[int]string{0: `"id":"s1"`, 100 << 10: `"id":null`} {
+		status, text, header, err := s.post("/rpc", call+strings.Repeat(" ", padding))
+		if err != nil || status != 503 || !strings.Contains(text, id) || header.Get("Retry-After") == "" {
+			t.Errorf("with %d spaces: %d %s %v, %v", padding, status, text, header, err)
+		}
+	}
 	// gRPC clients are told in their own words.
 	if status, text, _, err := s.post("/outrigger.v1.ToolService/CallTool", `{"tool_name":"lab.echo"}`); err != nil || status != 503 || !strings.Contains(text, `"unavailable"`) {
 		t.Errorf("Connect: %d %s, %v", status, text, err)

@@ -192,8 +192,7 @@ func (s *Slots) allows(rule share.Rule, held int) bool {
 func (s *Slots) mayQueue(f *flow) *errmap.Error {
 	switch {
 	case s.queue.bounded >= s.opts.Queued:
-		s.full++
-		return s.reject(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.running, s.opts.Queued))
+		return s.rejectFull()
 	case !s.opts.Share.Allows(int64(f.caller.queued), 1, int64(s.queue.bounded), int64(s.opts.Queued)):
 		s.over++
 		return s.limited(f)
@@ -235,6 +234,24 @@ func (s *Slots) stop(f *flow) {
 	f.caller.running--
 	f.tool.running--
 	f.changed()
+}
+
+// Full rejects a call while the queue is full, before it is read; nil while there is room.
+func (s *Slots) Full() *errmap.Error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.bounded < s.opts.Queued {
+		return nil
+	}
+	return s.rejectFull()
+}
+
+func (s *Slots) rejectFull() *errmap.Error {
+	s.full++
+	return s.reject(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.running, s.opts.Queued))
 }
 
 // limited rejects a call of a caller that has its share.

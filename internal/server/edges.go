@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
@@ -90,7 +91,15 @@ func (a *App) Operators() http.Handler { return a.probes.Handler() }
 
 // callers is what callers meet behind the guard.
 func (a *App) callers() http.Handler {
-	return a.answering.wrap(a.memory.Sparing(a.door.Wrap(a.slow.Named(a.table))))
+	return a.answering.wrap(pressure.Sparing(a.door.Wrap(a.slow.Named(a.table)), a.shed))
+}
+
+// shed rejects what is large while memory is short, or the queue is full.
+func (a *App) shed() *errmap.Error {
+	if err := a.memory.Shed(); err != nil {
+		return err
+	}
+	return a.slots.Full()
 }
 
 // openEdges registers every dialect and protocol. This is the one place that says

@@ -7,9 +7,6 @@ package pressure
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
-	"github.com/outrigger-mcp/outrigger/internal/server/route"
 )
 
 // shedHint is what a caller is told to wait while memory is short: about the time
@@ -73,44 +69,4 @@ func (m *Memory) Shed() *errmap.Error {
 	m.guard.Refused()
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shedHint),
 		errmap.Message("Tool service unavailable: shedding load: memory limit reached (--memory-limit)"))
-}
-
-// Sparing reads no more of callers' messages while memory is short: a message that
-// is half there takes memory, and would be refused when it is whole. Streams carry
-// the calls of many, which are refused one by one.
-func (m *Memory) Sparing(next http.Handler) http.Handler {
-	if m.guard == nil {
-		return next
-	}
-	return &thrifty{memory: m, next: next}
-}
-
-// thrifty is a handler whose requests are read only while there is memory. Its
-// frame is small, because a stream waits on top of it for hours.
-type thrifty struct {
-	memory *Memory
-	next   http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *thrifty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Body != nil && r.Body != http.NoBody && !route.IsStream(r) {
-		r.Body = &sparingBody{ReadCloser: r.Body, memory: h.memory}
-	}
-	h.next.ServeHTTP(w, r)
-}
-
-// sparingBody is a body that ends with an error while memory is short.
-type sparingBody struct {
-	io.ReadCloser
-
-	memory *Memory
-}
-
-// Read implements io.Reader. Each edge finds the error in its own vocabulary.
-func (b *sparingBody) Read(p []byte) (int, error) {
-	if err := b.memory.Shed(); err != nil {
-		return 0, errors.Join(err, errmap.ToConnect(err, errmap.About{}))
-	}
-	return b.ReadCloser.Read(p)
 }
