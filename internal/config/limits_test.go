@@ -97,7 +97,7 @@ The deadline of a call is the shortest of the caller's (` + "`Connect-Timeout-Ms
 ## Memory
 
 Go's garbage collector gets the limit, and works harder near it. From nine tenths on, the sidecar sheds load: new calls are
-UNAVAILABLE and request bodies are not read further, until usage is below eight tenths. Usage is what the last collection
+UNAVAILABLE and request bodies above 64 KiB are not read further, until usage is below eight tenths. Usage is what the last collection
 left, plus stacks and similar memory, without garbage.
 
 ## Callers that do not read
