@@ -152,7 +152,8 @@ func TestOneCallerLeavesStreamsAndTasks(t *testing.T) {
 }
 
 // TestOneCallerLeavesPlacesForCalls has one caller begin more long calls than may run
-// and wait. Those over its share are RATE_LIMITED, and another caller's calls run.
+// and wait, soon after somebody else has called. Those over its share are RATE_LIMITED, and
+// another caller's calls run.
 func TestOneCallerLeavesPlacesForCalls(t *testing.T) {
 	t.Parallel()
 	sleep := request{method: "POST", path: "/rpc", body: `{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"lab.sleep","arguments":{"duration":"60s"}}}`}
@@ -161,6 +162,14 @@ func TestOneCallerLeavesPlacesForCalls(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			other := at.client(t, "127.0.0.2")
+			call := func(i int) {
+				resp, text, err := at.send(ctx, other, request{method: "POST", path: "/rpc", body: rpcCall})
+				if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(text, `"result"`) {
+					t.Fatalf("call %d of another caller: %s, %v", i, text, err)
+				}
+			}
+			call(0)
 			greedy, answers := at.client(t, "127.0.0.1"), make(chan string, 2*tries)
 			for range 2 * tries {
 				go func() {
@@ -176,12 +185,8 @@ func TestOneCallerLeavesPlacesForCalls(t *testing.T) {
 					t.Fatalf("over the share: %s", text)
 				}
 			}
-			other := at.client(t, "127.0.0.2")
 			for i := range divided {
-				resp, text, err := at.send(ctx, other, request{method: "POST", path: "/rpc", body: rpcCall})
-				if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(text, `"result"`) {
-					t.Fatalf("call %d of another caller: %s, %v", i, text, err)
-				}
+				call(i + 1)
 			}
 			cancel()
 			for range share {
