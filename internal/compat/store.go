@@ -75,10 +75,8 @@ func (s Store) read() ([]byte, error) {
 	return raw, nil
 }
 
-// Save replaces what is kept by the catalog's tools. Readers of the file see the old list or the new one, also after
-// a crash. A catalog over the limit is refused, and the old list stays.
-func (s Store) Save(c *catalog.Catalog) error { return s.saveTools(FromCatalog(c)) }
-
+// saveTools replaces what is kept. Readers of the file see the old list or the new one, also after a crash. A list over
+// the limit is refused, and the old one stays.
 func (s Store) saveTools(tools []Tool) error {
 	if err := s.save(tools); err != nil {
 		return fmt.Errorf("save last catalog: %w", err)

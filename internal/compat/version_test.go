@@ -183,7 +183,7 @@ func TestAComparisonEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir()}
 	v1, v2 := load(t, "v1.binpb.gz"), load(t, "v2.binpb.gz")
-	if err := s.Save(v1); err != nil {
+	if err := s.saveTools(FromCatalog(v1)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -203,7 +203,7 @@ func TestStoreRefuses(t *testing.T) {
 	t.Run("a file that is no list", func(t *testing.T) {
 		t.Parallel()
 		s := Store{Dir: t.TempDir()}
-		if err := s.Save(v1); err != nil {
+		if err := s.saveTools(FromCatalog(v1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(s.Path(), []byte(`[{"na`), 0o600); err != nil {
@@ -221,7 +221,7 @@ func TestStoreRefuses(t *testing.T) {
 	t.Run("a catalog over the limit", func(t *testing.T) {
 		t.Parallel()
 		s := Store{Dir: t.TempDir(), Limits: Limits{MaxBytes: 100}}
-		if err := s.Save(v1); err == nil {
+		if err := s.saveTools(FromCatalog(v1)); err == nil {
 			t.Error("it was saved")
 		}
 		if _, err := os.Stat(s.Path()); err == nil {
@@ -231,7 +231,7 @@ func TestStoreRefuses(t *testing.T) {
 	t.Run("a file over the limit", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		if err := (Store{Dir: dir}).Save(v1); err != nil {
+		if err := (Store{Dir: dir}).saveTools(FromCatalog(v1)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := (Store{Dir: dir, Limits: Limits{MaxBytes: 100}}).Load(); err == nil {
@@ -247,7 +247,7 @@ func TestStoreRefuses(t *testing.T) {
 		if _, err := s.Load(); err == nil {
 			t.Error("it was loaded")
 		}
-		if err := s.Save(v1); err == nil {
+		if err := s.saveTools(FromCatalog(v1)); err == nil {
 			t.Error("it was saved")
 		}
 	})
@@ -257,7 +257,7 @@ func TestStoreRefuses(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := (Store{Dir: file}).Save(v1); err == nil {
+		if err := (Store{Dir: file}).saveTools(FromCatalog(v1)); err == nil {
 			t.Error("it was saved")
 		}
 	})
