@@ -13,11 +13,10 @@ type rejectionPace struct {
 	rate, tokens float64
 	at           time.Time
 
-	// since begins a window. isShort: there were too few tokens. looks at the queue were late by the sum of late.
-	since   time.Time
-	isShort bool
-	looks   int
-	late    time.Duration
+	// since begins a window. Its looks at the queue were late by the sum of late.
+	since time.Time
+	looks int
+	late  time.Duration
 }
 
 const (
@@ -38,7 +37,6 @@ func (p *rejectionPace) take(now time.Time) bool {
 	p.tokens = min(p.tokens+now.Sub(p.at).Seconds()*p.rate, p.rate*paceBurst)
 	p.at = now
 	if p.tokens < 1 {
-		p.isShort = true
 		return false
 	}
 	p.tokens--
@@ -58,8 +56,8 @@ func (p *rejectionPace) looked(now time.Time, late time.Duration) {
 		p.rate = leastPace // nothing was known
 	case mean > tooLate:
 		p.rate = max(leastPace, p.rate/2)
-	case p.isShort:
+	default:
 		p.rate = min(mostPace, p.rate*paceRise)
 	}
-	p.since, p.isShort, p.looks, p.late = now, false, 0, 0
+	p.since, p.looks, p.late = now, 0, 0
 }
