@@ -3,9 +3,9 @@
 package compat
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +29,8 @@ type Store struct {
 	// Dir is the record folder. It is made where it does not exist.
 	Dir    string
 	Limits Limits
+	// Version is the program's: another one may derive other schemas of the same catalog.
+	Version string
 }
 
 // Path is the file's path.
@@ -75,45 +77,6 @@ func (s Store) read() ([]byte, error) {
 	return raw, nil
 }
 
-// saveTools replaces what is kept. Readers of the file see the old list or the new one, also after a crash. A list over
-// the limit is refused, and the old one stays.
-func (s Store) saveTools(tools []Tool) error {
-	if err := s.save(tools); err != nil {
-		return fmt.Errorf("save last catalog: %w", err)
-	}
-	return nil
-}
-
-func (s Store) save(tools []Tool) error {
-	var raw bytes.Buffer
-	encoder := json.NewEncoder(&raw)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(map[string]any{"tools": tools}); err != nil {
-		return err
-	}
-	if most := s.Limits.withDefaults().MaxBytes; raw.Len() > most {
-		return fmt.Errorf("it takes %d bytes, the limit is %d", raw.Len(), most)
-	}
-	folder := filepath.Dir(s.Path())
-	// Descriptions and schemas are not secret, but who may read them is for the operator to say.
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(folder, storeFile+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw.Bytes())
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.Path())
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncFolder(folder)
-}
-
 // syncFolder makes a renaming survive a crash of the machine.
 func syncFolder(folder string) error {
 	f, err := os.Open(folder)
@@ -126,12 +89,56 @@ func syncFolder(folder string) error {
 // Watch compares a catalog with the one that was saved last, and saves it. The findings are also there where an error
 // is: a last list that cannot be read leaves nothing to compare with, and one that cannot be replaced will be compared
 // with again. Neither should keep a server from starting. A context that ends leaves the saved list as it is.
+//
+// It costs nothing where the catalog is the one that was saved, and holds few tools at a time otherwise: their schemas,
+// which are derived for it, take many times the memory of the catalog.
 func (s Store) Watch(ctx context.Context, c *catalog.Catalog) ([]Finding, error) {
-	before, loadErr := s.Load()
-	tools, err := fromCatalog(ctx, c) // once: it derives every schema
-	if err != nil {
-		return nil, errors.Join(loadErr, err)
+	mark := s.mark(c)
+	if s.holds(mark) {
+		return nil, nil
 	}
-	findings := Watch(before, tools, s.Limits)
-	return findings, errors.Join(loadErr, s.saveTools(tools))
+	before, loadErr := s.Load()
+	was := make(map[string]Tool, len(before))
+	for _, t := range before {
+		was[t.Name] = t
+	}
+	var olds, changed []Tool
+	out := s.create(mark)
+	for _, t := range sorted(c) {
+		if ctx.Err() != nil {
+			out.abandon()
+			return nil, errors.Join(loadErr, fmt.Errorf("list the tools: %w", context.Cause(ctx)))
+		}
+		tool := fromTool(t)
+		out.add(tool)
+		if old, ok := was[tool.Name]; ok && (tool.Fingerprint == "" || old.Fingerprint != tool.Fingerprint) {
+			olds, changed = append(olds, old), append(changed, tool)
+		}
+	}
+	return CheckVersions(olds, changed, s.Limits), errors.Join(loadErr, out.commit())
 }
+
+// mark stands for a catalog and the version that derives its schemas.
+func (s Store) mark(c *catalog.Catalog) string {
+	sum := sha256.Sum256([]byte(s.Version + "\x00" + c.Fingerprint()))
+	return hex.EncodeToString(sum[:])
+}
+
+// holds reports whether the saved list is that of a mark.
+func (s Store) holds(mark string) bool {
+	if info, err := os.Stat(s.Path()); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(s.Path())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	want := listHead(mark)
+	got := make([]byte, len(want))
+	_, err = io.ReadFull(f, got)
+	return err == nil && string(got) == want
+}
+
+// listHead is how a saved list begins.
+func listHead(mark string) string { return `{"catalog":"` + mark + `","tools":[` }

@@ -4,9 +4,7 @@ package compat
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -46,37 +44,37 @@ type Metadata struct {
 	CacheTTL int64 `json:"cache_ttl"`
 }
 
-// FromCatalog returns the tools that callers see, sorted by name.
+// FromCatalog returns the tools that callers see, sorted by name. It derives every schema.
 func FromCatalog(c *catalog.Catalog) []Tool {
-	tools, _ := fromCatalog(context.Background(), c) // which does not end
-	return tools
+	out := make([]Tool, 0, len(c.Tools()))
+	for _, t := range sorted(c) {
+		out = append(out, fromTool(t))
+	}
+	return out
 }
 
-// fromCatalog is FromCatalog until a context ends. It derives every schema, which takes seconds for thousands of tools.
-func fromCatalog(ctx context.Context, c *catalog.Catalog) ([]Tool, error) {
-	out := make([]Tool, 0, len(c.Tools()))
-	for _, t := range c.Tools() {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("list the tools: %w", context.Cause(ctx))
-		}
-		tool := Tool{
-			Name: t.Name, Title: t.Title, Description: t.Description,
-			InputSchema: t.Input.Advertised(), OutputSchema: t.Output.Advertised(),
-			CanonicalInputSchema: t.Input.Canonical(), CanonicalOutputSchema: t.Output.Canonical(),
-			Annotations: Annotations(t.Annotations),
-			Version:     t.Version, Fingerprint: t.Fingerprint(),
-			Metadata: Metadata{
-				Module: t.Metadata.Module, Destructive: t.Metadata.Destructive,
-				CacheTTL: int64(t.Metadata.CacheTTL.Seconds()),
-			},
-		}
-		if since := t.Metadata.DeprecatedIn; since != "" {
-			tool.Metadata.DeprecatedIn = &since
-		}
-		out = append(out, tool)
+// sorted are the tools that callers see, by name.
+func sorted(c *catalog.Catalog) []*catalog.Tool {
+	return slices.SortedFunc(slices.Values(c.Tools()), func(a, b *catalog.Tool) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// fromTool derives the schemas of a tool.
+func fromTool(t *catalog.Tool) Tool {
+	tool := Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description,
+		InputSchema: t.Input.Advertised(), OutputSchema: t.Output.Advertised(),
+		CanonicalInputSchema: t.Input.Canonical(), CanonicalOutputSchema: t.Output.Canonical(),
+		Annotations: Annotations(t.Annotations),
+		Version:     t.Version, Fingerprint: t.Fingerprint(),
+		Metadata: Metadata{
+			Module: t.Metadata.Module, Destructive: t.Metadata.Destructive,
+			CacheTTL: int64(t.Metadata.CacheTTL.Seconds()),
+		},
 	}
-	sortTools(out)
-	return out, nil
+	if since := t.Metadata.DeprecatedIn; since != "" {
+		tool.Metadata.DeprecatedIn = &since
+	}
+	return tool
 }
 
 func sortTools(tools []Tool) {

@@ -74,26 +74,3 @@ func major(version string) uint64 {
 	}
 	return n
 }
-
-// Watch is CheckVersions for a server that has loaded a catalog: it costs nothing where no fingerprint changed.
-func Watch(before, after []Tool, l Limits) []Finding {
-	changed := make([]Tool, 0)
-	was := make(map[string]Tool, len(before))
-	for _, t := range before {
-		was[t.Name] = t
-	}
-	for _, t := range after {
-		old, ok := was[t.Name]
-		if isSame := t.Fingerprint != "" && old.Fingerprint == t.Fingerprint; ok && !isSame {
-			changed = append(changed, t)
-		}
-	}
-	if len(changed) == 0 {
-		return []Finding{}
-	}
-	olds := make([]Tool, 0, len(changed))
-	for _, t := range changed {
-		olds = append(olds, was[t.Name])
-	}
-	return CheckVersions(olds, changed, l)
-}

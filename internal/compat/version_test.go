@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 const (
@@ -46,17 +48,15 @@ func TestCheckVersions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			for way, check := range map[string]func([]Tool, []Tool, Limits) []Finding{"CheckVersions": CheckVersions, "Watch": Watch} {
-				got := ""
-				for _, f := range check([]Tool{tt.before}, []Tool{tt.after}, Limits{}) {
-					got += f.Wanted
-					if line := f.String(); strings.Contains(line, "\n") || !strings.Contains(line, "input x: the type was string") {
-						t.Errorf("%s: the log would say %q", way, line)
-					}
+			got := ""
+			for _, f := range CheckVersions([]Tool{tt.before}, []Tool{tt.after}, Limits{}) {
+				got += f.Wanted
+				if line := f.String(); strings.Contains(line, "\n") || !strings.Contains(line, "input x: the type was string") {
+					t.Errorf("the log would say %q", line)
 				}
-				if got != tt.want {
-					t.Errorf("%s: want %q, got %q", way, tt.want, got)
-				}
+			}
+			if got != tt.want {
+				t.Errorf("want %q, got %q", tt.want, got)
 			}
 		})
 	}
@@ -178,6 +178,35 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestTheSameCatalogIsNotListedAgain: only another one, or one that another version lists, is written.
+func TestTheSameCatalogIsNotListedAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	v1, v2 := load(t, "v1.binpb.gz"), load(t, "v2.binpb.gz")
+	written := func() os.FileInfo {
+		info, err := os.Stat(Store{Dir: dir}.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	var last os.FileInfo
+	for i, step := range []struct {
+		version string
+		catalog *catalog.Catalog
+		same    bool
+	}{{"1", v1, false}, {"1", v1, true}, {"2", v1, false}, {"2", v2, false}, {"2", v2, true}} {
+		if _, err := (Store{Dir: dir, Version: step.version}).Watch(t.Context(), step.catalog); err != nil {
+			t.Fatal(err)
+		}
+		now := written()
+		if last != nil && os.SameFile(last, now) != step.same {
+			t.Errorf("step %d: the same file: %t, want %t", i, !step.same, step.same)
+		}
+		last = now
+	}
+}
+
 // TestAComparisonEndsWithItsContext: a process that is told to stop does not derive the schemas of thousands of tools first.
 func TestAComparisonEndsWithItsContext(t *testing.T) {
 	t.Parallel()
@@ -195,6 +224,15 @@ func TestAComparisonEndsWithItsContext(t *testing.T) {
 	if diff := cmp.Diff(FromCatalog(v1), tools); diff != "" || err != nil {
 		t.Errorf("%v (-saved +loaded):\n%s", err, diff)
 	}
+}
+
+// saveTools saves a list.
+func (s Store) saveTools(tools []Tool) error {
+	out := s.create("")
+	for _, t := range tools {
+		out.add(t)
+	}
+	return out.commit()
 }
 
 func TestStoreRefuses(t *testing.T) {

@@ -29,7 +29,7 @@ var ErrInputEnded = errors.New("standard input ended")
 func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loaded := make(chan error, 1)
-	versions := newVersions(a.cfg.GetRecord().GetDir(), a.metrics, a.log)
+	versions := newVersions(a.cfg.GetRecord().GetDir(), a.opts.Version, a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		// Before it is said, which also takes time.
 		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))

@@ -24,11 +24,11 @@ type versions struct {
 	next chan *catalog.Catalog
 }
 
-func newVersions(dir string, m *metrics.Metrics, log *zap.Logger) *versions {
+func newVersions(dir, version string, m *metrics.Metrics, log *zap.Logger) *versions {
 	if dir == "" || dir == "off" {
 		return nil
 	}
-	return &versions{store: compat.Store{Dir: dir}, metrics: m, log: log, next: make(chan *catalog.Catalog, 1)}
+	return &versions{store: compat.Store{Dir: dir, Version: version}, metrics: m, log: log, next: make(chan *catalog.Catalog, 1)}
 }
 
 // offer takes a catalog to look at and returns at once; one that is already
