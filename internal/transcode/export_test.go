@@ -83,3 +83,15 @@ func (m *Message) Inject(in Injected) {
 		m.thorough.output = func() (*schema.Validator, error) { return in.Output, nil }
 	}
 }
+
+// OccupyTurns takes all turns of large messages, until release.
+func OccupyTurns() (release func()) {
+	for range cap(turns) {
+		turns <- struct{}{}
+	}
+	return func() {
+		for range cap(turns) {
+			<-turns
+		}
+	}
+}

@@ -37,6 +37,7 @@ func (m *Message) ToJSONNoting(pool BufferPool, dst, wire []byte) (out []byte, u
 	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
 		return out, unknown, nil
 	}
+	defer turn(len(wire) * jsonGrowth)()
 	msg, err := m.decode(wire)
 	if err != nil {
 		return dst, nil, err
@@ -84,6 +85,7 @@ func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte,
 // those of ToJSON. It does not know the direction, so the rules of a field that only one direction has are asked where the
 // field is set. It always runs the general engine: the quick check of rules relies on bytes that a plan has read or written.
 func (m *Message) CheckWire(wire []byte) error {
+	defer turn(len(wire) * jsonGrowth)()
 	msg, err := m.decode(wire)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -82,5 +83,29 @@ func checkOrder(t *testing.T, keys []string) {
 	}
 	if _, ok := transcode.SortedKeys(append(keys, keys[0])); ok {
 		t.Errorf("%q and %q again: taken", keys, keys[0])
+	}
+}
+
+// Large messages that are wrong are judged in turns too: the general engine holds many times their memory.
+func TestLargeWrongMessagesTakeTurns(t *testing.T) {
+	t.Parallel()
+	m := compiled(t, "shapes.v1.Leaf")
+	doc := []byte(`{"name":"` + strings.Repeat("x", 2<<20) + `","unknown":1}`)
+	release := transcode.OccupyTurns()
+	judged := make(chan error)
+	go func() {
+		_, err := m.ToWire(make([]byte, 0, len(doc)), doc) // with room, so that the plan itself takes no turn
+		judged <- err
+	}()
+	select {
+	case <-judged:
+		t.Error("judged without a turn")
+		release()
+		return
+	case <-time.After(time.Second): // many times what it takes
+	}
+	release()
+	if err := <-judged; err == nil {
+		t.Error("taken")
 	}
 }

@@ -38,6 +38,16 @@ var scratches = sync.Pool{New: func() any { return new([]byte) }}
 //nolint:gochecknoglobals // the processors are shared
 var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
 
+// turn waits until the general engine may work on a message of n bytes, and returns what ends that. It holds many times the
+// memory of the message, which is why even the large ones that are wrong take turns.
+func turn(n int) (end func()) {
+	if n <= maxKept {
+		return func() {}
+	}
+	turns <- struct{}{}
+	return func() { <-turns }
+}
+
 // lend returns an empty buffer, with room for n bytes, that unlend takes back. It waits for its turn.
 func lend(n int) *[]byte {
 	turns <- struct{}{}

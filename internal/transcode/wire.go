@@ -39,11 +39,12 @@ func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 			out, ok = m.read(pool, dst, doc)
 		}
 	}
+	if ok && (m.rules == nil || m.keeps(out[len(dst):], forInput)) {
+		return out, nil
+	}
+	defer turn(len(doc))()
 	if !ok {
 		return m.generalToWire(dst, doc)
-	}
-	if m.rules == nil || m.keeps(out[len(dst):], forInput) {
-		return out, nil
 	}
 	msg, err := m.decode(out[len(dst):])
 	if err != nil {

@@ -94,7 +94,7 @@ func soak(growth float64) *report.Soak {
 
 // saturation makes a run in which some goals are missed.
 func saturation() *report.Saturation {
-	s := &report.Saturation{Head: head(), Rounds: 2, Window: 3 * time.Second, Crowd: 1024, Connections: 2048, LargeMemory: 250_000_000, LargeCallers: 50}
+	s := &report.Saturation{Head: head(), Rounds: 2, Window: 3 * time.Second, Crowd: 1024, Connections: 2048}
 	at := func(x, capacity, answered float64, p99 time.Duration) report.LoadPoint {
 		return report.LoadPoint{X: x, Capacity: capacity, Answered: answered, Rejected: 10, P50: p99 / 2, P99: p99, CPU: 80 * time.Microsecond, Recovery: 100 * time.Millisecond}
 	}
@@ -115,8 +115,6 @@ func saturation() *report.Saturation {
 		for _, name := range []string{report.Alone, report.ManySmall, report.FewLarge} {
 			s.Neighbours.Add(name, at(100, 0, 100, 5*time.Millisecond))
 		}
-		s.Large.Add(report.Sized, report.LoadPoint{X: 400_000, Answered: 1, CPU: 400 * time.Microsecond})
-		s.Large.Add(report.Sized, report.LoadPoint{X: 3_200_000, Answered: 1, CPU: 4 * time.Millisecond})
 	}
 	return s
 }
@@ -146,7 +144,6 @@ func TestLoadGoals(t *testing.T) {
 		"CPU of a rejected call, of a result's",
 		"a fast tool beside 1,024 callers of a slow one: goodput of that alone",
 		"the same: p99 of that alone",
-		"CPU per byte of a call of 3.2 MB, of one of 0.4 MB",
 	}
 	if diff := cmp.Diff(want, saturation().Missed()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

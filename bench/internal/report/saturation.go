@@ -4,7 +4,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +16,9 @@ const (
 	ManySmall, FewLarge         = "beside many small calls", "beside few calls of 400 KB"
 	CostResult, CostError       = "result", "tool's own error"
 	CostRejected, CostFloor     = "rejected call", "empty 503 of net/http"
-	Sized                       = "sized"
 )
 
-// Goals of the load benchmark. All are ratios but the two latencies and the memory, which have room for any machine.
+// Goals of the load benchmark. All are ratios but the two latencies, which have room for any machine.
 const (
 	ofOwnPeak, ofProxy = 0.85, 0.75
 	rejectedCost       = 0.4
@@ -29,8 +27,6 @@ const (
 	slowBackendP99     = 300 * time.Millisecond
 	besideSlow         = 2.0
 	quietP99           = 10 * time.Millisecond
-	linear             = 1.2
-	largeMemory        = 300_000_000
 	recovered          = 500 * time.Millisecond
 	answeredTail       = 3.0
 	allAnswered        = 0.99
@@ -45,16 +41,13 @@ type Saturation struct {
 	Crowd, Connections int
 	// Closed has goodput by the number of callers, Open by the rate that is offered, as a multiple of the capacity.
 	Closed, Open Curves
-	// Costs, SlowTool, SlowBackend, Neighbours and Large are rows of the page's table.
-	Costs, SlowTool, SlowBackend, Neighbours, Large Curves
-	// LargeMemory is the most that a sidecar held with LargeCallers callers whose calls have 3.3 MB.
-	LargeMemory  int64
-	LargeCallers int
+	// Costs, SlowTool, SlowBackend and Neighbours are rows of the page's table.
+	Costs, SlowTool, SlowBackend, Neighbours Curves
 }
 
 // LoadPoint is what happened at one load. Answered, Rejected, Failed and Unsent are per second.
 type LoadPoint struct {
-	// X is the number of callers, the multiple of the capacity, or the size in bytes.
+	// X is the number of callers, or the multiple of the capacity.
 	X                                  float64
 	Capacity                           float64
 	Answered, Rejected, Failed, Unsent float64
@@ -222,32 +215,7 @@ func (s *Saturation) rowGoals() []Goal {
 			})
 		}
 	}
-	return append(out, s.largeGoals()...)
-}
-
-func (s *Saturation) largeGoals() []Goal {
-	sizes := s.Large.xs(Sized)
-	if len(sizes) == 0 {
-		return nil
-	}
-	perByte := func(p LoadPoint) float64 {
-		if p.Answered == 0 {
-			return math.Inf(1)
-		}
-		return float64(p.CPU) / p.X
-	}
-	base := s.Large.at(Sized, sizes[0], perByte)
-	var out []Goal
-	for _, x := range sizes[1:] {
-		times := s.Large.at(Sized, x, perByte).over(base)
-		out = append(out, Goal{
-			What: fmt.Sprintf("CPU per byte of a call of %s, of one of %s", megabytes(int64(x)), megabytes(int64(sizes[0]))), Wanted: "<= " + number(linear),
-			Figure: times.spread(), Kept: times.median() <= linear,
-		})
-	}
-	return append(out, Goal{
-		What: fmt.Sprintf("memory (VmHWM) with %d callers of 3.3 MB", s.LargeCallers), Wanted: "<= " + megabytes(largeMemory), Figure: megabytes(s.LargeMemory), Kept: s.LargeMemory <= largeMemory,
-	})
+	return out
 }
 
 // Missed lists the goals that were not kept.

@@ -5,12 +5,10 @@ package saturation
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bench/internal/desk"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
@@ -49,21 +47,6 @@ func echoCall(addr, token string, payload int) *message {
 		string(bytes.Repeat([]byte("QUFB"), payload/3))+`"`)
 }
 
-// ordersCall is a call with a page of orders: nested messages, numbers, times, enums and maps.
-func ordersCall(addr string, orders int) *message {
-	page := desk.Orders(orders)
-	_, tool := page.Tool()
-	before, after := page.Arguments()
-	m := &message{
-		addr: addr, hasID: true,
-		beforeID:    []byte(`{"jsonrpc":"2.0","id":"`),
-		beforeNonce: append([]byte(`","method":"tools/call","params":{"name":"`+tool+`","arguments":`), before...),
-		afterNonce:  append(slices.Clip(after), mcpMeta+"}}"...),
-	}
-	m.finish("/mcp", mcpHeaders(tool, ""))
-	return m
-}
-
 // proxyCall is the same message for the empty proxy, as bytes of Protobuf.
 func proxyCall(addr string, payload int) (*message, error) {
 	const mark = "NONCENONCENONCENONCENONC"
@@ -86,9 +69,4 @@ func (m *message) finish(path, headers string) {
 		length += idLength
 	}
 	m.head = []byte("POST " + path + " HTTP/1.1\r\nHost: " + m.addr + "\r\n" + headers + "Content-Length: " + strconv.Itoa(length) + "\r\n\r\n")
-}
-
-// size is how many bytes the body has.
-func (m *message) size() int {
-	return len(m.beforeID) + len(m.beforeNonce) + len(m.afterNonce) + nonceLength
 }

@@ -58,7 +58,6 @@ func (m *measurement) steps() []step {
 		{"slow-tool", m.slowTool},
 		{"slow-backend", m.slowBackend},
 		{"neighbours", m.neighbours},
-		{"large", m.large},
 	}
 }
 
