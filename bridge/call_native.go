@@ -100,9 +100,5 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 	if missing == nil {
 		return nil
 	}
-	required, err := mcpjson.AppendCapabilities(nil, missing)
-	if err != nil {
-		return errmap.Wrap(errmap.InternalError, err)
-	}
-	return errmap.MissingCapability(name, required)
+	return errmap.MissingCapability(name, missing)
 }

@@ -128,11 +128,6 @@ const (
 	taskRequired = "required"
 )
 
-// NotOffered is the error for an operation that nothing here answers.
-func NotOffered(what string) *errmap.Error {
-	return errmap.Because(errmap.MethodNotFound, what+" are not offered here; server/discover says what is")
-}
-
 const (
 	// countTTL is how long a count is shown again. A description is asked for by
 	// people, at start and by monitors, and its counts are for the eye: ten seconds

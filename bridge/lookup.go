@@ -5,7 +5,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
@@ -72,11 +71,7 @@ func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
 		}
 	}
 	err := errmap.UnknownTool(req.Tool, near...)
-	message := "tools/list shows the names that exist"
-	if len(near) > 0 {
-		message = "the nearest names are " + strings.Join(near, ", ")
-	}
-	err.Violations = []errmap.Violation{{Path: req.pointer("tool_name"), Keyword: "tool", Message: message}}
+	err.Violations = []errmap.Violation{errmap.NoSuchTool(req.pointer("tool_name"), near...)}
 	return err
 }
 

@@ -104,7 +104,7 @@ func asked[T proto.Message](ctx context.Context, b *Bridge, req *Request, in pro
 // what listing RPCs return, and those of the native backend.
 func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	if !b.Features(cat).Resources {
-		return &Response{Err: NotOffered("resources")}
+		return &Response{Err: errmap.NotOffered("resources")}
 	}
 	req, err := req.complete()
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.R
 // listTemplates lists the templates of the descriptors and of the native backend.
 func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	if !b.Features(cat).Resources {
-		return &Response{Err: NotOffered("resources")}
+		return &Response{Err: errmap.NotOffered("resources")}
 	}
 	req, err := req.complete()
 	if err != nil {
@@ -207,7 +207,7 @@ func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.C
 // listPrompts lists the prompts of the native backend.
 func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	if !b.Features(cat).Prompts {
-		return &Response{Err: NotOffered("prompts")}
+		return &Response{Err: errmap.NotOffered("prompts")}
 	}
 	req, err := req.complete()
 	if err != nil {
@@ -236,7 +236,7 @@ func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Cat
 // getPrompt has the native backend fill in a prompt.
 func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	if !b.Features(cat).Prompts {
-		return &Response{Err: NotOffered("prompts")}
+		return &Response{Err: errmap.NotOffered("prompts")}
 	}
 	req, err := req.complete()
 	if err != nil {
@@ -270,7 +270,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 // completeArgument has the native backend propose values.
 func (b *Bridge) completeArgument(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	if !b.Features(cat).Completions {
-		return &Response{Err: NotOffered("completions")}
+		return &Response{Err: errmap.NotOffered("completions")}
 	}
 	req, err := req.complete()
 	if err != nil {

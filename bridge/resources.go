@@ -21,7 +21,7 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	ask, _ := req.Message.(*outriggerv1.ReadResourceRequest)
 	f := b.Features(cat)
 	if !f.Resources {
-		return &Response{Err: NotOffered("resources")}
+		return &Response{Err: errmap.NotOffered("resources")}
 	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {

@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -115,7 +114,7 @@ func (b *Bridge) findTask(ctx context.Context, caller, id string) (taskRef, bool
 // client has none.
 func requireTasks(req *Request, f Features) *errmap.Error {
 	if !f.Tasks {
-		return NotOffered("tasks")
+		return errmap.NotOffered("tasks")
 	}
 	req, err := req.complete()
 	if err != nil {
@@ -129,11 +128,7 @@ func requireTasks(req *Request, f Features) *errmap.Error {
 
 // missingTasks is the error for a client without the tasks extension.
 func missingTasks(tool string) *errmap.Error {
-	required, err := mcpjson.AppendCapabilities(nil, &outriggerv1.ClientCapabilities{Tasks: true})
-	if err != nil {
-		return errmap.Wrap(errmap.InternalError, err)
-	}
-	return errmap.MissingCapability(tool, required)
+	return errmap.MissingCapability(tool, &outriggerv1.ClientCapabilities{Tasks: true})
 }
 
 // task answers the three questions about a task.

@@ -3,10 +3,11 @@
 package errmap
 
 import (
-	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -60,6 +61,21 @@ func UnknownTool(name string, nearest ...string) *Error {
 	return &Error{Code: ToolNotFound, Tool: name, Nearest: nearest}
 }
 
+// NoSuchTool is the violation of a name that no tool has: it names the known ones that are most like it, or says where
+// to look. The path is where the name stands in the request.
+func NoSuchTool(path string, nearest ...string) Violation {
+	v := Violation{Path: path, Keyword: "tool", Message: "tools/list shows the names that exist"}
+	if len(nearest) > 0 {
+		v.Message = "the nearest names are " + strings.Join(nearest, ", ")
+	}
+	return v
+}
+
+// NotOffered is METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
+func NotOffered(what string) *Error {
+	return Because(MethodNotFound, what+" are not offered here; server/discover says what is")
+}
+
 // InvalidInput is INVALID_TOOL_INPUT. structural says that the arguments break the schema's structure (SchemaError);
 // else they break a rule on values that are well-formed (ValidationError).
 func InvalidInput(tool string, structural bool, v ...Violation) *Error {
@@ -78,8 +94,7 @@ func UnsupportedVersion(requested string, supported []string) *Error {
 	return &Error{Code: UnsupportedProtocolVersion, Requested: requested, Supported: supported}
 }
 
-// MissingCapability is MISSING_CLIENT_CAPABILITY. required is a JSON object of MCP's ClientCapabilities shape, for example
-// {"elicitation":{}}.
-func MissingCapability(tool string, required json.RawMessage) *Error {
+// MissingCapability is MISSING_CLIENT_CAPABILITY: the client would have to declare what is required.
+func MissingCapability(tool string, required *outriggerv1.ClientCapabilities) *Error {
 	return &Error{Code: MissingClientCapability, Tool: tool, RequiredCapabilities: required}
 }

@@ -37,12 +37,15 @@ type wireRoots struct {
 	ListChanged bool `json:"listChanged,omitempty"`
 }
 
-// missingCapabilities reads the outrigger.v1.MissingCapabilities among details as MCP's JSON; nil where there is none.
-func missingCapabilities(details []*anypb.Any) json.RawMessage {
+// missingCapabilities reads the outrigger.v1.MissingCapabilities among details; nil where there is none.
+func missingCapabilities(details []*anypb.Any) *outriggerv1.ClientCapabilities {
 	for _, d := range details {
 		missing := new(outriggerv1.MissingCapabilities)
 		if d.MessageIs(missing) && d.UnmarshalTo(missing) == nil {
-			return capabilitiesJSON(missing.GetRequiredCapabilities())
+			if required := missing.GetRequiredCapabilities(); required != nil {
+				return required
+			}
+			return new(outriggerv1.ClientCapabilities)
 		}
 	}
 	return nil
@@ -101,6 +104,12 @@ func yes(set bool) *struct{} {
 		return nil
 	}
 	return &struct{}{}
+}
+
+// spelledOut is the message with what MCP's JSON leaves to its reader: an elicitation that names no mode means forms, and
+// tasks are an extension too. So both kinds of edges say the same.
+func spelledOut(required *outriggerv1.ClientCapabilities) *outriggerv1.ClientCapabilities {
+	return capabilitiesMessage(capabilitiesJSON(required))
 }
 
 // capabilitiesMessage reads MCP's ClientCapabilities. What is not an object of that shape is an empty message.

@@ -87,10 +87,8 @@ func (e *Error) ownDetails(about About) []proto.Message {
 	if wait := e.retryAfter(); wait > 0 && !hasDetail(e.Details, (*errdetails.RetryInfo)(nil)) {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if e.Code == MissingClientCapability && len(e.RequiredCapabilities) > 0 {
-		details = append(details, &outriggerv1.MissingCapabilities{
-			RequiredCapabilities: capabilitiesMessage(e.RequiredCapabilities),
-		})
+	if e.Code == MissingClientCapability && e.RequiredCapabilities != nil {
+		details = append(details, &outriggerv1.MissingCapabilities{RequiredCapabilities: spelledOut(e.RequiredCapabilities)})
 	}
 	return details
 }

@@ -52,7 +52,7 @@ func TestConnectRoundTrip(t *testing.T) {
 			e := &Error{
 				Code: code, Message: "what happened", ErrorType: "OwnError", Retryable: &yes, RetryAfter: 3 * time.Second, Tool: "a.b",
 				Violations: []Violation{{"/a/0/b", "minimum", "must be at least 1"}}, URI: "file:///x", Requested: "2030-01-01",
-				RequiredCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`),
+				RequiredCapabilities: &outriggerv1.ClientCapabilities{Elicitation: &outriggerv1.ElicitationCapability{Form: true}},
 			}
 			row, err := Lookup(code)
 			if err != nil {

@@ -3,11 +3,11 @@
 package errmap
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -49,8 +49,8 @@ type Error struct {
 	// Requested is the protocol version that is not served, verbatim, and Supported those that are.
 	Requested string
 	Supported []string
-	// RequiredCapabilities is a JSON object of MCP's ClientCapabilities shape.
-	RequiredCapabilities json.RawMessage
+	// RequiredCapabilities is what the client would have to declare, with MISSING_CLIENT_CAPABILITY.
+	RequiredCapabilities *outriggerv1.ClientCapabilities
 	// Challenge is the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
 	Challenge string
 	// MissingMeta: the INVALID_PARAMS is about a required member of _meta, so its MCP status is 400.

@@ -114,8 +114,5 @@ func (e *Error) appendVersions(dst []byte) []byte {
 // appendCapabilities appends the member of MissingRequiredClientCapabilityError.data: an object, never a list.
 func (e *Error) appendCapabilities(dst []byte) []byte {
 	dst = append(dst, `"requiredCapabilities":`...)
-	if raw := e.RequiredCapabilities; len(raw) > 0 && raw[0] == '{' && json.Valid(raw) {
-		return append(dst, raw...)
-	}
-	return append(dst, "{}"...)
+	return append(dst, capabilitiesJSON(e.RequiredCapabilities)...)
 }

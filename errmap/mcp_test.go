@@ -3,12 +3,12 @@
 package errmap
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
@@ -70,7 +70,7 @@ func TestMCPData(t *testing.T) {
 	head := func(code, kind string) string {
 		return `{"code":"` + code + `","errorType":"` + kind + `","retryable":false,"requestId":null`
 	}
-	caps := json.RawMessage(`{"elicitation":{"form":{}}}`)
+	caps := &outriggerv1.ClientCapabilities{Elicitation: &outriggerv1.ElicitationCapability{Form: true}}
 	tests := []struct {
 		name    string
 		e       *Error
@@ -85,10 +85,17 @@ func TestMCPData(t *testing.T) {
 			head("UNSUPPORTED_PROTOCOL_VERSION", "ValidationError") + `,"supported":["y"],"requested":"x"}`},
 		{"capability", MissingCapability("", caps), Modern, "Missing required client capability",
 			`{"requiredCapabilities":{"elicitation":{"form":{}}}}`},
-		{"capability that is a list", MissingCapability("", json.RawMessage(`["elicitation"]`)), Modern,
-			"Missing required client capability", `{"requiredCapabilities":{}}`},
-		{"capability that is no JSON", MissingCapability("", json.RawMessage(`{"a"`)), Modern,
-			"Missing required client capability", `{"requiredCapabilities":{}}`},
+		{"every capability", MissingCapability("", &outriggerv1.ClientCapabilities{
+			Elicitation: &outriggerv1.ElicitationCapability{Form: true, Url: true}, Roots: new(outriggerv1.RootsCapability),
+			Sampling: &outriggerv1.SamplingCapability{Tools: true, Context: true}, Tasks: true,
+		}), Modern, "Missing required client capability", `{"requiredCapabilities":{"elicitation":{"form":{},"url":{}},` +
+			`"sampling":{"tools":{},"context":{}},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`},
+		{"sampling alone", MissingCapability("", &outriggerv1.ClientCapabilities{Sampling: new(outriggerv1.SamplingCapability)}), Modern,
+			"Missing required client capability", `{"requiredCapabilities":{"sampling":{}}}`},
+		{"no capability", MissingCapability("", nil), Modern, "Missing required client capability", `{"requiredCapabilities":{}}`},
+		{"settings that are no JSON", MissingCapability("", &outriggerv1.ClientCapabilities{
+			ExtensionsForm: &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: []byte(`{"a"`)},
+		}), Modern, "Missing required client capability", `{"requiredCapabilities":{}}`},
 		{"capability, legacy", MissingCapability("", caps), Legacy, "Missing required client capability",
 			head("MISSING_CLIENT_CAPABILITY", "ValidationError") + `,"requiredCapabilities":{"elicitation":{"form":{}}}}`},
 		{"resource", UnknownResource(`file:///a"b`), Modern, "Resource not found",

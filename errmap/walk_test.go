@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // Every code in every dialect, in a call or not, with everything set or nothing, shows as something that may be sent.
@@ -24,7 +26,7 @@ func TestWalk(t *testing.T) {
 	full := func(code Code) *Error {
 		return &Error{
 			Code: code, Message: "m", Tool: "t", Violations: []Violation{{"/p", "k", "v"}}, Nearest: []string{"n"}, URI: "u:v",
-			Requested: "r", Supported: []string{"s"}, RequiredCapabilities: json.RawMessage(`{}`), Challenge: "Bearer",
+			Requested: "r", Supported: []string{"s"}, RequiredCapabilities: new(outriggerv1.ClientCapabilities), Challenge: "Bearer",
 			MissingMeta: true, NoSession: true, BackendCode: "aborted", RetryAfter: 1,
 		}
 	}

@@ -148,7 +148,7 @@ func readSetLevel(call *exchange) *errmap.Error {
 
 func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if !h.Features(call.resp.Catalog).Logging {
-		return nil, bridge.NotOffered("log messages")
+		return nil, errmap.NotOffered("log messages")
 	}
 	text, _ := textParam(call.in.Message, "level")
 	level, _ := mcpjson.ReadLogLevel(text)
@@ -170,7 +170,7 @@ func readWatch(call *exchange) *errmap.Error {
 
 func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
-		return nil, bridge.NotOffered("subscriptions to resources")
+		return nil, errmap.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.resp.MayRead(uri); err != nil {
@@ -186,7 +186,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 
 func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
-		return nil, bridge.NotOffered("subscriptions to resources")
+		return nil, errmap.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.in.Session.Unwatch(uri); err != nil {

@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,26 +128,6 @@ func checkOwn(t *testing.T, path, pkg, own string, rules map[string][]string) {
 	}
 	if own == "bridge" && pkg != "bridge" && !within(pkg, onlyEdgesImportBridge()) {
 		t.Errorf("%s: only %v may import bridge", path, onlyEdgesImportBridge())
-	}
-}
-
-// TestThePipelineIsNeutral keeps JSON-RPC and MCP out of the package bridge: what
-// a message looks like, its headers and its revisions are those of internal/dialect,
-// which stands in front of it. It looks at the code, not at the comments.
-func TestThePipelineIsNeutral(t *testing.T) {
-	t.Parallel()
-	foreign := regexp.MustCompile(`"jsonrpc"|"(2\.0|20\d\d-\d\d-\d\d)"|^"Mcp-|io\.modelcontextprotocol|_meta":|/params/|progressToken|requestState|inputResponses`)
-	for _, file := range sources(t) {
-		if filepath.ToSlash(filepath.Dir(file.path)) != "bridge" {
-			continue
-		}
-		ast.Inspect(file.ast, func(n ast.Node) bool {
-			literal, ok := n.(*ast.BasicLit)
-			if ok && literal.Kind == token.STRING && foreign.MatchString(literal.Value) {
-				t.Errorf("%s: %s belongs in internal/dialect", file.path, literal.Value)
-			}
-			return true
-		})
 	}
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestThePipelineIsNeutral keeps JSON-RPC and MCP out of the package bridge: what
+// a message looks like, its headers and its revisions are those of internal/dialect,
+// which stands in front of it. It looks at the code, not at the comments.
+func TestThePipelineIsNeutral(t *testing.T) {
+	t.Parallel()
+	files := 0
+	for _, file := range sources(t) {
+		if filepath.ToSlash(filepath.Dir(file.path)) != "bridge" {
+			continue
+		}
+		files++
+		for _, found := range foreignTo(file.ast) {
+			t.Errorf("%s: %s belongs in internal/dialect", file.path, found)
+		}
+	}
+	if files < 20 {
+		t.Errorf("%d files: is the pipeline still in bridge?", files)
+	}
+}
+
+// foreignWords are what no text of the pipeline holds: braces, for it renders no
+// JSON; members and headers of JSON-RPC and MCP; methods; revisions.
+func foreignWords() *regexp.Regexp {
+	return regexp.MustCompile(`[{}]|jsonrpc|^(2\.0|20\d\d-\d\d-\d\d)$|(?i:\bmcp-)|io\.modelcontextprotocol|dev\.outrigger|_meta|/params/|` +
+		`progressToken|requestState|inputResponses|requiredCapabilities|structuredContent|isError|` +
+		`\b(tools|resources|prompts|tasks|roots|completion|logging|sampling|elicitation|server|subscriptions|notifications)/[a-z]`)
+}
+
+// readsOfMCPJSON are what the pipeline may use of internal/mcpjson: it reads payloads
+// and looks at typed messages, and writes nothing of MCP.
+func readsOfMCPJSON() []string { return []string{"FreeForm", "MissingAny"} }
+
+// foreignTo returns what a file of the pipeline holds of JSON-RPC and MCP.
+func foreignTo(file *ast.File) (found []string) {
+	foreign, version := foreignWords(), regexp.MustCompile(`^(Rev\d+|GetProtocolVersion|ProtocolVersion|ParseRevision)$`)
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.BasicLit:
+			if text := textOfLiteral(n); foreign.MatchString(text) {
+				found = append(found, n.Value)
+			}
+		case *ast.SelectorExpr:
+			if of, ok := n.X.(*ast.Ident); ok && of.Name == "mcpjson" && !slices.Contains(readsOfMCPJSON(), n.Sel.Name) {
+				found = append(found, "mcpjson."+n.Sel.Name)
+			}
+			if version.MatchString(n.Sel.Name) {
+				found = append(found, "the revision "+n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// textOfLiteral is what a string or a character of the source stands for; empty for
+// a number.
+func textOfLiteral(lit *ast.BasicLit) string {
+	if lit.Kind != token.STRING && lit.Kind != token.CHAR {
+		return ""
+	}
+	text, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return lit.Value
+	}
+	return text
+}
+
+// TestForeignWordsAreFound: the test above fails on each of what once was in the
+// pipeline, and not on what the pipeline says.
+func TestForeignWordsAreFound(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]int{
+		`var x = "tools/call"`:                                                    1,
+		`var x = "tools/list shows the names that exist"`:                         1,
+		`var x = "not offered here; server/discover says what is"`:                1,
+		"var x = []byte(`{\"items\":[`)":                                          1,
+		`var x = '}'`:                                                             1,
+		`var x = "notifications/tools/list_changed"`:                              1,
+		`var x = "dev.outrigger/repaired"`:                                        1,
+		`var x = "in _meta"`:                                                      1,
+		`var x = "mcp-"`:                                                          1,
+		`var x = "Mcp-Session-Id"`:                                                1,
+		`var x = "2026-07-28"`:                                                    1,
+		`var x, err = mcpjson.AppendCapabilities(nil, nil)`:                       1,
+		`var x = req.Context.GetProtocolVersion() == mcpjson.Rev20260728`:         3,
+		`var x, err = mcpjson.FreeForm(nil, nil)`:                                 0,
+		`var x = "the tool declares an output schema, and answered without data"`: 0,
+		`var x = "application/json"`:                                              0,
+		`import "github.com/outrigger-mcp/outrigger/internal/server/route"`:       0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package bridge\n"+code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := foreignTo(file); len(found) != want {
+			t.Errorf("%s: found %v, want %d", code, strings.Join(found, ", "), want)
+		}
+	}
+}
