@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // admit lets a call run once there is memory and a place for it. What it takes
@@ -15,7 +16,7 @@ func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := b.admitted(ctx, c); err != nil {
 		return err
 	}
-	if err := checkIdempotencyKey(c.req.Header); err != nil {
+	if err := metadata.CheckIdempotencyKey(c.req.Header); err != nil {
 		return err
 	}
 	var err *errmap.Error

@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
@@ -41,12 +42,12 @@ func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var keys []string
 				b := dialect.New(bridge.New(live, mcptest.Upstream(func(_ context.Context, _ *catalog.Method, _ []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
-					keys = append(keys, strings.Join(h.Values(bridge.IdempotencyHeader), ","))
+					keys = append(keys, strings.Join(h.Values(metadata.IdempotencyHeader), ","))
 					return nil, errmap.New(errmap.TransportError)
 				}), correlate.New(correlate.Options{}), bridge.Options{Guard: resilience.New(resilience.Options{})}), dialect.Options{})
 				req := toolCall(b, tc.tool, tc.arguments)
 				if tc.key != "" {
-					req.Header = http.Header{bridge.IdempotencyHeader: {tc.key}}
+					req.Header = http.Header{metadata.IdempotencyHeader: {tc.key}}
 				}
 				if resp := b.Handle(context.Background(), req); codeOf(resp) != errmap.TransportError {
 					t.Errorf("got %v", resp.Err)
@@ -74,7 +75,7 @@ func TestKeysInMessages(t *testing.T) {
 	} {
 		var got []string
 		b := dialect.New(bridge.New(live, mcptest.Upstream(func(_ context.Context, _ *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
-			got = append(got, h.Get(bridge.IdempotencyHeader))
+			got = append(got, h.Get(metadata.IdempotencyHeader))
 			return &bridge.Answer{Body: bytes.Clone(in)}, nil
 		}), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		reply := answer(t, b, dialect.Canonical,

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -107,7 +108,7 @@ type Options struct {
 	// Limiter holds back callers and tools over their rate; nil limits nothing.
 	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
-	Metadata MetadataRules
+	Metadata metadata.Rules
 	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
 	ForwardsHeaders bool
 	// MaxResult bounds the bytes of one result; zero leaves it to what the

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
@@ -62,7 +63,7 @@ func (c *toolCall) arguments() []byte {
 
 // digest ties a state to this call.
 func (c *toolCall) digest() [32]byte {
-	return requestDigest(operationCall, c.tool.Name, c.arguments())
+	return requestDigest(OpCall, c.tool.Name, c.arguments())
 }
 
 // maxRounds bounds how often one request may ask its client something:
@@ -135,9 +136,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			break // this round has its outcome
 		}
 	}
-	if err := c.reportRepairs(); err != nil {
-		c.resp.Err = err
-	}
+	c.reportRepairs()
 	c.resp.Tool = c.tool
 	return &c.resp
 }
@@ -273,8 +272,8 @@ func (c *toolCall) forgetArguments() {
 // keepMetadata keeps what of the backend's metadata the caller may see.
 func (b *Bridge) keepMetadata(c *toolCall) {
 	if c.answer != nil {
-		c.resp.Header = b.opts.Metadata.outbound(c.answer.Header)
-		c.resp.Trailer = b.opts.Metadata.outbound(c.answer.Trailer)
+		c.resp.Header = b.opts.Metadata.Outbound(c.answer.Header)
+		c.resp.Trailer = b.opts.Metadata.Outbound(c.answer.Trailer)
 	}
 }
 
@@ -296,11 +295,8 @@ func (b *Bridge) allowed(c *toolCall) time.Duration {
 	return b.opts.Timeout
 }
 
-// operationCall names a call in what is sealed for it.
-const operationCall = "tools/call"
-
 // emptyObject stands for arguments that were not sent.
-var emptyObject = []byte("{}")
+var emptyObject = []byte(jsontext.EmptyObject)
 
 // events is what takes the events of a call on behalf of its caller; nil where
 // the caller wants none. Nothing is passed on after the call has ended.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -21,9 +22,6 @@ const (
 	// progressEvery is the least time between two reports about one stream:
 	// often enough for a person to see it move, too seldom to cost anything.
 	progressEvery = 100 * time.Millisecond
-	// truncatedTail closes a result, in its two forms.
-	wholeTail     = `],"truncated":false}`
-	truncatedTail = `],"truncated":true}`
 	// streamReserve is the part of a call's deadline that is left to answer with what
 	// a stream without an end has brought.
 	streamReserve = time.Second
@@ -47,13 +45,13 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 }
 
 // invokeStream calls an RPC that answers with a stream, and gathers its answers
-// as {"items": [...], "truncated": bool}. Where a bound is met, or the stream time
+// to one result. Where a bound is met, or the stream time
 // is over, the stream is ended and the result says so: a stream that watches
 // something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
-	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), body: []byte(`{"items":[`), now: time.Now}
+	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
-	risk.Answered = func() bool { return g.items > 0 || g.full != "" || g.failed != nil }
+	risk.Answered = func() bool { return g.items.Len() > 0 || g.full != "" || g.failed != nil }
 	most := streamTime(b.timeout(c), c.tool.StreamTime)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
@@ -73,14 +71,12 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 		return g.failed
 	case g.full != "":
 		c.resp.Truncated = true
-		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It holds the first %d messages.", g.full, g.items)
-		g.body = append(g.body, truncatedTail...)
-		c.resp.Result.Bytes = g.body
+		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It holds the first %d messages.", g.full, g.items.Len())
+		c.resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
 		return err
 	default:
-		g.body = append(g.body, wholeTail...)
-		c.resp.Result.Bytes = g.body
+		c.resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
 }
@@ -91,8 +87,7 @@ type gathering struct {
 	bridge *Bridge
 	call   *toolCall
 	events func(*outriggerv1.ToolEvent)
-	body   []byte
-	items  int
+	items  *catalog.Items
 	told   time.Time
 	now    func() time.Time
 
@@ -103,29 +98,24 @@ type gathering struct {
 
 // take adds one answer, or ends the stream with an error of its own.
 func (g *gathering) take(message []byte) error {
-	if g.items >= g.bridge.opts.MaxItems {
+	if g.items.Len() >= g.bridge.opts.MaxItems {
 		g.full = "the stream has more messages than one result may hold (--max-items)"
 		g.bridge.opts.Stats.Over(errmap.LimitResultItems)
 		return errEnough
 	}
-	before := len(g.body)
-	if g.items > 0 {
-		g.body = append(g.body, ',')
-	}
-	body, err := g.bridge.answerJSON(g.ctx, g.call, g.body, message)
+	before := g.items.Next()
+	body, err := g.bridge.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)
 		return g.failed
 	}
-	if limit := g.bridge.opts.MaxResult; limit > 0 && len(body)+len(wholeTail) > limit {
-		g.body, g.full = body[:before], "the stream has more bytes than one result may hold (--max-result-bytes)"
+	if limit := g.bridge.opts.MaxResult; limit > 0 && g.items.Size(body) > limit {
+		g.full = "the stream has more bytes than one result may hold (--max-result-bytes)"
 		g.bridge.opts.Stats.Over(errmap.LimitResultBytes)
 		return errEnough
 	}
-	item := body[len(g.body):]
-	g.body = body
-	g.items++
-	g.tell(item)
+	g.items.Keep(body)
+	g.tell(body[len(before):])
 	return nil
 }
 
@@ -143,6 +133,6 @@ func (g *gathering) tell(item []byte) {
 	}
 	g.told = now
 	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
-		Progress: float64(g.items), Message: strconv.Itoa(g.items) + " items so far",
+		Progress: float64(g.items.Len()), Message: strconv.Itoa(g.items.Len()) + " items so far",
 	}}})
 }

@@ -11,15 +11,20 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // confirmKey is the key of the sidecar's own question among input requests. A
 // backend's questions come in other rounds, so that it cannot collide.
 const confirmKey = "outrigger_confirm"
 
-// confirmSchema is the form of that question.
-const confirmSchema = `{"type":"object","properties":{"confirm":{"type":"boolean","title":"Run it",` +
-	`"description":"Yes runs the tool with these arguments."}},"required":["confirm"]}`
+// confirmField is the one field of the form for that question.
+const confirmField = "confirm"
+
+// confirmForm is that form.
+func confirmForm() []byte {
+	return schema.BooleanForm(confirmField, "Run it", "Yes runs the tool with these arguments.")
+}
 
 // maxShownArguments bounds how much of the arguments the question repeats.
 const maxShownArguments = 2048
@@ -43,7 +48,7 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	}
 	// What cannot be read is no consent.
 	content, _ := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
-	yes, _ := jsontext.Lookup(content, "confirm")
+	yes, _ := jsontext.Lookup(content, confirmField)
 	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT || string(yes) != "true" {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
 			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
@@ -69,7 +74,7 @@ func (b *Bridge) askUser(c *toolCall) *errmap.Error {
 				Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
 					Message: confirmMessage(c),
 					Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
-						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: []byte(confirmSchema)},
+						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: confirmForm()},
 					}},
 				}},
 			}},

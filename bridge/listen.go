@@ -14,19 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/share"
-)
-
-// Methods of the notifications of a change feed (MCP 2026-07-28, subscriptions;
-// outrigger.v1.Notification).
-const (
-	methodAcknowledged     = "notifications/subscriptions/acknowledged"
-	methodToolsChanged     = "notifications/tools/list_changed"
-	methodPromptsChanged   = "notifications/prompts/list_changed"
-	methodResourcesChanged = "notifications/resources/list_changed"
-	methodResourceUpdated  = "notifications/resources/updated"
-	methodTaskChanged      = "notifications/tasks"
 )
 
 // Feed returns the hub from which changes reach those who listen. Its owner
@@ -92,11 +80,7 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 	if len(filter.ResourceURIs)+len(filter.TaskIDs) > 0 {
 		b.feed.Settle(ctx)
 	}
-	err = l.tell(ctx, &outriggerv1.Notification{
-		Method:     methodAcknowledged,
-		ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: honoured},
-	})
-	if err != nil {
+	if err = l.tell(ctx, feed.Acknowledgement(honoured)); err != nil {
 		l.sub.Close()
 		return nil, listenFailure(ctx, err)
 	}
@@ -207,10 +191,11 @@ func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []s
 	return honoured
 }
 
-// notification is a change in the words of the contract.
+// notification is a change in the words of the contract. Each caller knows a task
+// by an id of its own.
 func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
-	if n := Notification(c); n != nil {
-		return n
+	if c.Kind != feed.TaskChanged {
+		return c.Notification()
 	}
 	shown, _ := proto.Clone(c.Task).(*outriggerv1.Task)
 	known := l.shownTasks[c.Task.GetTaskId()]
@@ -218,34 +203,8 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 	if cat := l.bridge.Catalogs().Current(); cat != nil {
 		checkTask(cat, known.mark, shown)
 	}
-	return &outriggerv1.Notification{
-		Method:     methodTaskChanged,
-		ParamsForm: &outriggerv1.Notification_Task{Task: shown},
-	}
-}
-
-// Notification is a change in the words of the contract; nil for one of a task,
-// which each caller knows by an id of its own.
-func Notification(c feed.Change) *outriggerv1.Notification {
-	switch c.Kind {
-	case feed.ToolsListChanged:
-		return &outriggerv1.Notification{Method: methodToolsChanged}
-	case feed.PromptsListChanged:
-		return &outriggerv1.Notification{Method: methodPromptsChanged}
-	case feed.ResourcesListChanged:
-		return &outriggerv1.Notification{Method: methodResourcesChanged}
-	case feed.ResourceUpdated:
-		return &outriggerv1.Notification{
-			Method:     methodResourceUpdated,
-			ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: updatedParams(c.URI)},
-		}
-	}
-	return nil
-}
-
-// updatedParams is {"uri": ...}.
-func updatedParams(uri string) []byte {
-	return append(jsontext.AppendString([]byte(`{"uri":`), uri), '}')
+	c.Task = shown
+	return c.Notification()
 }
 
 // listenError is what ended a stream, or kept it from beginning.

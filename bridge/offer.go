@@ -66,8 +66,8 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 		locate(req, err)
 	}
 	if answer != nil {
-		resp.Header = b.opts.Metadata.outbound(answer.Header)
-		resp.Trailer = b.opts.Metadata.outbound(answer.Trailer)
+		resp.Header = b.opts.Metadata.Outbound(answer.Header)
+		resp.Trailer = b.opts.Metadata.Outbound(answer.Trailer)
 	}
 	if limit := b.opts.MaxResult; err == nil && limit > 0 && proto.Size(message) > limit {
 		return &Response{Err: b.tooLargeResult(proto.Size(message))}
@@ -111,7 +111,7 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListResourcesRequest)
-	list := entries[*outriggerv1.Resource]{name: "resources/list"}
+	list := entries[*outriggerv1.Resource]{op: OpListResources}
 	if fixed := cat.Resources().Fixed(); len(fixed) > 0 {
 		list.parts = append(list.parts, inPages((*outriggerv1.Resource).GetUri, func(context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
 			var out page[*outriggerv1.Resource]
@@ -174,7 +174,7 @@ func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.C
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListResourceTemplatesRequest)
-	list := entries[*outriggerv1.ResourceTemplate]{name: "resources/templates/list"}
+	list := entries[*outriggerv1.ResourceTemplate]{op: OpListTemplates}
 	if templates := cat.Resources().Templates(); len(templates) > 0 {
 		list.parts = append(list.parts, inPages((*outriggerv1.ResourceTemplate).GetUriTemplate, func(context.Context) (page[*outriggerv1.ResourceTemplate], *errmap.Error) {
 			var out page[*outriggerv1.ResourceTemplate]
@@ -214,7 +214,7 @@ func (b *Bridge) listPrompts(ctx context.Context, req *Request, cat *catalog.Cat
 		return &Response{Err: err}
 	}
 	ask, _ := req.Message.(*outriggerv1.ListPromptsRequest)
-	list := entries[*outriggerv1.Prompt]{name: "prompts/list"}
+	list := entries[*outriggerv1.Prompt]{op: OpListPrompts}
 	list.parts = append(list.parts, func(ctx context.Context, inner *string, size int) (page[*outriggerv1.Prompt], *errmap.Error) {
 		got, err := asked[*outriggerv1.ListPromptsResponse](ctx, b, req, &outriggerv1.ListPromptsRequest{
 			Cursor: inner, PageSize: int32(size), Context: req.Context,
@@ -246,7 +246,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 	if who := access.FromContext(ctx); !who.MayPrompt(ask.GetName()) {
 		return &Response{Err: notPermitted(who, "this prompt")}
 	}
-	digest := requestDigest("prompts/get", ask.GetName(), promptArguments(ask))
+	digest := requestDigest(OpGetPrompt, ask.GetName(), promptArguments(ask))
 	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}

@@ -41,7 +41,7 @@ type cursor struct {
 
 // sealCursor hides a cursor and binds it to the list and the caller, so that any
 // replica can go on with it.
-func (b *Bridge) sealCursor(caller, list string, c cursor) (*string, *errmap.Error) {
+func (b *Bridge) sealCursor(caller string, list Op, c cursor) (*string, *errmap.Error) {
 	plain := binary.AppendUvarint(nil, uint64(c.part))
 	if c.inner != nil {
 		plain = append(append(plain, 1), *c.inner...)
@@ -54,7 +54,7 @@ func (b *Bridge) sealCursor(caller, list string, c cursor) (*string, *errmap.Err
 }
 
 // openCursor reads a cursor; none is the start of the list.
-func (b *Bridge) openCursor(req *Request, list string, token *string) (cursor, *errmap.Error) {
+func (b *Bridge) openCursor(req *Request, list Op, token *string) (cursor, *errmap.Error) {
 	if token == nil {
 		return cursor{}, nil
 	}
@@ -74,8 +74,8 @@ func (b *Bridge) openCursor(req *Request, list string, token *string) (cursor, *
 	return c, nil
 }
 
-func cursorBinding(caller, list string) seal.Binding {
-	return seal.Binding{Purpose: purposeCursor, Principal: caller, Digest: seal.Digest([]byte(list)), TTL: cursorTTL}
+func cursorBinding(caller string, list Op) seal.Binding {
+	return seal.Binding{Purpose: purposeCursor, Principal: caller, Digest: seal.Digest([]byte(list.String())), TTL: cursorTTL}
 }
 
 // pageSize is how many entries a page may have: what the caller wants, within
@@ -99,8 +99,7 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 	if req.PageSize <= 0 {
 		return resp
 	}
-	const list = "tools/list"
-	from, err := b.openCursor(req, list, req.Cursor)
+	from, err := b.openCursor(req, OpList, req.Cursor)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -113,7 +112,7 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 	}
 	if last := resp.First + min(req.PageSize, b.opts.PageSize); last < len(tools) {
 		resp.Next = last
-		if resp.NextCursor, err = b.sealCursor(req.Caller, list, cursor{inner: &tools[last-1].Name}); err != nil {
+		if resp.NextCursor, err = b.sealCursor(req.Caller, OpList, cursor{inner: &tools[last-1].Name}); err != nil {
 			return &Response{Err: err}
 		}
 	}
@@ -123,7 +122,7 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 // entries is one kind of list besides tools, made of parts that follow each
 // other: those of the descriptors first, that of the native backend last.
 type entries[T proto.Message] struct {
-	name string
+	op Op
 	// parts read one page each, from an inner cursor on.
 	parts []func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error)
 }
@@ -140,14 +139,14 @@ const maxPartsAPage = 16
 
 // read fills one page.
 func (e *entries[T]) read(ctx context.Context, b *Bridge, req *Request, token *string, size int) (page[T], *errmap.Error) {
-	from, err := b.openCursor(req, e.name, token)
+	from, err := b.openCursor(req, e.op, token)
 	if err != nil {
 		return page[T]{}, err
 	}
 	var out page[T]
 	for asked := 0; from.part < len(e.parts); asked++ {
 		if len(out.entries) >= size || asked == maxPartsAPage {
-			if out.next, err = b.sealCursor(req.Caller, e.name, from); err != nil {
+			if out.next, err = b.sealCursor(req.Caller, e.op, from); err != nil {
 				return page[T]{}, err
 			}
 			break

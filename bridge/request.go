@@ -257,6 +257,9 @@ type Response struct {
 	Truncated bool
 	// Explanation says in words why Result is not all there was; empty where it is.
 	Explanation string
+	// Repaired says which arguments were decoded from strings, as JSON Pointers into
+	// the arguments, for a result of an OpCall; "" are the arguments as a whole.
+	Repaired []string
 	// Outcome of a successful OpCall that is more than that: nil where Result
 	// says it all.
 	Outcome *outriggerv1.ToolOutcome

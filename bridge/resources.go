@@ -61,7 +61,7 @@ func (b *Bridge) readNative(ctx context.Context, req *Request, ask *outriggerv1.
 	if err != nil {
 		return &Response{Err: err}
 	}
-	digest := requestDigest("resources/read", ask.GetUri(), nil)
+	digest := requestDigest(OpReadResource, ask.GetUri(), nil)
 	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}

@@ -65,17 +65,17 @@ func (b *Bridge) bounded(c *toolCall) *errmap.Error {
 }
 
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
-// in an object {"value": ...} where it is no object itself. Only a typed
+// in an object of its own where it is none itself. Only a typed
 // pass-through gets it bare, because its caller knows the message.
 func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 	if !c.tool.OutputNotObject || c.req.Procedure != "" {
 		return b.answerJSON(ctx, c, nil, c.answer.Body)
 	}
-	dst, err := b.answerJSON(ctx, c, []byte(`{"value":`), c.answer.Body)
+	dst, err := b.answerJSON(ctx, c, catalog.OpenValue(nil), c.answer.Body)
 	if err != nil {
 		return nil, err
 	}
-	return append(dst, '}'), nil
+	return catalog.CloseValue(dst), nil
 }
 
 // ToolOutcome is the outcome of a successful OpCall in JSON as the contract has

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -126,7 +127,7 @@ func TestARepeatedCallIsSentWhole(t *testing.T) {
 		return mcptest.Echo(ctx, m, in, header)
 	}, bridge.Options{Guard: resilience.New(resilience.Options{Backoff: time.Millisecond})})
 	req := toolCall(b, "lab.echo", `{"payload":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)
-	req.Header = http.Header{bridge.IdempotencyHeader: {"k"}}
+	req.Header = http.Header{metadata.IdempotencyHeader: {"k"}}
 	resp := b.Handle(context.Background(), req)
 	if resp.Err != nil || len(seen) != 3 {
 		t.Fatalf("%d attempts: %v", len(seen), resp.Err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 func TestTraceContextOfAMessageGoesBeforeTheConnections(t *testing.T) {
@@ -43,7 +44,7 @@ func TestTraceContextOfAMessageGoesBeforeTheConnections(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rules, err := bridge.NewMetadataRules([]string{"*"}, nil)
+			rules, err := metadata.NewRules([]string{"*"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

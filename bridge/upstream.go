@@ -12,6 +12,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -52,7 +53,7 @@ type Native interface {
 func (b *Bridge) risk(c *toolCall) resilience.Call {
 	return resilience.Call{
 		Key:        c.tool.Name,
-		Repeatable: isIdempotent(c.tool) || idempotencyKey(c.req.Header) != "",
+		Repeatable: isIdempotent(c.tool) || metadata.IdempotencyKey(c.req.Header) != "",
 		Hurried:    c.req.Timeout > 0 && c.req.Timeout < b.allowed(c),
 	}
 }
@@ -73,15 +74,15 @@ func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 
 // sentHeader is what of a caller's headers goes to the backend with a call.
 func (b *Bridge) sentHeader(h http.Header) http.Header {
-	out := b.opts.Metadata.inbound(h)
-	key := idempotencyKey(h)
+	out := b.opts.Metadata.Inbound(h)
+	key := metadata.IdempotencyKey(h)
 	if key == "" {
 		return out
 	}
 	if out == nil {
 		out = make(http.Header, 1)
 	}
-	out[IdempotencyHeader] = []string{key}
+	out[metadata.IdempotencyHeader] = []string{key}
 	return out
 }
 
@@ -117,7 +118,7 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
 		risk.Repeatable = false
 	}
-	header := b.opts.Metadata.inbound(req.Header)
+	header := b.opts.Metadata.Inbound(req.Header)
 	out, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = b.opts.Native.Ask(ctx, in, header)
 		return out, err

@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // validate turns the arguments into wire bytes. Where the sidecar repairs
@@ -96,4 +97,55 @@ func isStructural(v schema.Violation) bool {
 		return false
 	}
 	return true
+}
+
+// Repaired returns how many calls had arguments that were decoded from strings.
+func (b *Bridge) Repaired() uint64 { return b.repaired.Load() }
+
+// RepairArguments decodes arguments that are an object as the text of a JSON
+// string, where the sidecar is to repair arguments; else it returns them as they
+// came. Edges call it before they refuse arguments that are no object.
+func (b *Bridge) RepairArguments(raw []byte) Payload {
+	if !b.opts.RepairArguments {
+		return Payload{Bytes: raw}
+	}
+	if content := transcode.UnquoteObject(raw); content != nil {
+		return Payload{Bytes: content, Repaired: true}
+	}
+	return Payload{Bytes: raw}
+}
+
+// decoded looks for what can be decoded in arguments that were refused. The
+// descriptor says it of the messages of an RPC; of a declared schema it is the
+// strings whose type it refuses, which are checked again as what they hold.
+func (c *toolCall) decoded(arguments []byte, failed *errmap.Error) (plain []byte, places []string) {
+	if !c.tool.Native {
+		if plain, places = c.tool.In.Unquote(arguments); c.tool.Declared == nil || c.tool.Declared.Input == nil {
+			return plain, places
+		}
+	} else {
+		plain = arguments
+	}
+	for _, v := range failed.Violations {
+		if v.Path == "" || slices.Contains(places, v.Path) || !slices.Contains(typeKeywords, v.Keyword) {
+			continue
+		}
+		if changed := transcode.UnquoteAt(plain, v.Path); changed != nil {
+			plain, places = changed, append(places, v.Path)
+		}
+	}
+	return plain, places
+}
+
+// typeKeywords are what a schema says where it has no place for a string.
+//
+//nolint:gochecknoglobals // a list that is never changed
+var typeKeywords = []string{"type", "anyOf", "oneOf"}
+
+// reportRepairs says in the response what was decoded. A question and a task are no
+// results: the calls that follow them are of what was decoded.
+func (c *toolCall) reportRepairs() {
+	if c.resp.Err == nil && c.resp.ToolOutcome().GetResult() != nil {
+		c.resp.Repaired = c.repairs
+	}
 }

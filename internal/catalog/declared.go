@@ -156,9 +156,19 @@ func (t *Tool) CheckResult(result []byte, isBare bool) ([]schema.Violation, erro
 	return t.Declared.Output.Validate(result)
 }
 
-func wrapValue(raw []byte) []byte {
-	return append(append([]byte(`{"value":`), raw...), '}')
-}
+func wrapValue(raw []byte) []byte { return append(append(OpenValue(nil), raw...), closeValue...) }
+
+// The object around a message whose ProtoJSON is none.
+const (
+	openValue  = `{"value":`
+	closeValue = `}`
+)
+
+// OpenValue appends the beginning of the object around a result whose ProtoJSON is none, and CloseValue its end.
+func OpenValue(dst []byte) []byte { return append(dst, openValue...) }
+
+// CloseValue is the other half of OpenValue.
+func CloseValue(dst []byte) []byte { return append(dst, closeValue...) }
 
 // isWrappedValue reports whether a document is {"value": ...}.
 func isWrappedValue(raw []byte) bool {

@@ -12,6 +12,48 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
+// Items are the answers of a stream, gathered to the JSON that the tool's output schema describes: {"items": [...],
+// "truncated": ...}. Make them with NewItems.
+type Items struct {
+	text  []byte
+	count int
+}
+
+// The two ends of the JSON around the items.
+const (
+	itemsHead     = `{"items":[`
+	wholeTail     = `],"truncated":false}`
+	truncatedTail = `],"truncated":true}`
+)
+
+// NewItems returns Items without any.
+func NewItems() *Items { return &Items{text: []byte(itemsHead)} }
+
+// Len is how many items there are.
+func (i *Items) Len() int { return i.count }
+
+// Next returns the text behind which the next item is to be appended.
+func (i *Items) Next() []byte {
+	if i.count > 0 {
+		return append(i.text, ',')
+	}
+	return i.text
+}
+
+// Size is the size of the whole JSON if the items ended with text.
+func (i *Items) Size(text []byte) int { return len(text) + len(wholeTail) }
+
+// Keep takes text, which is what Next returned and an item behind it.
+func (i *Items) Keep(text []byte) { i.text, i.count = text, i.count+1 }
+
+// Close returns the whole JSON. Nothing may be added any more.
+func (i *Items) Close(truncated bool) []byte {
+	if truncated {
+		return append(i.text, truncatedTail...)
+	}
+	return append(i.text, wholeTail...)
+}
+
 // gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
 // is one answer, in the form that the transcoder writes.
 func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sha256.Size]byte, room *schema.Room) *schema.Lazy {

@@ -3,6 +3,7 @@
 package dialect
 
 import (
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -280,6 +281,31 @@ func appendVerdict(dst []byte, result *outriggerv1.ToolResult) ([]byte, error) {
 		return dst, nil
 	}
 	return mcpjson.AppendResultMeta(dst, result)
+}
+
+// repairedKey is the member of a result's _meta that lists, as JSON Pointers into
+// the arguments, what was decoded from a string; "" are the arguments.
+const repairedKey = "dev.outrigger/repaired"
+
+// NoteRepairs says in the _meta of a result which of the arguments were decoded. The
+// result is a message from then on, whatever it was before.
+func NoteRepairs(resp *bridge.Response) *errmap.Error {
+	if len(resp.Repaired) == 0 {
+		return nil
+	}
+	places, err := json.Marshal(resp.Repaired)
+	if err != nil {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	outcome := resp.ToolOutcome()
+	result := outcome.GetResult()
+	meta, err := mcpjson.AppendMeta(nil, result, append([]byte(`"`+repairedKey+`":`), places...))
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	result.MetaForm = &outriggerv1.ToolResult_MetaJson{MetaJson: meta}
+	resp.Outcome, resp.Result = outcome, bridge.Payload{}
+	return nil
 }
 
 // closingBrace closes a result that has no more members.

@@ -195,6 +195,9 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 			return era.failed(h, call, err)
 		}
 	}
+	if err := NoteRepairs(resp); err != nil {
+		return era.failed(h, call, err)
+	}
 	result, err := method.write(h, call)
 	if err != nil {
 		return era.failed(h, call, err)

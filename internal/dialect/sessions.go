@@ -190,7 +190,7 @@ func (h *Handler) ChangeNotification(c feed.Change) []byte {
 	default:
 		return nil
 	}
-	n := bridge.Notification(c)
+	n := c.Notification()
 	if params := n.GetParamsJson(); len(params) > 0 {
 		return notification(n.GetMethod(), params)
 	}

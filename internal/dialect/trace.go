@@ -5,8 +5,8 @@ package dialect
 import (
 	"net/http"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // Names of the W3C trace context, as headers and as members of _meta.
@@ -35,7 +35,7 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			continue
 		}
 		value, ok := jsontext.Text(raw)
-		if !ok || value == "" || len(value) > maxTraceValue || !bridge.IsFieldValue(value) {
+		if !ok || value == "" || len(value) > maxTraceValue || !metadata.IsFieldValue(value) {
 			continue
 		}
 		if out == nil {
@@ -47,12 +47,12 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			out.Del(tracestate)
 		}
 	}
-	if key, ok := jsontext.Lookup(meta, bridge.IdempotencyMember); ok {
+	if key, ok := jsontext.Lookup(meta, metadata.IdempotencyMember); ok {
 		if out == nil {
 			out = cloneHeader(h)
 		}
 		text, _ := jsontext.Text(key) // what is no string is no key, and refused as one
-		out[bridge.IdempotencyHeader] = []string{text}
+		out[metadata.IdempotencyHeader] = []string{text}
 	}
 	if out == nil {
 		return h

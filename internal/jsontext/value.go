@@ -119,6 +119,9 @@ func Int64(raw []byte) (int64, bool) {
 	return n, err == nil
 }
 
+// EmptyObject is the JSON of an object without members.
+const EmptyObject = "{}"
+
 // IsObject reports whether raw is a JSON object. The bytes nil are not.
 func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 

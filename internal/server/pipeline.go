@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -59,8 +60,8 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	a.gate = gate
-	metadata := a.cfg.GetBackend().GetMetadata()
-	rules, err := bridge.NewMetadataRules(settings.InboundMetadata(a.cfg), metadata.GetOutbound())
+	allowed := a.cfg.GetBackend().GetMetadata()
+	rules, err := metadata.NewRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
 	if err != nil {
 		return err
 	}

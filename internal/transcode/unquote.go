@@ -5,6 +5,7 @@ package transcode
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -47,6 +48,71 @@ func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
 		return doc, nil
 	}
 	return u.Out, u.places
+}
+
+// UnquoteObject returns what stands in a JSON string, where that is one whole object in strict JSON and within the usual
+// bounds; else nil.
+func UnquoteObject(raw []byte) []byte { return unquotedIn(raw, "{") }
+
+// UnquoteAt returns a document in which the object or array that stands in a string at a place is decoded; nil where there
+// is none. The place is a JSON Pointer, and the document is known to be in order. It is for what no descriptor describes.
+func UnquoteAt(doc []byte, place string) []byte {
+	tokens := strings.Split(place, "/")[1:]
+	for i, token := range tokens {
+		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	}
+	return unquotedAt(doc, tokens)
+}
+
+// unquotedIn is what stands in a JSON string, where that begins with one of the brackets.
+func unquotedIn(raw []byte, brackets string) []byte {
+	text, ok := jsontext.Text(raw)
+	if !ok {
+		return nil
+	}
+	content := bytes.Trim([]byte(text), " \t\r\n")
+	if len(content) == 0 || strings.IndexByte(brackets, content[0]) < 0 || len(schema.Inspect(content, schema.Bounds{})) > 0 {
+		return nil
+	}
+	return content
+}
+
+func unquotedAt(doc []byte, path []string) []byte {
+	if len(path) == 0 {
+		return unquotedIn(doc, "{[")
+	}
+	var out []byte
+	isFound := false
+	each := func(name string, value []byte) {
+		if name == path[0] && !isFound {
+			if changed := unquotedAt(value, path[1:]); changed != nil {
+				value, isFound = changed, true
+			}
+		}
+		out = append(append(out, value...), ',')
+	}
+	closing := byte('}')
+	switch {
+	case doc[0] == '{':
+		out = append(out, '{')
+		for name, value := range jsontext.Members(doc) {
+			out = append(jsontext.AppendString(out, name), ':')
+			each(name, value)
+		}
+	case doc[0] == '[':
+		closing = ']'
+		out = append(out, '[')
+		i := 0
+		for value := range jsontext.Elements(doc) {
+			each(strconv.Itoa(i), value)
+			i++
+		}
+	}
+	if !isFound {
+		return nil
+	}
+	out[len(out)-1] = closing
+	return out
 }
 
 // unquoter copies JSON that is known to be in order, without the white space between tokens, and decodes on the way.

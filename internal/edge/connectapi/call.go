@@ -22,7 +22,7 @@ func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
 	}
-	resp := s.bridge.Handle(ctx, call)
+	resp := s.handle(ctx, call)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
@@ -30,6 +30,15 @@ func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)
 	return out, nil
+}
+
+// handle runs a call. What was decoded in its arguments, the result says.
+func (s *Service) handle(ctx context.Context, call *bridge.Request) *bridge.Response {
+	resp := s.bridge.Handle(ctx, call)
+	if resp.Err == nil {
+		resp.Err = dialect.NoteRepairs(resp)
+	}
+	return resp
 }
 
 // call is the neutral form of a ToolCall. For whom it is made and what their
@@ -102,7 +111,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 		filter: bridge.EventFilter{Progress: call.Context.GetProgressToken() != nil, Level: call.Context.GetLogLevel()},
 	}
 	call.Events = told.event
-	resp := s.bridge.Handle(ctx, call)
+	resp := s.handle(ctx, call)
 	if resp.Err != nil {
 		return connectError(resp)
 	}

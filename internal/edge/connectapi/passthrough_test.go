@@ -24,13 +24,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // A caller's own generated client reaches the backend through the sidecar, over
 // every protocol, and numbers of 64 bits arrive as they were sent.
 func TestAGeneratedClientPassesThrough(t *testing.T) {
 	t.Parallel()
-	rules, err := bridge.NewMetadataRules([]string{"x-tenant"}, []string{"x-reply-*"})
+	rules, err := metadata.NewRules([]string{"x-tenant"}, []string{"x-reply-*"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -102,7 +103,7 @@ func TestOneSidecarAndTwo(t *testing.T) {
 		"the description":       describeCounts,
 		"tasks of the sidecars": tasksOfASidecar,
 	}
-	rules, err := bridge.NewMetadataRules([]string{"x-tenant", "traceparent", "tracestate", "baggage"}, []string{"x-reply-*"})
+	rules, err := metadata.NewRules([]string{"x-tenant", "traceparent", "tracestate", "baggage"}, []string{"x-reply-*"})
 	if err != nil {
 		t.Fatal(err)
 	}

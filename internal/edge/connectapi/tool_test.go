@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 func toolCall(name, arguments string) *outriggerv1.ToolCall {
@@ -116,7 +117,7 @@ func TestTheCallersDeadlineIsItsTimeout(t *testing.T) {
 
 func TestMetadataOfACall(t *testing.T) {
 	t.Parallel()
-	rules, err := bridge.NewMetadataRules([]string{"x-tenant"}, []string{"x-reply-*"})
+	rules, err := metadata.NewRules([]string{"x-tenant"}, []string{"x-reply-*"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,17 +152,17 @@ func (w *Watch) atMost(most int, what string, names []string) []string {
 // so that a list sees the change.
 func (w *Watch) changed(n *outriggerv1.Notification) {
 	switch n.GetMethod() {
-	case "notifications/tools/list_changed":
+	case feed.MethodToolsChanged:
 		wake(w.tools)
-	case "notifications/prompts/list_changed":
+	case feed.MethodPromptsChanged:
 		w.with.Publish(feed.Change{Kind: feed.PromptsListChanged})
-	case "notifications/resources/list_changed":
+	case feed.MethodResourcesChanged:
 		w.with.Publish(feed.Change{Kind: feed.ResourcesListChanged})
-	case "notifications/resources/updated":
+	case feed.MethodResourceUpdated:
 		if uri := updatedURI(n); uri != "" {
 			w.with.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
 		}
-	case "notifications/tasks":
+	case feed.MethodTaskChanged:
 		if n.GetTask() != nil {
 			w.with.Publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
 		}

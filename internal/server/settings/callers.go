@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
@@ -87,7 +87,7 @@ func trustOf(said string) access.Trust {
 // that what is wrong with them is reported with everything else.
 func checkDoor(cfg *configv1.Config, report func(path, message string)) {
 	if subject := SubjectHeader(cfg); subject != "" {
-		if _, err := bridge.NewMetadataRules([]string{subject}, nil); err != nil {
+		if _, err := metadata.NewRules([]string{subject}, nil); err != nil {
 			report("access.subject_header", err.Error())
 		}
 	}

@@ -5,10 +5,10 @@ package settings
 import (
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
@@ -22,16 +22,16 @@ func Checks(kind config.Kind) []config.Check {
 	return checks
 }
 
-// checkMetadata asks the bridge about the metadata allow-lists.
+// checkMetadata checks the metadata allow-lists.
 func checkMetadata(cfg *configv1.Config, report func(path, message string)) {
-	metadata := cfg.GetBackend().GetMetadata()
-	for i, pattern := range metadata.GetInbound() {
-		if _, err := bridge.NewMetadataRules([]string{pattern}, nil); err != nil {
+	lists := cfg.GetBackend().GetMetadata()
+	for i, pattern := range lists.GetInbound() {
+		if _, err := metadata.NewRules([]string{pattern}, nil); err != nil {
 			report(fmt.Sprintf("backend.metadata.inbound[%d]", i), err.Error())
 		}
 	}
-	for i, pattern := range metadata.GetOutbound() {
-		if _, err := bridge.NewMetadataRules(nil, []string{pattern}); err != nil {
+	for i, pattern := range lists.GetOutbound() {
+		if _, err := metadata.NewRules(nil, []string{pattern}); err != nil {
 			report(fmt.Sprintf("backend.metadata.outbound[%d]", i), err.Error())
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package metadata
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// MetadataRules are the allow-lists for headers that cross the sidecar. Names
+// Rules are the allow-lists for headers that cross the sidecar. Names
 // are compared in lower case; a "*" in a pattern matches any run of characters.
 // What looks like a credential crosses only where a pattern names it in full.
-// Make them with [NewMetadataRules]; the zero value lets nothing through.
-type MetadataRules struct {
+// Make them with [NewRules]; the zero value lets nothing through.
+type Rules struct {
 	in, out *allowList
 }
 
@@ -45,23 +45,23 @@ func (l *allowList) admits(name string) bool {
 	return verdict
 }
 
-// NewMetadataRules checks and prepares the two allow-lists: inbound from the
+// NewRules checks and prepares the two allow-lists: inbound from the
 // caller to the backend, outbound from the backend to the caller. A pattern that
 // names something which may never cross is an error: credentials of a caller are
 // meant for the sidecar alone, and protocol headers belong to one hop.
-func NewMetadataRules(inbound, outbound []string) (MetadataRules, error) {
-	in, err := metadataPatterns(inbound)
+func NewRules(inbound, outbound []string) (Rules, error) {
+	in, err := checkedPatterns(inbound)
 	if err != nil {
-		return MetadataRules{}, fmt.Errorf("inbound metadata: %w", err)
+		return Rules{}, fmt.Errorf("inbound metadata: %w", err)
 	}
-	out, err := metadataPatterns(outbound)
+	out, err := checkedPatterns(outbound)
 	if err != nil {
-		return MetadataRules{}, fmt.Errorf("outbound metadata: %w", err)
+		return Rules{}, fmt.Errorf("outbound metadata: %w", err)
 	}
-	return MetadataRules{in: &allowList{patterns: in}, out: &allowList{patterns: out}}, nil
+	return Rules{in: &allowList{patterns: in}, out: &allowList{patterns: out}}, nil
 }
 
-func metadataPatterns(patterns []string) ([]string, error) {
+func checkedPatterns(patterns []string) ([]string, error) {
 	out := make([]string, 0, len(patterns))
 	for _, p := range patterns {
 		p = strings.ToLower(strings.TrimSpace(p))
@@ -106,11 +106,11 @@ func neverCrosses(name string) bool {
 	return false
 }
 
-// inbound returns what of a caller's headers goes on to the backend.
-func (r MetadataRules) inbound(h http.Header) http.Header { return r.in.admitted(h) }
+// Inbound returns what of a caller's headers goes on to the backend.
+func (r Rules) Inbound(h http.Header) http.Header { return r.in.admitted(h) }
 
-// outbound returns what of the backend's metadata goes back to the caller.
-func (r MetadataRules) outbound(h http.Header) http.Header { return r.out.admitted(h) }
+// Outbound returns what of the backend's metadata goes back to the caller.
+func (r Rules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }
 
 // admitted returns the headers that a pattern lets through, without values that
 // not every protocol could send on.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package metadata
 
 import (
 	"net/http"
@@ -20,17 +20,17 @@ const IdempotencyMember = "dev.outrigger/idempotency-key"
 // maxIdempotencyKey bounds a key; a UUID has 36 bytes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey is the key of a call, empty where it has none.
-func idempotencyKey(h http.Header) string {
+// IdempotencyKey is the key of a call, empty where it has none.
+func IdempotencyKey(h http.Header) string {
 	if values := h[IdempotencyHeader]; len(values) == 1 {
 		return values[0]
 	}
 	return ""
 }
 
-// checkIdempotencyKey refuses a key that could not be sent on: a caller that
+// CheckIdempotencyKey refuses a key that could not be sent on: a caller that
 // relies on it must not find out later.
-func checkIdempotencyKey(h http.Header) *errmap.Error {
+func CheckIdempotencyKey(h http.Header) *errmap.Error {
 	values, ok := h[IdempotencyHeader]
 	if !ok || len(values) == 1 && isIdempotencyKey(values[0]) {
 		return nil
