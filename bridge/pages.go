@@ -75,7 +75,7 @@ func (b *Bridge) openCursor(req *Request, list Op, token *string) (cursor, *errm
 }
 
 func cursorBinding(caller string, list Op) seal.Binding {
-	return seal.Binding{Purpose: purposeCursor, Principal: caller, Digest: seal.Digest([]byte(list.String())), TTL: cursorTTL}
+	return seal.Binding{Purpose: purposeCursor, Principal: caller, Digest: seal.Digest(seal.Label(list.String())), TTL: cursorTTL}
 }
 
 // pageSize is how many entries a page may have: what the caller wants, within

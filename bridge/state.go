@@ -85,7 +85,7 @@ func staleState(member, message string) *errmap.Error {
 // requestDigest ties a state to a request: its operation, what it names, and
 // its arguments, whatever way they are written.
 func requestDigest(operation Op, name string, arguments []byte) [32]byte {
-	return seal.Digest([]byte(operation.String()), []byte(name), sortedJSON(arguments))
+	return seal.Digest(seal.Label(operation.String()), []byte(name), sortedJSON(arguments))
 }
 
 // sortedJSON writes JSON with sorted members and without white space; numbers

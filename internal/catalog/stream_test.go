@@ -249,3 +249,36 @@ func TestItemsOfAStreamAreNotWrapped(t *testing.T) {
 		t.Errorf("%v, %v", found, err)
 	}
 }
+
+// TestItems: what is gathered is one object, and an item that is not kept leaves nothing.
+func TestItems(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		items     []string
+		dropped   string
+		truncated bool
+		want      string
+	}{
+		{nil, "", false, `{"items":[],"truncated":false}`},
+		{nil, "1", true, `{"items":[],"truncated":true}`},
+		{[]string{"1"}, "", false, `{"items":[1],"truncated":false}`},
+		{[]string{`{"a":[]}`, "null"}, `"no"`, true, `{"items":[{"a":[]},null],"truncated":true}`},
+	} {
+		items := NewItems()
+		for _, item := range tt.items {
+			items.Keep(append(items.Next(), item...))
+		}
+		if tt.dropped != "" {
+			text := append(items.Next(), tt.dropped...)
+			if size := items.Size(text); size <= len(text) {
+				t.Errorf("%v: the size %d of %d bytes", tt.items, size, len(text))
+			}
+		}
+		if items.Len() != len(tt.items) {
+			t.Errorf("%v: %d items", tt.items, items.Len())
+		}
+		if got := string(items.Close(tt.truncated)); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.items, got, tt.want)
+		}
+	}
+}

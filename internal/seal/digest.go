@@ -26,3 +26,26 @@ func Digest(parts ...[]byte) [32]byte {
 	h.Sum(sum[:0])
 	return sum
 }
+
+// Label is what an operation of the sidecar is called in a digest, given its name. The
+// labels are those of the first version and do not change, whatever the operations are
+// called elsewhere: replicas of two versions have to open what the other one sealed.
+func Label(operation string) []byte {
+	switch operation {
+	case "call_tool":
+		return []byte("tools/call")
+	case "list_tools":
+		return []byte("tools/list")
+	case "list_resources":
+		return []byte("resources/list")
+	case "list_resource_templates":
+		return []byte("resources/templates/list")
+	case "read_resource":
+		return []byte("resources/read")
+	case "list_prompts":
+		return []byte("prompts/list")
+	case "get_prompt":
+		return []byte("prompts/get")
+	}
+	return []byte(operation)
+}

@@ -153,3 +153,31 @@ func FuzzUnquote(f *testing.F) {
 		}
 	})
 }
+
+// TestUnquoteAt: a place is decoded where an object or array stands in a string, and
+// nowhere else.
+func TestUnquoteAt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ doc, place, want string }{
+		{`{"a":"{\"b\":1}"}`, "/a", `{"a":{"b":1}}`},
+		{`{"x":[0,"[1, 2]"],"y":"{}"}`, "/x/1", `{"x":[0,[1, 2]],"y":"{}"}`},
+		{`{"a/b~":"{}"}`, "/a~1b~0", `{"a/b~":{}}`},
+		{`{"a":"{}"}`, "/b", ""},
+		{`{"a":"{}"}`, "/a/b", ""},
+		{`{"a":"plain"}`, "/a", ""},
+		{`{"a":"{} {}"}`, "/a", ""},
+		{`{"a":"{\"b\":1,\"b\":2}"}`, "/a", ""},
+		{`{"a":{}}`, "/a", ""},
+		{`[]`, "/0", ""},
+		{`5`, "/0", ""},
+	} {
+		if got := string(transcode.UnquoteAt([]byte(tt.doc), tt.place)); got != tt.want {
+			t.Errorf("%s at %s: %s, want %q", tt.doc, tt.place, got, tt.want)
+		}
+	}
+	for raw, want := range map[string]string{`"{\"a\":1}"`: `{"a":1}`, `" {} "`: `{}`, `"[]"`: "", `{}`: "", `"{"`: "", `5`: ""} {
+		if got := string(transcode.UnquoteObject([]byte(raw))); got != want {
+			t.Errorf("%s: %s, want %q", raw, got, want)
+		}
+	}
+}

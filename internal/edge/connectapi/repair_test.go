@@ -4,6 +4,8 @@ package connectapi_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -85,5 +88,31 @@ func TestArgumentsInAString(t *testing.T) {
 	}
 	if got, want := rig.Bridge.Repaired(), uint64(4*len(wires())); got != want {
 		t.Errorf("%d calls are counted as repaired, want %d", got, want)
+	}
+}
+
+// TestRepairedPassThrough: a typed call in JSON whose arguments were decoded gets its
+// whole answer. Nothing in the caller's own message can say what was decoded.
+func TestRepairedPassThrough(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{RepairArguments: true}})
+	url := mount(t, rig.Bridge, connectapi.Options{})
+	body := `{"customer":"Ann","destination":"{\"stopId\":\"6\"}","parcels":[{"contents":"box","weightKg":1}]}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+demov1connect.FleetPlaceOrderProcedure, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := mcptest.Client(t, 1).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(raw), `"customer":"Ann"`) {
+		t.Errorf("%d %s (%v)", resp.StatusCode, raw, err)
+	}
+	if got := rig.Bridge.Repaired(); got != 1 {
+		t.Errorf("%d calls are counted as repaired", got)
 	}
 }
