@@ -255,7 +255,7 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	c.forgetArguments()
 	err := b.callRPC(ctx, c)
 	if c.pooled {
-		b.buffers.Put(c.wire) // a caller of backends keeps nothing of it
+		b.buffers.Put(c.wire) // an Upstream keeps nothing of it
 		c.wire, c.pooled = nil, false
 	}
 	b.keepMetadata(c)

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -42,13 +43,24 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 	return b.settleOutcome(c, outcome)
 }
 
-// requireTaskSupport refuses a call that could only become a task, where the
-// caller's client has no tasks.
-func requireTaskSupport(c *toolCall) *errmap.Error {
-	if c.tool.TaskSupport != taskRequired || c.req.Context.GetCapabilities().GetTasks() {
-		return nil
+// callNative has a native backend run a tool, and repeats that where it may be
+// and nothing has happened yet.
+func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	header, risk, events := b.sentHeader(c.req.Header), b.risk(c), b.events(ctx, c)
+	if events != nil {
+		began, pass := false, events
+		events = func(e *outriggerv1.ToolEvent) {
+			began = true
+			pass(e)
+		}
+		risk.Answered = func() bool { return began }
 	}
-	return missingTasks(c.tool.Name)
+	return resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+		var outcome *outriggerv1.ToolOutcome
+		var err *errmap.Error
+		outcome, c.answer, err = b.opts.Native.CallTool(ctx, call, header, events)
+		return outcome, err
+	})
 }
 
 // settleOutcome checks what a native backend answered, and seals what the

@@ -9,12 +9,33 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // taskPoll is how often a client may want to look at a task of the sidecar's
 // own.
 const taskPoll = time.Second
+
+// taskAfter is after how long a call of a tool runs on as a task; false where it
+// never does. What the tool says comes before the sidecar's setting.
+func (b *Bridge) taskAfter(tool *catalog.Tool) (time.Duration, bool) {
+	switch {
+	case b.opts.Tasks == nil:
+		return 0, false
+	case tool.TaskSupport == taskOptional, tool.TaskSupport == taskRequired:
+		return tool.TaskAfter, true
+	case tool.TaskUnsaid && b.opts.TaskAfter > 0:
+		return b.opts.TaskAfter, true
+	}
+	return 0, false
+}
+
+// Values of ToolOptions.task_support.
+const (
+	taskOptional = "optional"
+	taskRequired = "required"
+)
 
 // invokeTask calls a plain RPC that may run on as a task: at once, or when it
 // takes longer than its tool says. What ends before is an ordinary result. Once
@@ -48,6 +69,15 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: started.Result}}
 	return nil
+}
+
+// requireTaskSupport refuses a call that could only become a task, where the
+// caller's client has no tasks.
+func requireTaskSupport(c *toolCall) *errmap.Error {
+	if c.tool.TaskSupport != taskRequired || c.req.Context.GetCapabilities().GetTasks() {
+		return nil
+	}
+	return missingTasks(c.tool.Name)
 }
 
 // background is the rest of a call as the work of a task: a call of its own,
@@ -90,6 +120,3 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }
-
-// StatusPartial is the status of a result that holds a part of what there was.
-const StatusPartial = "partial_success"

@@ -108,26 +108,6 @@ func (b *Bridge) mayBecomeTasks(cat *catalog.Catalog) bool {
 	return false
 }
 
-// taskAfter is after how long a call of a tool runs on as a task; false where it
-// never does. What the tool says comes before the sidecar's setting.
-func (b *Bridge) taskAfter(tool *catalog.Tool) (time.Duration, bool) {
-	switch {
-	case b.opts.Tasks == nil:
-		return 0, false
-	case tool.TaskSupport == taskOptional, tool.TaskSupport == taskRequired:
-		return tool.TaskAfter, true
-	case tool.TaskUnsaid && b.opts.TaskAfter > 0:
-		return b.opts.TaskAfter, true
-	}
-	return 0, false
-}
-
-// Values of ToolOptions.task_support.
-const (
-	taskOptional = "optional"
-	taskRequired = "required"
-)
-
 const (
 	// countTTL is how long a count is shown again. A description is asked for by
 	// people, at start and by monitors, and its counts are for the eye: ten seconds

@@ -82,3 +82,24 @@ func (b *Bridge) tooLargeResult(size int) *errmap.Error {
 	b.opts.Stats.Over(errmap.LimitResultBytes)
 	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
 }
+
+// Keywords of violations that say: what the request names does not exist.
+const (
+	keywordTask      = "task"
+	keywordPrompt    = "prompt"
+	keywordReference = "reference"
+)
+
+// NamesNothing reports whether an error says that the request names a task, a
+// prompt or a reference that does not exist. That is INVALID_PARAMS, because MCP
+// has no code for it; the contract outrigger.v1 has one: not_found.
+func NamesNothing(err *errmap.Error) bool {
+	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
+		return false
+	}
+	switch err.Violations[0].Keyword {
+	case keywordTask, keywordPrompt, keywordReference:
+		return true
+	}
+	return false
+}

@@ -55,7 +55,7 @@ func (s *streaming) Stream(ctx context.Context, _ *catalog.Method, _ []byte, _ h
 	return &bridge.Answer{}, s.end
 }
 
-// untilDoneError is what a caller of backends makes of a context that has ended.
+// untilDoneError is what an Upstream makes of a context that has ended.
 func untilDoneError(ctx context.Context) *errmap.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errmap.Wrap(errmap.Timeout, ctx.Err())

@@ -210,27 +210,6 @@ func unknownTask(req *Request) *errmap.Error {
 	}))
 }
 
-// Keywords of violations that say: what the request names does not exist.
-const (
-	keywordTask      = "task"
-	keywordPrompt    = "prompt"
-	keywordReference = "reference"
-)
-
-// NamesNothing reports whether an error says that the request names a task, a
-// prompt or a reference that does not exist. That is INVALID_PARAMS, because MCP
-// has no code for it; the contract outrigger.v1 has one: not_found.
-func NamesNothing(err *errmap.Error) bool {
-	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
-		return false
-	}
-	switch err.Violations[0].Keyword {
-	case keywordTask, keywordPrompt, keywordReference:
-		return true
-	}
-	return false
-}
-
 // markSize is the length of a mark. Sealed ids have little room to spare, and
 // among a thousand tools two have the same mark once in 500 million catalogs.
 const markSize = 6

@@ -4,15 +4,20 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
+	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -86,26 +91,6 @@ func (b *Bridge) sentHeader(h http.Header) http.Header {
 	return out
 }
 
-// callNative has a native backend run a tool, and repeats that where it may be
-// and nothing has happened yet.
-func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
-	header, risk, events := b.sentHeader(c.req.Header), b.risk(c), b.events(ctx, c)
-	if events != nil {
-		began, pass := false, events
-		events = func(e *outriggerv1.ToolEvent) {
-			began = true
-			pass(e)
-		}
-		risk.Answered = func() bool { return began }
-	}
-	return resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
-		var outcome *outriggerv1.ToolOutcome
-		var err *errmap.Error
-		outcome, c.answer, err = b.opts.Native.CallTool(ctx, call, header, events)
-		return outcome, err
-	})
-}
-
 // questionKey begins what the guard knows questions to a native backend by; no tool's
 // name has a slash.
 const questionKey = "/"
@@ -124,4 +109,227 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 		return out, err
 	})
 	return out, answer, err
+}
+
+// BackendUpstream calls the methods of one backend. It is an [Upstream] and safe for
+// concurrent use; closing the client is its owner's business.
+type BackendUpstream struct {
+	client *backend.Client
+}
+
+// NewBackendUpstream returns one over a backend's client.
+func NewBackendUpstream(client *backend.Client) *BackendUpstream {
+	return &BackendUpstream{client: client}
+}
+
+// Call implements [Upstream].
+func (c *BackendUpstream) Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error) {
+	answer, err := c.client.Call(ctx, m.Procedure, in, header)
+	if err != nil {
+		return metadataOf(err), backendError(ctx, err)
+	}
+	return &Answer{Body: answer.Body, Header: answer.Header, Trailer: answer.Trailer}, nil
+}
+
+// Stream implements [Upstream].
+func (c *BackendUpstream) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func([]byte) error) (*Answer, *errmap.Error) {
+	answer, err := c.client.Stream(ctx, m.Procedure, in, header, each)
+	if err != nil {
+		return metadataOf(err), backendError(ctx, err)
+	}
+	return &Answer{Header: answer.Header, Trailer: answer.Trailer}, nil
+}
+
+// metadataOf is the answer to a call that failed: what the backend sent beside
+// its status. Protocols mix headers and trailers there.
+func metadataOf(err error) *Answer {
+	var failed *backend.Error
+	if !errors.As(err, &failed) || len(failed.Metadata) == 0 {
+		return nil
+	}
+	return &Answer{Trailer: failed.Metadata}
+}
+
+// NoBackend is an Upstream for a sidecar that only shows tools.
+type NoBackend struct{}
+
+// Call implements [Upstream]: it is always UNAVAILABLE.
+func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; name it with --backend")
+}
+
+// Stream implements [Upstream]: it is always UNAVAILABLE.
+func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; name it with --backend")
+}
+
+// deadlineSlack is how much earlier than ours the backend may notice the
+// deadline that it was sent: clocks start at different moments and protocols
+// round to milliseconds.
+const deadlineSlack = 20 * time.Millisecond
+
+// backendError gives a failed call its canonical code. Only what kept the call
+// from reaching the backend, or its answer from coming back, is ours to name;
+// what the backend said itself stays its own.
+func backendError(ctx context.Context, err error) *errmap.Error {
+	var failed *backend.Error
+	if !errors.As(err, &failed) {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	switch failed.Kind {
+	case backend.KindUnreachable:
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+			errmap.Message("Tool service unavailable: "+failed.Message))
+	case backend.KindTimeout:
+		return errmap.Wrap(errmap.Timeout, err)
+	case backend.KindCancelled:
+		return errmap.Wrap(errmap.Cancelled, err)
+	case backend.KindTransport:
+		return errmap.Wrap(errmap.TransportError, err)
+	case backend.KindTooLarge:
+		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
+	case backend.KindRequestTooLarge:
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
+	case backend.KindGarbage:
+		if !failed.Sent {
+			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+				errmap.Message("Tool service unavailable: "+failed.Message))
+		}
+		return errmap.Wrap(errmap.SerializationError, err)
+	case backend.KindStatus:
+		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
+			return errmap.Wrap(errmap.Timeout, err)
+		}
+		code := failed.Code
+		if failed.PeerStatus != 0 {
+			code = connect.Code(failed.PeerStatus)
+		}
+		return errmap.FromBackendStatus(code, failed.Message, failed.Details)
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// due reports whether our own deadline has come.
+func due(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= deadlineSlack
+}
+
+// NewReflectionSource returns a source of tools: the server reflection of the
+// client's backend, over the connections and the protocol that calls use. The
+// protocol may not be known before the backend is up, so every load looks for
+// it where it is not.
+func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) source.Reflection {
+	o.Mask = client.Mask
+	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
+		e, err := client.Streams(ctx)
+		if err != nil {
+			return source.Endpoint{}, err
+		}
+		return source.Endpoint{HTTPClient: e.HTTPClient, BaseURL: e.BaseURL, Options: e.Options}, nil
+	}, o)
+}
+
+// NativeUpstream is a [Native] over the client of a backend that speaks the tool
+// API. It is safe for concurrent use.
+type NativeUpstream struct {
+	client *native.Client
+}
+
+// NewNativeUpstream returns a NativeUpstream over a client.
+func NewNativeUpstream(client *native.Client) *NativeUpstream { return &NativeUpstream{client: client} }
+
+// CallTool implements [Native].
+func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
+	outcome, metadata, err := c.client.CallTool(ctx, call, header, events)
+	if err != nil {
+		return nil, nativeMetadata(metadata, err), nativeError(ctx, err)
+	}
+	return outcome, nativeMetadata(metadata, nil), nil
+}
+
+// Ask implements [Native]. What a backend says with the bare code of an RPC gets
+// the meaning that the contract gives it there.
+func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
+	out, metadata, err := c.client.Ask(ctx, in, header)
+	if err != nil {
+		return nil, nativeMetadata(metadata, err), askError(in, nativeError(ctx, err))
+	}
+	return out, nativeMetadata(metadata, nil), nil
+}
+
+func nativeMetadata(m native.Metadata, err error) *Answer {
+	if err != nil && m.Header == nil && m.Trailer == nil {
+		return metadataOf(err)
+	}
+	return &Answer{Header: m.Header, Trailer: m.Trailer}
+}
+
+// nativeError gives a failed RPC of the tool API its canonical code.
+func nativeError(ctx context.Context, err error) *errmap.Error {
+	var invalid *native.InvalidAnswerError
+	if !errors.As(err, &invalid) {
+		return backendError(ctx, err)
+	}
+	out := errmap.Wrap(errmap.InvalidToolOutput, err)
+	for _, v := range invalid.Violations {
+		out.Violations = append(out.Violations, errmap.Violation{Path: v.Path, Keyword: v.Keyword, Message: v.Message})
+	}
+	return out
+}
+
+// askError reads the bare status of an RPC that is none of a tool's: the
+// contract (outrigger.v1.ToolService) says what the codes mean there. A status
+// with a canonical code of its own says enough.
+func askError(in proto.Message, err *errmap.Error) *errmap.Error {
+	if err.Code != errmap.ToolExecutionFailed {
+		return err
+	}
+	switch err.BackendCode {
+	case connect.CodeUnimplemented.String():
+		return errmap.Wrap(errmap.MethodNotFound, err, errmap.Message("Method not found: the backend does not offer this"))
+	case connect.CodeInvalidArgument.String():
+		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: "+err.Message))
+	case connect.CodeNotFound.String():
+		switch m := in.(type) {
+		case *outriggerv1.ReadResourceRequest:
+			return errmap.UnknownResource(m.GetUri())
+		case *outriggerv1.GetPromptRequest:
+			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown prompt "+errmap.Quote(m.GetName())),
+				errmap.WithViolations(errmap.Violation{Keyword: keywordPrompt, Message: "there is no prompt with this name"}))
+		case *outriggerv1.CompleteRequest:
+			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown reference"),
+				errmap.WithViolations(errmap.Violation{Keyword: keywordReference, Message: "there is no such prompt or resource template"}))
+		}
+	}
+	return err
+}
+
+// NewNativeSource returns a source of tools: what a backend that speaks the tool
+// API offers itself. Where must is not set, a backend that does not speak it
+// offers nothing, which is no failure.
+func NewNativeSource(name string, client *native.Client, must bool) source.Source {
+	return source.NewNative(name, func(ctx context.Context) (*source.Native, error) {
+		description, err := client.Describe(ctx)
+		if err != nil {
+			if !must && isUnimplemented(err) {
+				return nil, nil //nolint:nilnil // the source's contract: nothing is offered
+			}
+			return nil, err
+		}
+		out := &source.Native{Description: description}
+		if description.GetCapabilities().GetTools() == nil {
+			return out, nil
+		}
+		if out.Tools, err = client.Tools(ctx); err != nil {
+			return nil, err
+		}
+		return out, nil
+	})
+}
+
+// isUnimplemented reports whether a backend said that it has no such RPC.
+func isUnimplemented(err error) bool {
+	var failed *backend.Error
+	return errors.As(err, &failed) && failed.Kind == backend.KindStatus && failed.Code == connect.CodeUnimplemented
 }

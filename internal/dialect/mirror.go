@@ -4,6 +4,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -158,4 +159,9 @@ func readDecimal(text string) (decimal, bool) {
 		exponent += n
 	}
 	return decimal{isNegative: isNegative, digits: strings.TrimRight(digits, "0"), exponent: exponent}, true
+}
+
+// headerMismatch is HEADER_MISMATCH with what differs.
+func headerMismatch(format string, args ...any) *errmap.Error {
+	return errmap.Because(errmap.HeaderMismatch, fmt.Sprintf(format, args...))
 }

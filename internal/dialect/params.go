@@ -5,6 +5,7 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // invalidParams is INVALID_PARAMS for one member of params.
@@ -125,11 +127,6 @@ func jsonKind(raw json.RawMessage) string {
 	return "a number"
 }
 
-// headerMismatch is HEADER_MISMATCH with what differs.
-func headerMismatch(format string, args ...any) *errmap.Error {
-	return errmap.Because(errmap.HeaderMismatch, fmt.Sprintf(format, args...))
-}
-
 // unavailable is UNAVAILABLE with a reason and a retry hint.
 func unavailable(reason string) *errmap.Error {
 	return errmap.Because(errmap.Unavailable, reason, errmap.RetryAfter(time.Second))
@@ -137,3 +134,62 @@ func unavailable(reason string) *errmap.Error {
 
 // emptyObject is a result that says nothing.
 var emptyObject = []byte("{}")
+
+// Names of the W3C trace context, as headers and as members of _meta.
+const (
+	traceparent = "traceparent"
+	tracestate  = "tracestate"
+	baggage     = "baggage"
+)
+
+// maxTraceValue bounds what a message may put into one header: the most that
+// W3C Baggage asks anybody to pass on, which the other two never come near.
+const maxTraceValue = 8192
+
+// WithTraceContext adds the W3C trace context that a request's _meta carries
+// (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
+// than once, to the headers that the allow-list
+// then looks at. The message's own word goes before the connection's. A value
+// that is no header value is left out, so that nothing can be injected. meta is
+// a checked JSON object or nil; h is not changed, and is returned as it is where
+// there is nothing to add.
+func WithTraceContext(h http.Header, meta []byte) http.Header {
+	var out http.Header
+	for _, key := range [...]string{traceparent, tracestate, baggage} {
+		raw, ok := jsontext.Lookup(meta, key)
+		if !ok {
+			continue
+		}
+		value, ok := jsontext.Text(raw)
+		if !ok || value == "" || len(value) > maxTraceValue || !metadata.IsFieldValue(value) {
+			continue
+		}
+		if out == nil {
+			out = cloneHeader(h)
+		}
+		out.Set(key, value)
+		if key == traceparent {
+			// The connection's state belongs to the connection's parent.
+			out.Del(tracestate)
+		}
+	}
+	if key, ok := jsontext.Lookup(meta, metadata.IdempotencyMember); ok {
+		if out == nil {
+			out = cloneHeader(h)
+		}
+		text, _ := jsontext.Text(key) // what is no string is no key, and refused as one
+		out[metadata.IdempotencyHeader] = []string{text}
+	}
+	if out == nil {
+		return h
+	}
+	return out
+}
+
+// cloneHeader is a copy that can be written to, also of nil.
+func cloneHeader(h http.Header) http.Header {
+	if out := h.Clone(); out != nil {
+		return out
+	}
+	return make(http.Header, 1)
+}

@@ -131,3 +131,187 @@ func (e *Envelope) Method() string {
 	method, _ := jsontext.Text(e.value(memberMethod))
 	return method
 }
+
+// Parse reads one message. It never fails: the first defect is the Fault of
+// the message, which then still has the Kind as far as it is known and the id
+// if one could be read. raw must not change while the message is in use.
+func Parse(raw []byte, p Profile, l Limits) Message {
+	e := Read(raw, l)
+	return e.As(p)
+}
+
+// As applies the typing rule and the rules of p.
+func (e *Envelope) As(p Profile) Message {
+	var m Message
+	if e.fault != nil {
+		m.Fault = e.fault
+		return m
+	}
+	if m.Fault = e.checkRoot(); m.Fault != nil {
+		return m
+	}
+	id, idReason := e.readID(p)
+	m.ID = id
+	m.Method = methodText(e.value(memberMethod))
+	if m.Fault = e.checkNames(); m.Fault != nil {
+		return m
+	}
+	m.Kind, m.Fault = e.typed()
+	if m.Fault != nil {
+		return m
+	}
+	if m.Fault = e.checkVersion(); m.Fault != nil {
+		return m
+	}
+	if idReason != "" {
+		m.Fault = e.limits.idFault("/id", idReason)
+		return m
+	}
+	switch m.Kind {
+	case KindRequest, KindNotification:
+		m.Params = e.value(memberParams)
+		m.index = e.params
+		m.Fault = e.checkCall(&m, p)
+	case KindSuccess:
+		m.Result = e.value(memberResult)
+		if p == ProfileMCP && m.Result[0] != '{' {
+			m.Fault = envelopeFault("/result", "Make the result an object.")
+		}
+	case KindError:
+		m.Error, m.Fault = readError(e.value(memberError))
+	}
+	return m
+}
+
+func (e *Envelope) checkRoot() *Fault {
+	switch {
+	case e.root == '[':
+		return envelopeFault("", "Send one message, not an array; batches are not accepted here.")
+	case e.root != '{':
+		return envelopeFault("", "Send a JSON object.")
+	}
+	return nil
+}
+
+func (e *Envelope) checkNames() *Fault {
+	if e.similar == "" {
+		return nil
+	}
+	path, _ := jsontext.Within(e.similar, "")
+	return envelopeFault(path, "The name of this member can be taken for a reserved one; spell it exactly or leave it out.")
+}
+
+// typed applies the typing rule of the package comment.
+func (e *Envelope) typed() (Kind, *Fault) {
+	method, id := e.has(memberMethod), e.has(memberID)
+	result, failure := e.has(memberResult), e.has(memberError)
+	switch {
+	case method && (result || failure):
+		return KindInvalid, envelopeFault("", "Send either a method or a result or error, not both.")
+	case result && failure:
+		return KindInvalid, envelopeFault("", "Send either a result or an error, not both.")
+	case method && id && e.value(memberID)[0] == 'n':
+		return KindInvalid, envelopeFault("/id", "Give the request an id that is not null, or leave the id out.")
+	case method && id:
+		return KindRequest, nil
+	case method:
+		return KindNotification, nil
+	case result && id:
+		return KindSuccess, nil
+	case result:
+		return KindInvalid, envelopeFault("", "A result needs the id of its request.")
+	case failure:
+		return KindError, nil
+	default:
+		return KindInvalid, envelopeFault("", "The message needs a method, a result or an error.")
+	}
+}
+
+func (e *Envelope) checkVersion() *Fault {
+	raw := e.value(memberJSONRPC)
+	if raw == nil {
+		return envelopeFault("", `Add the member "jsonrpc" with the value "2.0".`)
+	}
+	if string(raw) == `"2.0"` {
+		return nil // as nearly everybody writes it
+	}
+	if version, ok := jsontext.Text(raw); !ok || version != "2.0" {
+		return envelopeFault("/jsonrpc", `Set "jsonrpc" to the string "2.0".`)
+	}
+	return nil
+}
+
+// methodText is the method's name, which nearly always is this one.
+func methodText(raw []byte) string {
+	if string(raw) == `"tools/call"` {
+		return "tools/call"
+	}
+	method, _ := jsontext.Text(raw)
+	return method
+}
+
+// readID returns the id if there is a readable one, and a reason if there is an
+// id that p does not admit. An integer is readable even where p wants strings:
+// the reply can name it.
+func (e *Envelope) readID(p Profile) (id ID, reason string) {
+	raw := e.value(memberID)
+	if raw == nil {
+		return ID{}, ""
+	}
+	// An error about a message whose id could not be read has a null id.
+	if raw[0] == 'n' && p != ProfileMCP && e.has(memberError) {
+		return ID{}, ""
+	}
+	id, reason = readID(raw, e.limits.MaxIDBytes)
+	if reason == "" {
+		reason = p.refuseID(id)
+	}
+	return id, reason
+}
+
+// refuseID returns why p does not admit a readable id, or "".
+func (p Profile) refuseID(id ID) string {
+	switch {
+	case p == ProfileCanonical && !id.IsString():
+		return "Make the id a string."
+	case p == ProfileCanonicalUUID && !isUUID(id):
+		return "Make the id a string that is a UUID."
+	}
+	return ""
+}
+
+// checkCall checks what requests and notifications add.
+func (e *Envelope) checkCall(m *Message, p Profile) *Fault {
+	if m.Method == "" {
+		return envelopeFault("/method", "Make the method a string that is not empty.")
+	}
+	if m.Params == nil {
+		if m.Kind == KindRequest && p != ProfileMCP {
+			return envelopeFault("", `Add the member "params" with an object.`)
+		}
+		return nil
+	}
+	if m.Params[0] != '{' {
+		return envelopeFault("/params", "Make the params an object, not "+jsontext.TypeName(m.Params)+".")
+	}
+	return nil
+}
+
+// readError reads the error member of an error response.
+func readError(raw []byte) (*ErrorObject, *Fault) {
+	if raw[0] != '{' {
+		return nil, envelopeFault("/error", "Make the error an object, not "+jsontext.TypeName(raw)+".")
+	}
+	code, _ := jsontext.Lookup(raw, "code")
+	number, ok := wholeNumber(code)
+	if !ok {
+		return nil, envelopeFault("/error/code", "Give the error an integer code.")
+	}
+	text, _ := jsontext.Lookup(raw, "message")
+	message, ok := jsontext.Text(text)
+	if !ok {
+		return nil, envelopeFault("/error/message", "Give the error a message that is a string.")
+	}
+	data, _ := jsontext.Lookup(raw, "data")
+	return &ErrorObject{Code: number, Message: message, Data: data}, nil
+}

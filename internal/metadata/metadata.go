@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package metadata says which headers cross the sidecar, and which way.
+//
+// Callers and backends send metadata beside their messages: HTTP headers, gRPC
+// metadata. [Rules] are the two allow-lists, one for each direction. Credentials and
+// what belongs to one hop never cross, whatever a list says. The one header that
+// needs no rule is the key of calls that may be repeated ([IdempotencyHeader]).
 package metadata
 
 import (
@@ -10,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
@@ -163,4 +170,46 @@ func IsFieldValue(s string) bool {
 		}
 	}
 	return true
+}
+
+// IdempotencyHeader is the header with which a caller says that calls with the
+// same value are the same call, so that one may be repeated
+// (draft-ietf-httpapi-idempotency-key-header). The backend gets it too, whatever
+// the allow-list says: only the backend can tell a repetition from a new call.
+const IdempotencyHeader = "Idempotency-Key"
+
+// IdempotencyMember is the same in the _meta of a message.
+const IdempotencyMember = "dev.outrigger/idempotency-key"
+
+// maxIdempotencyKey bounds a key; a UUID has 36 bytes.
+const maxIdempotencyKey = 255
+
+// IdempotencyKey is the key of a call, empty where it has none.
+func IdempotencyKey(h http.Header) string {
+	if values := h[IdempotencyHeader]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// CheckIdempotencyKey refuses a key that could not be sent on: a caller that
+// relies on it must not find out later.
+func CheckIdempotencyKey(h http.Header) *errmap.Error {
+	values, ok := h[IdempotencyHeader]
+	if !ok || len(values) == 1 && isIdempotencyKey(values[0]) {
+		return nil
+	}
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+		Keyword: "idempotency-key", Message: IdempotencyHeader + " (in _meta: " + IdempotencyMember +
+			") must be there once, with 1 to 255 visible ASCII characters",
+	}))
+}
+
+func isIdempotencyKey(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxIdempotencyKey
 }
