@@ -85,7 +85,8 @@ type Limits struct {
 	MaxMessageBytes, MaxResultBytes int64
 	// MaxInFlight bounds requests, MaxConcurrentCalls calls of the backend at a time.
 	MaxInFlight, MaxConcurrentCalls int
-	// MaxStreams and MaxSessions bound what lasts.
+	// MaxStreams bounds streams that last until a side ends them, MaxSessions sessions of
+	// legacy MCP clients.
 	MaxStreams, MaxSessions int
 	// CallerRate and ToolRate bound calls per second, of one caller and of one tool.
 	CallerRate, ToolRate float64

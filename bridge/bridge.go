@@ -41,7 +41,7 @@ const (
 	retryAfter = time.Second
 )
 
-// Catalogs hands out the current set of tools. [*catalog.Live] is one.
+// Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
 type Catalogs interface {
 	// Current returns the snapshot in use, nil before the first.
 	Current() *catalog.Catalog
@@ -50,7 +50,8 @@ type Catalogs interface {
 	Wait(ctx context.Context) (*catalog.Catalog, error)
 }
 
-// ServerInfo is how the sidecar introduces itself.
+// ServerInfo is what the sidecar reports about itself: name, title, version and
+// instructions for models.
 type ServerInfo struct {
 	Name         string
 	Title        string
@@ -121,7 +122,7 @@ type Options struct {
 	Stats *stats.Stats
 }
 
-// Bridge is the pipeline that all edges share. Make one with [New].
+// Bridge runs the requests of all edges. Make one with [New].
 type Bridge struct {
 	opts     Options
 	catalogs Catalogs
@@ -144,8 +145,8 @@ type Bridge struct {
 	repaired atomic.Uint64
 }
 
-// New returns a Bridge over its three partners: where tools come from, who
-// calls the backend, and the table of requests in flight.
+// New returns a Bridge: tools come from catalogs, calls go to upstream, and flights
+// holds the requests in flight. Zero fields of opts take the defaults.
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	if opts.Timeout <= 0 {
 		opts.Timeout = DefaultTimeout
@@ -184,27 +185,26 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 }
 
-// Flights returns the table of requests in flight, which edges need for
-// origins and cancellation.
+// Flights returns the table of requests in flight. Edges take their origins from it.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
 
-// Server returns how the sidecar introduces itself.
+// Server returns the name and version that the sidecar reports.
 func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
-// Stats returns what counts how requests end; nil where nothing does.
+// Stats returns the counters that were given to New, or nil.
 func (b *Bridge) Stats() *stats.Stats { return b.opts.Stats }
 
-// Begun returns how many requests there have been.
+// Begun returns the number of requests since the start.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 
-// Catalogs returns where tools come from.
+// Catalogs returns the source of the tools that was given to New.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
 
-// BoundedLog is the log for lines that many requests can cause; it drops what is
-// over its bound.
+// BoundedLog returns the log for lines that callers can cause at will. It drops lines
+// above a rate.
 func (b *Bridge) BoundedLog() *zap.Logger { return b.noted }
 
-// Buffers lends the memory of large results and replies.
+// Buffers returns the pool of buffers for large results and replies.
 func (b *Bridge) Buffers() *bytepool.Pool { return &b.buffers }
 
 // Handle runs one request to its end and returns its outcome; it never panics
@@ -213,8 +213,7 @@ func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
 	return b.Begin(ctx, req).Run()
 }
 
-// Flight is a request that has its place in the table of requests in flight and
-// has not run yet.
+// Flight is a request that [Bridge.Begin] has registered and that has not run yet.
 type Flight struct {
 	bridge *Bridge
 	req    *Request
@@ -243,12 +242,12 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	return f
 }
 
-// IsRefused reports whether the request has no place in the table: then Run only
-// says why, at once.
+// IsRefused reports whether the request was not registered, for example because its id
+// is in flight. Run then returns the error at once.
 func (f *Flight) IsRefused() bool { return f.call == nil }
 
-// Run runs the request to its end. When the response is Silent, the caller has
-// cancelled and nothing may be written.
+// Run runs the request to its end. If the Response is Silent, the caller has cancelled
+// and no reply may be written.
 func (f *Flight) Run() *Response {
 	if f.call == nil {
 		resp := &Response{Err: f.err}
@@ -339,15 +338,16 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
 }
 
-// Panicked logs a recovered panic with its stack and returns what the one
-// caller concerned is told. Edges use it for what they run themselves.
+// Panicked logs a recovered panic with its stack and returns INTERNAL_ERROR for the
+// caller concerned. Edges call it where they recover; the pipeline recovers by itself.
 func (b *Bridge) Panicked(p any, fields ...zap.Field) *errmap.Error {
 	b.log.Error("panic while handling a request",
 		append(fields, zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))...)
 	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
 }
 
-// Cancel gives up the request that origin sent under id, if it is in flight.
+// Cancel cancels the request that the origin sent under the id, and reports whether it
+// was in flight.
 func (b *Bridge) Cancel(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
 	return b.flights.Cancel(origin, id, reason)
 }

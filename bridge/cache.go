@@ -48,7 +48,8 @@ func private(cache *outriggerv1.CachePolicy) *outriggerv1.CachePolicy {
 	return &outriggerv1.CachePolicy{Ttl: cache.GetTtl(), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE}
 }
 
-// CacheScope says who may keep the answer to an OpList or OpServer.
+// CacheScope returns whether the answer to an OpList or OpServer may be cached for all
+// callers or for this one alone.
 func (r *Response) CacheScope() outriggerv1.CacheScope {
 	isPart := r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
 	if r.who != nil || isPart {

@@ -311,8 +311,8 @@ func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.Tool
 	}
 }
 
-// EventFilter lets those events of a call through that its caller asked for. It is
-// for the calls of one request, one after the other.
+// EventFilter selects the events of a call that its caller asked for. It keeps state
+// between the calls of one request and is not safe for concurrent use.
 type EventFilter struct {
 	// Progress says that the caller wants progress, Level what of the log messages:
 	// this level and above, none where it is unspecified.
@@ -324,8 +324,8 @@ type EventFilter struct {
 	hasLast bool
 }
 
-// Wants reports whether the caller gets an event. Progress has to increase with
-// each report (MCP, progress); one that does not says nothing new.
+// Wants reports whether the caller gets an event. A report of progress is dropped
+// unless it is above the one before it (MCP, progress).
 func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
 	switch e := e.GetEvent().(type) {
 	case *outriggerv1.ToolEvent_Progress:

@@ -10,7 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
-// CallLogMode says which tool calls leave a line in the log.
+// CallLogMode says which tool calls leave a line in the log: all, those that failed, or
+// none.
 type CallLogMode uint32
 
 // The modes. logAllCalls is the zero value. logFailedCalls leaves out those that
@@ -21,7 +22,7 @@ const (
 	logNoCalls
 )
 
-// ParseCallLogMode reads "all", "failed" or "off".
+// ParseCallLogMode reads a mode from "all", "failed" or "off".
 func ParseCallLogMode(s string) (CallLogMode, error) {
 	switch s {
 	case "all":
@@ -39,10 +40,10 @@ func ParseCallLogMode(s string) (CallLogMode, error) {
 // gigabytes a day, whatever the load.
 const defaultCallLogRate = 100
 
-// CallLog decides which calls leave a line. Calls that succeed and calls that
-// fail have a budget of their own for each second, so that neither hides the
-// other; what is over it is counted. It can be changed while it is in use. Make
-// one with [NewCallLog]; nil logs every call.
+// CallLog decides which calls leave a line in the log. Calls that succeed and calls
+// that fail have separate budgets per second; calls above the budget are counted. Its
+// settings can change at run time. A nil CallLog logs every call. Make one with
+// [NewCallLog].
 type CallLog struct {
 	mode    atomic.Uint32
 	most    atomic.Int64
@@ -52,14 +53,15 @@ type CallLog struct {
 	skipped atomic.Uint64
 }
 
-// NewCallLog returns a CallLog; perSecond 0 is 100 lines a second.
+// NewCallLog returns a CallLog that logs at most perSecond lines of each kind; 0 means
+// 100.
 func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 	l := &CallLog{}
 	l.Set(mode, perSecond)
 	return l
 }
 
-// Set changes what is logged from now on.
+// Set changes the mode and the rate.
 func (l *CallLog) Set(mode CallLogMode, perSecond int) {
 	if perSecond <= 0 {
 		perSecond = defaultCallLogRate
@@ -68,8 +70,8 @@ func (l *CallLog) Set(mode CallLogMode, perSecond int) {
 	l.most.Store(int64(perSecond))
 }
 
-// Skipped is how many calls left no line because there were too many in one
-// second. Those that the mode leaves out are not among them.
+// Skipped returns the number of calls that were not logged because of the rate. Calls
+// that the mode leaves out do not count.
 func (l *CallLog) Skipped() uint64 {
 	if l == nil {
 		return 0

@@ -18,7 +18,7 @@ import (
 // ContractVersion is the version of the canonical contract that is served.
 const ContractVersion = "1.0.0"
 
-// Offer is what is offered with one catalog: exactly what answers.
+// Offer is what is offered with one catalog, with counts.
 type Offer struct {
 	Capabilities *outriggerv1.ServerCapabilities
 	// Tools counts the tools that callers may see, Resources and Prompts what is
@@ -29,9 +29,9 @@ type Offer struct {
 	Tools, Resources, Prompts int
 }
 
-// Offer tells what is offered with a catalog; nil offers tools, of which there
-// are none yet. It is for edges that describe the sidecar in other words than
-// MCP's. Its message is the caller's own.
+// Offer returns what is offered with a catalog, with counts, in messages of the
+// contract. It is for edges that describe the sidecar. Nil, for a catalog that has not
+// been loaded, offers no tools. The caller may change the messages.
 func (b *Bridge) Offer(cat *catalog.Catalog) Offer {
 	f := b.Features(cat)
 	out := Offer{Tools: visibleTools(cat), Capabilities: &outriggerv1.ServerCapabilities{
@@ -57,8 +57,8 @@ func visibleTools(cat *catalog.Catalog) int {
 	return len(cat.Tools())
 }
 
-// Features is what is offered with one catalog: exactly what answers. What is
-// not offered is answered METHOD_NOT_FOUND, as if it did not exist.
+// Features is what is offered with one catalog. Operations of what is not offered are
+// answered METHOD_NOT_FOUND.
 type Features struct {
 	Resources, ResourcesSubscribe bool
 	Prompts, PromptsChanged       bool
@@ -75,7 +75,8 @@ type offered struct {
 	features Features
 }
 
-// Features works out what is offered; nil offers tools alone.
+// Features returns what is offered with a catalog. Nil, for a catalog that has not been
+// loaded, offers tools alone.
 func (b *Bridge) Features(cat *catalog.Catalog) Features {
 	if cat == nil {
 		return Features{}

@@ -65,7 +65,8 @@ func (f *Flight) ended(resp *Response) {
 	entry.Write(fields...)
 }
 
-// Refusal is a message that an edge refused before it became a request.
+// Refusal describes a message that an edge refused before it became a request, for
+// [Bridge.Refused].
 type Refusal struct {
 	// Transport, Route and Caller are those of [Request], ID and Header as far as
 	// they are known.
@@ -75,7 +76,7 @@ type Refusal struct {
 	Err                      *errmap.Error
 }
 
-// Refused counts a refusal and writes the line that it leaves.
+// Refused counts and logs a message that an edge refused before it became a request.
 func (b *Bridge) Refused(r *Refusal) {
 	edge := stats.EdgeOf(r.Transport, r.Route, false)
 	b.opts.Stats.Operation(int(OpInvalid)).Count(edge, r.Err.Code)
@@ -161,8 +162,8 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	return fields
 }
 
-// RequestID is the log field for the id of a request, as the caller wrote it and
-// without the quotes of a JSON string: the encoder of the log adds its own.
+// RequestID returns the log field for the id of a request. An id that is a string is
+// logged without its JSON quotes.
 func RequestID(id jsonrpc.ID) zap.Field {
 	if text, ok := id.Text(); ok {
 		return zap.String("request_id", text)

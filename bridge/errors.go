@@ -90,9 +90,10 @@ const (
 	keywordReference = "reference"
 )
 
-// NamesNothing reports whether an error says that the request names a task, a
-// prompt or a reference that does not exist. That is INVALID_PARAMS, because MCP
-// has no code for it; the contract outrigger.v1 has one: not_found.
+// NamesNothing reports whether an error means that the request names a task, a prompt
+// or a reference that does not exist. Its code is INVALID_PARAMS, because MCP has none
+// of its own for that; an edge whose protocol has one (not_found in Connect) can use
+// it.
 func NamesNothing(err *errmap.Error) bool {
 	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
 		return false

@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// CallerOf is the caller behind a request: who it was found to be, or else the
-// address that it came from.
+// CallerOf returns the name of the caller for policy and logs: that of the
+// authenticated identity in ctx, else [CallerAddress] of the peer.
 func CallerOf(ctx context.Context, peer string) string {
 	if who := access.FromContext(ctx); who != nil {
 		return who.Principal()
@@ -24,8 +24,8 @@ func CallerOf(ctx context.Context, peer string) string {
 	return CallerAddress(peer)
 }
 
-// CatalogFor is the catalog as the caller behind ctx sees it; nil while there is
-// none.
+// CatalogFor returns the current snapshot of the tools, with what the caller in ctx may
+// see; nil before the first load.
 func (b *Bridge) CatalogFor(ctx context.Context) *catalog.Catalog {
 	cat := b.catalogs.Current()
 	if cat == nil {
@@ -83,9 +83,9 @@ func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalo
 	return made.catalog
 }
 
-// Rendered is what an edge keeps of its words for a catalog; fresh makes what is
-// not there yet. There is one for each view of what callers see, which lives as
-// long as the view, and one for all catalogs that are no views.
+// Rendered caches what an edge has rendered for a catalog, such as the list of tools,
+// and calls fresh to make it. The value lives as long as the caller's view of the
+// catalog; catalogs that are not views share one value.
 func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 	b.views.mu.Lock()
 	defer b.views.mu.Unlock()
@@ -138,8 +138,9 @@ func (b *Bridge) blocked(ctx context.Context, tool *catalog.Tool, caller string)
 	return b.opts.Gate.Check(tool, caller)
 }
 
-// UntilRevoked is ctx, which also ends when what is said of the caller behind it
-// no longer holds. It is for what may last for longer than a call.
+// UntilRevoked returns a context that also ends when the identity of the caller in ctx
+// is revoked or changed. Streams use it, which last longer than a call. The function
+// releases it and must be called.
 func UntilRevoked(ctx context.Context) (context.Context, func()) {
 	who := access.FromContext(ctx)
 	if who.Revoked() == nil {
@@ -202,13 +203,13 @@ func (b *Bridge) isView(cat *catalog.Catalog) bool {
 	return b.views.byView[cat] != nil
 }
 
-// CallerStdio is the one caller of a conversation over standard input.
+// CallerStdio is the [Request.Caller] of everything that arrives on standard input.
 const CallerStdio = "stdio"
 
-// CallerAddress is the name of an unauthenticated caller: the address of its
-// connection without the port, an IPv4 address that came in
-// through an IPv6 socket as IPv4. What is no address stays as it is. Headers that
-// name another address (X-Forwarded-For) are not looked at: anyone can send them.
+// CallerAddress returns the name of an unauthenticated caller: the address of its
+// connection without the port. An IPv4 address in its IPv6 form is returned as IPv4,
+// and what is no address is returned unchanged. X-Forwarded-For and similar headers are
+// ignored, because anyone can send them.
 func CallerAddress(peer string) string {
 	host, _, err := net.SplitHostPort(peer)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// Feed returns the hub from which changes reach those who listen. Its owner
-// publishes there what changes, and closes it when the sidecar ends.
+// Feed returns the hub of changes. Code that notices a change publishes it there;
+// [Request.Changes] gets it. The hub's owner closes it.
 func (b *Bridge) Feed() *feed.Hub { return b.feed }
 
 // listen streams changes until the caller goes, the feed ends or [Bridge.EndListens]
@@ -51,9 +51,8 @@ type draining struct {
 	begun chan struct{}
 }
 
-// EndListens ends the streams of changes that callers listen to, as the end of the
-// feed would, and leaves the feed to those whose streams carry more than changes.
-// It may be called again.
+// EndListens ends all requests of OpListen well, as closing the feed would. The feed
+// stays open for its other subscribers. It may be called more than once.
 func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
 
 // subscribe makes ready for a stream of changes. It stands apart because the
@@ -233,9 +232,9 @@ func listenError(err error) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, err)
 }
 
-// OpenStream takes a place for a stream that lasts until somebody ends it: a
-// stream of changes, a GET stream, an exchange, a subscription. What it returns
-// gives the place back, and has to be called once.
+// OpenStream takes one of the places for long-lived streams (changes, GET streams,
+// exchanges, subscriptions), or returns why there is none. The function that it returns
+// gives the place back and must be called once.
 func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 	switch b.opts.Streams.Acquire(caller) {
 	case share.Full:

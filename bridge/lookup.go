@@ -16,8 +16,9 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// Catalog returns the current snapshot as the caller behind ctx sees it, waiting
-// a bounded time for the first.
+// Catalog returns the current snapshot of the tools, with what the caller in ctx may
+// see. Before the first load it waits, for a bounded time; after that the error is
+// UNAVAILABLE.
 func (b *Bridge) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
 	if cat := b.CatalogFor(ctx); cat != nil {
 		return cat, nil
@@ -102,8 +103,8 @@ func parseConstraint(s string) (*semver.Constraints, bool) {
 	return c, err == nil
 }
 
-// IsVersionConstraint reports whether text is a version constraint, as
-// Request.Version has it.
+// IsVersionConstraint reports whether text can be a [Request.Version]: a version such
+// as "1.2.3" or a constraint such as "^1.2".
 func IsVersionConstraint(text string) bool {
 	_, ok := parseConstraint(text)
 	return ok

@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Op is what a request asks for, in no dialect's words.
+// Op is an operation that a request asks for.
 type Op uint8
 
 // The operations. OpServer covers everything that only describes the sidecar
@@ -50,7 +50,7 @@ const (
 	OpListen
 )
 
-// Encoding says how the bytes of a [Payload] are encoded.
+// Encoding is the encoding of the bytes of a [Payload].
 type Encoding uint8
 
 // The encodings. The zero value is JSON, which every dialect but the typed
@@ -60,7 +60,8 @@ const (
 	EncodingProtobuf
 )
 
-// NameForm is the form of tool names in a request.
+// NameForm is the form of tool names that a caller knows: canonical
+// ("fleet.get_vehicle") or MCP ("fleet_get_vehicle").
 type NameForm uint8
 
 const (
@@ -75,8 +76,8 @@ const (
 	NamesMCP
 )
 
-// Payload is a message as bytes: arguments on the way in, a result on the way
-// out. Nil JSON bytes mean "no arguments", which reads as the empty object.
+// Payload is a message as bytes: the arguments of a call or its result. Nil bytes in
+// JSON are the empty object.
 type Payload struct {
 	Encoding Encoding
 	Bytes    []byte
@@ -87,8 +88,8 @@ type Payload struct {
 	pooled bool
 }
 
-// Request is one request after its edge has read it. Its fields are facts, and do
-// not change once it has begun: what is read or brought back later is in a copy.
+// Request is one request, as its edge has read it. It does not change once it has
+// begun: what is read or answered later is in a copy.
 type Request struct {
 	Op Op
 	// Origin is the scope in which ID is unique.
@@ -166,8 +167,8 @@ type Request struct {
 	isWhole bool
 }
 
-// Envelope is a message of which an edge reads parts on demand. Its methods are
-// called by the goroutine that runs the request.
+// Envelope is the message that a request was read from, for edges that read parts of it
+// on demand. The goroutine that runs the request calls its methods.
 type Envelope interface {
 	// Rest reads what only few requests need; nil where there is nothing.
 	Rest() (*Rest, *errmap.Error)
@@ -178,7 +179,7 @@ type Envelope interface {
 	Forget()
 }
 
-// Rest is what an [Envelope] holds of the fields of [Request] with these names.
+// Rest holds those fields of a [Request] that an [Envelope] reads on demand.
 type Rest struct {
 	Context        *outriggerv1.RequestContext
 	Meta           []byte
@@ -244,7 +245,8 @@ func (r *Request) name() string {
 	return r.Procedure
 }
 
-// Response is the outcome of one request.
+// Response is the outcome of one request. Which fields are set depends on the
+// operation.
 type Response struct {
 	// Err is the canonical error, nil on success.
 	Err *errmap.Error
@@ -284,8 +286,8 @@ type Response struct {
 	who *access.Identity
 }
 
-// Release gives the memory of Result back to [Bridge.Buffers], after which it has
-// no bytes. It is for edges that have copied them.
+// Release returns the buffer of Result to the pool of [Bridge.Buffers] and clears
+// Result. Call it once the bytes have been copied.
 func (r *Response) Release(to *bytepool.Pool) {
 	if r.Result.pooled {
 		to.Put(r.Result.Bytes)
@@ -293,8 +295,8 @@ func (r *Response) Release(to *bytepool.Pool) {
 	}
 }
 
-// Take returns the bytes of Result, which are the taker's from now on, and whether
-// they are of [Bridge.Buffers] and may be given back to it.
+// Take moves the bytes of Result to the caller. If pooled is set, the caller may return
+// them to the pool of [Bridge.Buffers].
 func (r *Response) Take() (result []byte, pooled bool) {
 	result, pooled = r.Result.Bytes, r.Result.pooled
 	if pooled {
@@ -303,7 +305,8 @@ func (r *Response) Take() (result []byte, pooled bool) {
 	return result, pooled
 }
 
-// MayRead refuses a resource that the caller behind an OpServer may not read.
+// MayRead returns PERMISSION_DENIED if the caller of an OpServer may not read the
+// resource, else nil.
 func (r *Response) MayRead(uri string) *errmap.Error {
 	if !r.who.MayRead(uri) {
 		return notPermitted(r.who, "this resource")
@@ -311,8 +314,8 @@ func (r *Response) MayRead(uri string) *errmap.Error {
 	return nil
 }
 
-// About says what the response's error is the answer to, for the words of an
-// edge. id is the request's id as it came, nil where there is none.
+// About returns what an edge needs to show the error of the response. The id is that of
+// the request, as it came; nil if there is none.
 func (r *Response) About(id []byte) errmap.About {
 	return errmap.About{RequestID: id, ToolCall: r.Tool != nil, Idempotent: isIdempotent(r.Tool)}
 }
@@ -329,8 +332,8 @@ func isIdempotent(t *catalog.Tool) bool {
 	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
 }
 
-// Operations are the names of the operations, each at the place of its number,
-// for logs and metrics. The first is for what never became a request.
+// Operations returns the names of the operations for logs and metrics, indexed by [Op].
+// The first is empty: it stands for messages that never became a request.
 func Operations() []string {
 	return []string{
 		OpInvalid: "", OpCall: "call_tool", OpList: "list_tools", OpGet: "get_tool", OpServer: "describe", OpPing: "ping",

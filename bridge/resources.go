@@ -43,8 +43,9 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	return b.readNative(ctx, req, ask)
 }
 
-// CheckURI refuses what is no absolute URI (RFC 3986, section 4.3); pointer is where
-// it is in the request.
+// CheckURI returns INVALID_PARAMS for a URI that is not absolute (RFC 3986, section
+// 4.3) or too long, and nil for one that is fine. The pointer is the JSON Pointer of
+// the URI in the request, for the error.
 func CheckURI(pointer, uri string) *errmap.Error {
 	parsed, err := url.Parse(uri)
 	if err == nil && parsed.Scheme != "" && len(uri) <= maxURI {

@@ -89,8 +89,8 @@ func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 	return catalog.CloseValue(dst), nil
 }
 
-// ToolOutcome is the outcome of a successful OpCall in JSON as the contract has
-// it, whatever it was made of.
+// ToolOutcome returns the outcome of a successful OpCall as a message of the contract:
+// Outcome, or else a result made of Result.
 func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 	if r.Outcome != nil {
 		return r.Outcome

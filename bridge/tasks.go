@@ -46,8 +46,9 @@ func (r taskRef) key() string {
 // nativeTaskKey is the id of a backend's task on the change feed.
 func nativeTaskKey(id string) string { return sealedPrefix + id }
 
-// NativeTask is a backend's task as the change feed knows it. It is for code that
-// publishes there what a backend reports.
+// NativeTask returns a copy of a native backend's task with the id that the change feed
+// uses for it, and with its error redacted. Code that publishes what a backend reports
+// calls it.
 func NativeTask(t *outriggerv1.Task) *outriggerv1.Task {
 	out, _ := proto.Clone(t).(*outriggerv1.Task)
 	out.TaskId = nativeTaskKey(t.GetTaskId())
@@ -66,8 +67,8 @@ func redactTask(t *outriggerv1.Task) {
 	}
 }
 
-// NativeTaskID is the backend's own id behind one of the change feed; false for
-// a task of the sidecar's own.
+// NativeTaskID returns the backend's own id of a task, given the one that the change
+// feed uses. It reports false for a task of the sidecar's own.
 func NativeTaskID(key string) (string, bool) { return strings.CutPrefix(key, sealedPrefix) }
 
 // sealTask replaces the backend's id of a task by a sealed one, which only this

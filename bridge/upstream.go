@@ -21,12 +21,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
-// Upstream calls one method of the backend with encoded bytes. Its error is
-// already canonical, because only it knows whether the backend said it
-// or never heard of the call; it is made for this call, and the bridge adds to
-// it. The answer to a call that failed may be nil, and holds metadata at most.
-// Nothing of in may be kept when a call has returned, nor be a part of the answer:
-// its bytes are used again.
+// Upstream calls methods of the backend with encoded messages. It returns canonical
+// errors, because only it knows whether the backend was reached; each error is made for
+// its call, and the bridge adds to it. With an error the Answer may be nil, and has
+// metadata at most. Implementations must not keep the bytes of in after a call, or
+// return a part of them: the buffer is used again.
 type Upstream interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
 	// Stream calls a method that answers with a stream, and gives each answer to
@@ -35,15 +34,14 @@ type Upstream interface {
 	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
 }
 
-// Answer is what the backend sent back.
+// Answer is the backend's answer to one RPC: the encoded message and the metadata.
 type Answer struct {
 	Body            []byte
 	Header, Trailer http.Header
 }
 
-// Native is a backend that speaks the tool API itself, and so can offer more
-// than RPCs. Errors are canonical, as with [Upstream]; methods are safe for
-// concurrent use.
+// Native is a backend that implements outrigger.v1.ToolService, and so can offer more
+// than RPCs. Its errors are canonical. Implementations are safe for concurrent use.
 type Native interface {
 	// CallTool runs a tool. Where events is not nil it takes what happens
 	// meanwhile, in order, before CallTool returns.
@@ -111,13 +109,13 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 	return out, answer, err
 }
 
-// BackendUpstream calls the methods of one backend. It is an [Upstream] and safe for
-// concurrent use; closing the client is its owner's business.
+// BackendUpstream is an [Upstream] over the client of one backend. It is safe for
+// concurrent use. It does not close the client.
 type BackendUpstream struct {
 	client *backend.Client
 }
 
-// NewBackendUpstream returns one over a backend's client.
+// NewBackendUpstream returns a BackendUpstream over a client.
 func NewBackendUpstream(client *backend.Client) *BackendUpstream {
 	return &BackendUpstream{client: client}
 }
@@ -215,10 +213,9 @@ func due(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= deadlineSlack
 }
 
-// NewReflectionSource returns a source of tools: the server reflection of the
-// client's backend, over the connections and the protocol that calls use. The
-// protocol may not be known before the backend is up, so every load looks for
-// it where it is not.
+// NewReflectionSource returns a source of tools that asks the client's backend by gRPC
+// server reflection, over the same connections and protocol as calls. Each load looks
+// for the protocol if it is not known yet.
 func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) source.Reflection {
 	o.Mask = client.Mask
 	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
@@ -230,8 +227,8 @@ func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) sou
 	}, o)
 }
 
-// NativeUpstream is a [Native] over the client of a backend that speaks the tool
-// API. It is safe for concurrent use.
+// NativeUpstream is a [Native] over a client of outrigger.v1.ToolService. It is safe
+// for concurrent use.
 type NativeUpstream struct {
 	client *native.Client
 }
@@ -305,9 +302,9 @@ func askError(in proto.Message, err *errmap.Error) *errmap.Error {
 	return err
 }
 
-// NewNativeSource returns a source of tools: what a backend that speaks the tool
-// API offers itself. Where must is not set, a backend that does not speak it
-// offers nothing, which is no failure.
+// NewNativeSource returns a source of the tools that a native backend describes itself.
+// If must is false, a backend that does not implement outrigger.v1.ToolService has no
+// tools; otherwise that is an error.
 func NewNativeSource(name string, client *native.Client, must bool) source.Source {
 	return source.NewNative(name, func(ctx context.Context) (*source.Native, error) {
 		description, err := client.Describe(ctx)

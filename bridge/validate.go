@@ -99,12 +99,12 @@ func isStructural(v schema.Violation) bool {
 	return true
 }
 
-// Repaired returns how many calls had arguments that were decoded from strings.
+// Repaired returns the number of calls whose arguments were repaired.
 func (b *Bridge) Repaired() uint64 { return b.repaired.Load() }
 
-// RepairArguments decodes arguments that are an object as the text of a JSON
-// string, where the sidecar is to repair arguments; else it returns them as they
-// came. Edges call it before they refuse arguments that are no object.
+// RepairArguments returns arguments as a Payload. If the option RepairArguments is set
+// and raw is a JSON string that holds an object, the Payload is that object. Edges call
+// it before they refuse arguments that are not an object.
 func (b *Bridge) RepairArguments(raw []byte) Payload {
 	if !b.opts.RepairArguments {
 		return Payload{Bytes: raw}

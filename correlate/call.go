@@ -27,7 +27,7 @@ type Call struct {
 	previous, next *Call
 }
 
-// CallOption is a property of one call.
+// CallOption sets a property of one call; see [WithTimeout] and [WithDeadline].
 type CallOption func(*callOptions)
 
 type callOptions struct {
@@ -35,13 +35,13 @@ type callOptions struct {
 	deadline time.Time
 }
 
-// WithTimeout ends the context of the call after d. Zero and less mean no limit.
+// WithTimeout ends the context of the call after d; zero and less set no limit.
 func WithTimeout(d time.Duration) CallOption {
 	return func(o *callOptions) { o.timeout = d }
 }
 
-// WithDeadline ends the context of the call at t. The zero time means no limit.
-// The earlier of a timeout, a deadline and that of the parent context counts.
+// WithDeadline ends the context of the call at t; the zero time sets no limit. The
+// earliest of all deadlines, that of the parent context included, counts.
 func WithDeadline(t time.Time) CallOption {
 	return func(o *callOptions) { o.deadline = t }
 }

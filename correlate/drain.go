@@ -4,7 +4,7 @@ package correlate
 
 import "context"
 
-// Draining reports whether a Drain has begun. It never ends.
+// Draining reports whether a Drain has begun. A drain cannot be undone.
 func (t *Table) Draining() bool { return t.draining.Load() }
 
 // Drain lets no new calls in and waits until those in flight have finished. If

@@ -73,13 +73,13 @@ type DrainError struct {
 	Cause      error        // why the context given to Drain ended
 }
 
-// Unfinished is a call that a Drain has cut off. Both texts are their sender's,
-// cut to 256 bytes; either may be empty.
+// Unfinished is a call that the end of a Drain cut off. Name and ID come from its
+// sender, cut to 256 bytes; either may be empty.
 type Unfinished struct {
 	Name, ID string
 }
 
-// String is the call for a log.
+// String returns the call in a form for logs.
 func (u Unfinished) String() string { return fmt.Sprintf("%q id %q", u.Name, u.ID) }
 
 // Error names the number of calls and the cause.

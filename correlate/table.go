@@ -18,7 +18,7 @@ const defaultMaxInFlight = 16384
 // that a sidecar shares.
 const shardCount = 64
 
-// Options of a Table. The zero value means the defaults.
+// Options configure a [Table]. Zero fields take the defaults.
 type Options struct {
 	// MaxInFlight bounds the calls that were registered and not finished.
 	MaxInFlight int
@@ -53,7 +53,8 @@ func New(o Options) *Table {
 	return t
 }
 
-// NewOrigin returns an origin that was not returned before. It takes no memory.
+// NewOrigin returns an origin that was not returned before. It takes no memory and
+// needs no closing.
 func (t *Table) NewOrigin() Origin { return Origin(t.lastOrigin.Add(1)) }
 
 // shard is chosen by origin alone, so that CloseOrigin touches one shard. Origins
@@ -128,8 +129,8 @@ func (t *Table) CloseOrigin(o Origin) int {
 // A cancelled call counts until its Finish, because its work may go on.
 func (t *Table) InFlight() int { return int(t.inFlight.Load()) }
 
-// Crowded reports whether half of the places are taken: where calls that can wait
-// for others should.
+// Crowded reports whether at least half of the places are taken. Edges that can hold
+// requests back do so then.
 func (t *Table) Crowded() bool { return t.inFlight.Load() >= (t.maxInFlight+1)/2 }
 
 // Refused returns the number of calls that were refused with ErrFull.

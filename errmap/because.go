@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Because is an error whose message is the table's, followed by the reason.
+// Because returns an error whose message is the row's, followed by a reason: "Method not found: prompts are not offered
+// here".
 func Because(code Code, reason string, options ...Option) *Error {
 	row, err := Lookup(code)
 	if err != nil {
@@ -16,13 +17,12 @@ func Because(code Code, reason string, options ...Option) *Error {
 	return New(code, append([]Option{Message(row.Message + ": " + reason)}, options...)...)
 }
 
-// OverShare is RATE_LIMITED for a caller that holds its share of something.
+// OverShare returns RATE_LIMITED for a caller that has used up its share of something.
 func OverShare(reason string) *Error {
 	return Because(RateLimited, reason, RetryAfter(time.Second))
 }
 
-// Unwritable is INVALID_TOOL_OUTPUT for an answer of the backend that has no form
-// in MCP. The caller is not at fault.
+// Unwritable returns INVALID_TOOL_OUTPUT for an answer of the backend that MCP has no form for.
 func Unwritable(err error) *Error {
 	return Wrap(InvalidToolOutput, err, WithViolations(Violation{Keyword: "mcp", Message: err.Error()}))
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Message sets the sentence for the caller.
+// Message replaces the row's message for the caller.
 func Message(text string) Option { return func(e *Error) { e.Message = text } }
 
 // Messagef is Message with a format.
@@ -19,27 +19,27 @@ func Messagef(format string, args ...any) Option {
 	return func(e *Error) { e.Message = fmt.Sprintf(format, args...) }
 }
 
-// Tool names the tool that the error is about, as the caller gave it.
+// Tool sets the name of the tool, as the caller wrote it.
 func Tool(name string) Option { return func(e *Error) { e.Tool = name } }
 
 // Type replaces the row's error type.
 func Type(errorType string) Option { return func(e *Error) { e.ErrorType = errorType } }
 
-// WithViolations appends faults of the input or output.
+// WithViolations appends violations of a schema or a rule.
 func WithViolations(v ...Violation) Option {
 	return func(e *Error) { e.Violations = append(e.Violations, v...) }
 }
 
-// Advice replaces what the code says about what to do next.
+// Advice replaces the sentence that says what to do next, in the text for models.
 func Advice(text string) Option { return func(e *Error) { e.Advice = text } }
 
-// Retryable replaces what the row says about sending the call again.
+// Retryable replaces the row's answer to whether the call may be sent again.
 func Retryable(yes bool) Option { return func(e *Error) { e.Retryable = &yes } }
 
-// RetryAfter says how long to wait.
+// RetryAfter sets how long the caller should wait before it tries again.
 func RetryAfter(d time.Duration) Option { return func(e *Error) { e.RetryAfter = d } }
 
-// BackendCode names the backend's status in Connect's words.
+// BackendCode sets the backend's status, by its name in Connect ("not_found").
 func BackendCode(name string) Option { return func(e *Error) { e.BackendCode = name } }
 
 // Details appends the backend's own error details.
@@ -47,22 +47,22 @@ func Details(d ...*anypb.Any) Option {
 	return func(e *Error) { e.Details = append(e.Details, d...) }
 }
 
-// Challenge sets the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
+// Challenge sets the value of WWW-Authenticate. With PERMISSION_DENIED it says which scope is missing.
 func Challenge(value string) Option { return func(e *Error) { e.Challenge = value } }
 
-// MissingMeta says that INVALID_PARAMS is about a required member of _meta.
+// MissingMeta marks INVALID_PARAMS as the lack of a required member of _meta, for which MCP has another HTTP status.
 func MissingMeta() Option { return func(e *Error) { e.MissingMeta = true } }
 
-// NoSession says that SESSION_NOT_FOUND is about a request without a session id.
+// NoSession marks SESSION_NOT_FOUND as the lack of a session id, for which MCP has another HTTP status.
 func NoSession() Option { return func(e *Error) { e.NoSession = true } }
 
-// UnknownTool is TOOL_NOT_FOUND for a name, with the known names that are most like it.
+// UnknownTool returns TOOL_NOT_FOUND for a name, with the most similar names that exist.
 func UnknownTool(name string, nearest ...string) *Error {
 	return &Error{Code: ToolNotFound, Tool: name, Nearest: nearest}
 }
 
-// NoSuchTool is the violation of a name that no tool has: it names the known ones that are most like it, or says where
-// to look. The path is where the name stands in the request.
+// NoSuchTool returns the violation for a name that no tool has: it lists similar names that exist, or says where to
+// look. The path is a JSON Pointer to the name in the request.
 func NoSuchTool(path string, nearest ...string) Violation {
 	v := Violation{Path: path, Keyword: "tool", Message: "tools/list shows the names that exist"}
 	if len(nearest) > 0 {
@@ -71,13 +71,13 @@ func NoSuchTool(path string, nearest ...string) Violation {
 	return v
 }
 
-// NotOffered is METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
+// NotOffered returns METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
 func NotOffered(what string) *Error {
 	return Because(MethodNotFound, what+" are not offered here; server/discover says what is")
 }
 
-// InvalidInput is INVALID_TOOL_INPUT. structural says that the arguments break the schema's structure (SchemaError);
-// else they break a rule on values that are well-formed (ValidationError).
+// InvalidInput returns INVALID_TOOL_INPUT. Set structural for arguments of the wrong structure (error type SchemaError)
+// and not for values that break a rule (ValidationError).
 func InvalidInput(tool string, structural bool, v ...Violation) *Error {
 	e := &Error{Code: InvalidToolInput, Tool: tool, Violations: v, ErrorType: TypeValidation}
 	if structural {
@@ -86,15 +86,17 @@ func InvalidInput(tool string, structural bool, v ...Violation) *Error {
 	return e
 }
 
-// UnknownResource is RESOURCE_NOT_FOUND for a URI.
+// UnknownResource returns RESOURCE_NOT_FOUND for a URI.
 func UnknownResource(uri string) *Error { return &Error{Code: ResourceNotFound, URI: uri} }
 
-// UnsupportedVersion is UNSUPPORTED_PROTOCOL_VERSION: requested is echoed verbatim.
+// UnsupportedVersion returns UNSUPPORTED_PROTOCOL_VERSION. The requested version is shown verbatim, beside those that
+// are supported.
 func UnsupportedVersion(requested string, supported []string) *Error {
 	return &Error{Code: UnsupportedProtocolVersion, Requested: requested, Supported: supported}
 }
 
-// MissingCapability is MISSING_CLIENT_CAPABILITY: the client would have to declare what is required.
+// MissingCapability returns MISSING_CLIENT_CAPABILITY; required is what the client would have to declare. The tool may
+// be empty.
 func MissingCapability(tool string, required *outriggerv1.ClientCapabilities) *Error {
 	return &Error{Code: MissingClientCapability, Tool: tool, RequiredCapabilities: required}
 }

@@ -30,7 +30,7 @@ const (
 	metaRequested   = "requestedVersion"
 )
 
-// ConnectCode returns the code of column Connect; that of TOOL_EXECUTION_FAILED is the backend's own.
+// ConnectCode returns the error's Connect code. That of TOOL_EXECUTION_FAILED is the backend's.
 func (e *Error) ConnectCode() connect.Code {
 	e = e.known()
 	row := e.row()

@@ -16,7 +16,7 @@ const (
 	maxViolationBytes = 1024
 )
 
-// About says what the error is the answer to.
+// About describes the request that an error answers.
 type About struct {
 	// RequestID is the JSON-RPC id as it came, with its type. Empty: it could not be read, or there is none.
 	RequestID json.RawMessage
@@ -32,7 +32,7 @@ func (e *Error) Data(about About) json.RawMessage {
 	return e.AppendData(make([]byte, 0, 256), about)
 }
 
-// AppendData appends the data object to dst.
+// AppendData appends the data object of the error; see [Error.Data].
 func (e *Error) AppendData(dst []byte, about About) []byte {
 	e = e.known()
 	dst = append(e.appendOpenData(dst, about), '}')

@@ -31,7 +31,7 @@ const (
 	maxDetailDepth = 32
 )
 
-// DetailTypes reads the details of a backend whose types are not linked into the binary.
+// DetailTypes resolves the types of error details that are not linked into the program; see [Error.ReadDetails].
 type DetailTypes interface {
 	protoregistry.MessageTypeResolver
 	protoregistry.ExtensionTypeResolver
@@ -39,8 +39,8 @@ type DetailTypes interface {
 	AppendJSON(dst []byte, d *anypb.Any) ([]byte, error)
 }
 
-// ReadDetails has the backend's details redacted and shown with these types, too. Without it, those that are not linked
-// in are bytes.
+// ReadDetails decodes and redacts the backend's details with these types. Without it, details whose types are not
+// linked in are shown as bytes.
 func (e *Error) ReadDetails(types DetailTypes) {
 	e.types = types
 	e.Details = keepDetails(e.Details, types)

@@ -1,17 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errmap holds the canonical error table and turns one canonical error into the vocabulary of each edge.
+// Package errmap has the canonical errors of the sidecar: one table of codes, and what each
+// of them is on every edge (HTTP, JSON-RPC, MCP, Connect and gRPC).
 //
-// It is the only place where error vocabularies meet: HTTP statuses, JSON-RPC codes, the two MCP eras, and Connect
-// codes with google.rpc details. The stages of the pipeline return an *[Error]; the edge that answers asks this package
-// once how the error shows. The table itself is in table.go; docs/errors.md is rendered from it.
+// # A tour
 //
-// The conversions are total: every code shows as something on every edge, and no reply carries the code 0. A code that
-// the table does not hold is [ErrUnknownCode] from [Lookup]. [From], which every conversion calls first, makes an
-// INTERNAL_ERROR of it that wraps ErrUnknownCode, so that the fault of our own is seen in the log under its name.
+// Build an *[Error] with [New], [Wrap] or [Because] and a [Code], or with a constructor for
+// one code, such as [UnknownTool] or [InvalidInput]. Each [Option] adds a fact: the tool,
+// violations, a retry hint.
 //
-// The package refuses to show a cause. Causes are kept for the log, through Error and Unwrap, and no conversion reads
-// them. Every message passes [Redact] on its way out.
+//	err := errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second))
 //
-// All functions are safe for concurrent use. An *Error is built by one goroutine and not changed after that.
+// Show it once, on the edge that answers: [Error.JSONRPC] for canonical JSON-RPC,
+// [Error.MCP] for an MCP revision, [ToConnect] for Connect, gRPC and gRPC-Web. [About] says
+// what the error is the answer to.
+//
+// Read what came from elsewhere: [From] makes a canonical error of any error, [FromBackend]
+// of a status that a backend answered with, [FromConnect] of what ToConnect wrote. [CodeOf]
+// finds the code of a wrapped error.
+//
+// A Go tool service can return such errors itself: an error from ToConnect arrives at the
+// sidecar with its code, type and details. What Sidecar.CallTool of the root package returns
+// is an *Error, too.
+//
+// [Lookup] and [Codes] give access to the table; docs/errors.md is rendered from it.
+//
+// # Guarantees
+//
+// Every code shows as something on every edge, and no reply has the code 0. A code that the
+// table does not have becomes INTERNAL_ERROR and wraps [ErrUnknownCode], for the log.
+//
+// Causes are for logs alone: no conversion shows them. Every message passes [Redact] on its
+// way out.
+//
+// All functions are safe for concurrent use. An *Error must not change once it is shared.
 package errmap

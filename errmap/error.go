@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Violation is one fault of a document: the JSON Pointer to it, the keyword that it breaks, and a sentence. The path of a
-// violation about an unknown member names that member.
+// Violation is one fault of a document: a JSON Pointer to the value (for an unknown member, to that member), the
+// keyword of the schema that it breaks, and a sentence.
 type Violation struct {
 	Path    string `json:"path"`
 	Keyword string `json:"keyword"`
@@ -67,18 +67,17 @@ type Error struct {
 	types DetailTypes // of Details that are not linked in; nil for none
 }
 
-// Naming returns a copy of the error that names a tool. The error itself stays as it is: several calls may fail with
-// the same one at the same time.
+// Naming returns a copy of the error with the name of a tool. Several calls may share one error, which stays as it is.
 func (e *Error) Naming(tool string) *Error {
 	named := *e
 	named.Tool = tool
 	return &named
 }
 
-// Option fills one member of an Error.
+// Option sets a field of an [Error].
 type Option func(*Error)
 
-// New returns the error of a code. It does not check the code: see [From].
+// New returns an error with a code. The code is not checked; [From] and every conversion do that.
 func New(code Code, opts ...Option) *Error {
 	e := &Error{Code: code}
 	for _, o := range opts {
@@ -87,7 +86,7 @@ func New(code Code, opts ...Option) *Error {
 	return e
 }
 
-// Wrap is New with a cause, which is for the log only: no conversion shows it.
+// Wrap is New with a cause for the log. No conversion shows the cause.
 func Wrap(code Code, cause error, opts ...Option) *Error {
 	e := New(code, opts...)
 	e.cause = cause
@@ -128,7 +127,7 @@ func (e *Error) row() Row {
 	return row
 }
 
-// CodeOf returns the code of the first *Error in the chain, false where there is none.
+// CodeOf returns the code of the first *Error in the chain of err, and false if there is none.
 func CodeOf(err error) (Code, bool) {
 	var e *Error
 	if !errors.As(err, &e) || e == nil {
@@ -157,7 +156,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the cause, nil where there is none.
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error {
 	if e == nil {
 		return nil
@@ -172,7 +171,7 @@ func (e *Error) Is(target error) bool {
 	return ok && e != nil && t != nil && e.Code == t.Code
 }
 
-// CanRetry reports whether the same call may be sent again. idempotent says that the tool may run twice.
+// CanRetry reports whether the same call may be sent again. Set idempotent if a second run of the tool does no harm.
 func (e *Error) CanRetry(idempotent bool) bool {
 	e = e.known()
 	if e.Retryable != nil {
@@ -188,7 +187,7 @@ func (e *Error) CanRetry(idempotent bool) bool {
 	return retry == RetryYes || retry == RetryIdempotent && idempotent
 }
 
-// Type returns the error type: the error's own, else that of the backend's code, else the row's.
+// Type returns the error type: the error's own, or else that of the backend's code, or else the row's.
 func (e *Error) Type() string {
 	e = e.known()
 	if validErrorType(e.ErrorType) {
@@ -201,7 +200,8 @@ func (e *Error) Type() string {
 	return row.ErrorType
 }
 
-// HTTPStatus returns the status of column HTTP; that of TOOL_EXECUTION_FAILED follows the backend's code.
+// HTTPStatus returns the error's HTTP status in the canonical dialect. That of TOOL_EXECUTION_FAILED follows from the
+// backend's code.
 func (e *Error) HTTPStatus() int {
 	e = e.known()
 	row := e.row()
@@ -211,7 +211,8 @@ func (e *Error) HTTPStatus() int {
 	return row.HTTP
 }
 
-// FromTool reports whether the tool itself answered with this failure. The canonical dialect shows that as a result.
+// FromTool reports whether the tool itself answered with this failure. Canonical JSON-RPC shows such a failure as a
+// result.
 func (e *Error) FromTool() bool {
 	return e != nil && e.Code == ToolExecutionFailed
 }

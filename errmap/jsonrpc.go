@@ -28,10 +28,11 @@ type Reply struct {
 	Challenge string
 }
 
-// MetaKey is the member of a tool result's _meta that holds the data object.
+// MetaKey is the member of _meta, in the result of a failed tool call, that holds the data object of the error
+// ([Error.Data]).
 const MetaKey = "dev.outrigger/error"
 
-// SetHeaders adds the headers that belong to the reply.
+// SetHeaders sets Retry-After and WWW-Authenticate where the reply has them.
 func (r Reply) SetHeaders(h http.Header) {
 	if r.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(r.RetryAfter))
@@ -41,8 +42,8 @@ func (r Reply) SetHeaders(h http.Header) {
 	}
 }
 
-// JSONRPC shows the error in the canonical dialect: a JSON-RPC error with the status of column HTTP. A row that the
-// product's contract fixes keeps its message; what this failure adds is in the data.
+// JSONRPC shows the error in canonical JSON-RPC. A row that is Fixed keeps its message there, and the rest is in the
+// data.
 func (e *Error) JSONRPC(about About) Reply {
 	e = e.known()
 	row := e.row()

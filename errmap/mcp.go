@@ -8,7 +8,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Era is one of the two families of MCP revisions.
+// Era is a family of MCP revisions in which errors look alike.
 type Era uint8
 
 const (
@@ -25,8 +25,7 @@ const (
 	maxURIBytes = 2048
 )
 
-// MCP shows the error in an MCP era. An era that is neither of the two is taken for Modern, whose numbers are the
-// narrower set.
+// MCP shows the error in an era of MCP. An unknown era counts as Modern.
 func (e *Error) MCP(era Era, about About) Reply {
 	e = e.known()
 	shown := e.row().shown(era)

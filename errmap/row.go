@@ -12,7 +12,7 @@ import (
 // ErrUnknownCode is returned by [Lookup], wrapped with the code, for a code that is not in the table.
 var ErrUnknownCode = errors.New("errmap: unknown canonical code")
 
-// Form is how an error shows to an MCP client.
+// Form is the form in which an error reaches an MCP client.
 type Form uint8
 
 const (
@@ -38,7 +38,7 @@ func (f Form) String() string {
 	}
 }
 
-// Retry says whether the same call may be sent again.
+// Retry is a row's answer to whether the same call may be sent again.
 type Retry uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	RetryByBackend
 )
 
-// String returns the words of the table's column.
+// String returns the value as docs/errors.md shows it.
 func (r Retry) String() string {
 	switch r {
 	case RetryNo:
@@ -68,7 +68,7 @@ func (r Retry) String() string {
 	}
 }
 
-// Shown is one MCP column of a row.
+// Shown is what a row says of one era of MCP.
 type Shown struct {
 	// Form is how the error shows where it concerns a tools/call. Elsewhere a ToolResult is a ProtocolError.
 	Form Form
@@ -81,7 +81,7 @@ type Shown struct {
 	Absent bool
 }
 
-// Row is one row of the canonical table.
+// Row is one row of the canonical table: what a code is on each edge.
 type Row struct {
 	Code      Code
 	HTTP      int // for a ByBackend row the status of an unknown backend code
@@ -101,7 +101,7 @@ type Row struct {
 	Hop bool
 }
 
-// Lookup returns the row of a code. The error is ErrUnknownCode, wrapped, where the table has none.
+// Lookup returns the row of a code. For a code that the table does not have, the error wraps [ErrUnknownCode].
 func Lookup(code Code) (Row, error) {
 	for i := range rows {
 		if rows[i].Code == code {
