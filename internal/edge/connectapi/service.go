@@ -33,12 +33,27 @@ type Options struct {
 	MaxConcurrent int
 	// Events is the bus behind Publish and Subscribe; without one they answer
 	// unimplemented.
-	Events event.Bus
+	Events EventBus
 	// MaxStreams bounds the streams of Subscribe, WatchTools and Exchange together.
 	// WriteTimeout is how long one message of any stream may wait for its reader.
 	MaxStreams   int
 	WriteTimeout time.Duration
 }
+
+// EventBus takes events and hands them to subscribers. [event.Memory] is the one of a
+// single process.
+type EventBus interface {
+	// Publish queues an event for the subscribers that want it, and returns how many
+	// those are. It does not wait for readers, and copies what it keeps. Its error is
+	// an *[event.TooLargeError], [event.ErrNoMethod], [event.ErrClosed], or the
+	// context's, and then the event is not delivered.
+	Publish(ctx context.Context, e event.Event) (subscribers int, err error)
+	// Subscribe returns the events from now on that f lets through. Its error is
+	// [event.ErrFull], [event.ErrClosed] or an *[event.FilterError].
+	Subscribe(f event.Filter) (event.Subscription, error)
+}
+
+var _ EventBus = (*event.Memory)(nil)
 
 // DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
 const DefaultMaxConcurrent = 1024
