@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
@@ -34,11 +35,6 @@ func ParseCallLogMode(s string) (CallLogMode, error) {
 	return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
 }
 
-// defaultCallLogRate is how many lines a second the calls of one kind may leave:
-// enough to read along, and at some 300 bytes a line no more than a few
-// gigabytes a day, whatever the load.
-const defaultCallLogRate = 100
-
 // CallLog decides which calls leave a line. Calls that succeed and calls that
 // fail have a budget of their own for each second, so that neither hides the
 // other; what is over it is counted. It can be changed while it is in use. Make
@@ -61,9 +57,7 @@ func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 
 // Set changes what is logged from now on.
 func (l *CallLog) Set(mode CallLogMode, perSecond int) {
-	if perSecond <= 0 {
-		perSecond = defaultCallLogRate
-	}
+	defaults.Fill(&perSecond, defaults.MaxCallsPerSecond)
 	l.mode.Store(uint32(mode))
 	l.most.Store(int64(perSecond))
 }

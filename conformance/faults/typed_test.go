@@ -43,7 +43,7 @@ func runsOf(executions []faults.Execution) map[string]int {
 // told that it is unknown.
 func TestTypedCallsAreRepeatedWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	const burst = 10 // resilience.DefaultBudgetBurst
+	const burst = defaults.RetryBudgetBurst
 	rig := faults.NewRig(t, faults.Options{
 		Binary: binary, Edges: typedEdges, Timeout: 10 * time.Second, Backoff: 500 * time.Millisecond, Flags: []string{"--breaker", "off"},
 	})

@@ -7,8 +7,6 @@ import "time"
 const (
 	// defaultBackoffMin is the first pause between two loads: short, because a sidecar and its backend start together.
 	defaultBackoffMin = 100 * time.Millisecond
-	// defaultBackoffMax is the longest: a backend that comes back is found within ten seconds.
-	defaultBackoffMax = 10 * time.Second
 )
 
 // backoff hands out pauses that double from min to max, each shortened by up to half at random, so that many sidecars

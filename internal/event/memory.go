@@ -5,22 +5,14 @@ package event
 import (
 	"context"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
 // Defaults of Options.
 const (
-	// DefaultMaxSubscribers is the default of limits.max_streams, since every
-	// subscriber is a stream.
-	DefaultMaxSubscribers = 10000
-	// DefaultMaxBacklog is the default of limits.max_subscriber_backlog: some
-	// seconds of a lively bus.
-	DefaultMaxBacklog = 256
-	// DefaultMaxEventBytes is the default bound of a message at the edges, so
-	// that what an edge admits is not lost here.
-	DefaultMaxEventBytes = 4 << 20
 	// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
-	// DefaultMaxBacklog events of the largest size.
+	// defaults.MaxSubscriberBacklog events of the largest size.
 	DefaultMaxBacklogBytes = 16 << 20
 )
 
@@ -39,19 +31,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	for _, f := range []struct {
-		field *int
-		value int
-	}{
-		{&o.MaxSubscribers, DefaultMaxSubscribers},
-		{&o.MaxBacklog, DefaultMaxBacklog},
-		{&o.MaxEventBytes, DefaultMaxEventBytes},
-		{&o.MaxBacklogBytes, DefaultMaxBacklogBytes},
-	} {
-		if *f.field <= 0 {
-			*f.field = f.value
-		}
-	}
+	defaults.Fill(&o.MaxSubscribers, defaults.MaxStreams)
+	defaults.Fill(&o.MaxBacklog, defaults.MaxSubscriberBacklog)
+	defaults.Fill(&o.MaxEventBytes, defaults.MaxMessageBytes)
+	defaults.Fill(&o.MaxBacklogBytes, DefaultMaxBacklogBytes)
 	o.MaxBacklogBytes = max(o.MaxBacklogBytes, o.MaxEventBytes)
 	return o
 }

@@ -3,21 +3,21 @@
 package feed
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"sync/atomic"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
 // Bounds that no setting changes.
 const (
-	// maxPending is as many as a filter may have URIs or task ids: who asks for so
+	// DefaultMaxPending is as many as a filter may have URIs or task ids: who asks for so
 	// many resources may have all of them pending.
-	maxPending = max(MaxURIs, MaxTaskIDs)
-	// maxBytes leaves every one of 10,000 subscribers some fifty URIs of usual length.
-	maxBytes = 64 << 20
+	DefaultMaxPending = max(MaxURIs, MaxTaskIDs)
+	// DefaultMaxBytes leaves every one of 10,000 subscribers some fifty URIs of usual length.
+	DefaultMaxBytes = 64 << 20
 )
 
 // Errors of the hub.
@@ -37,7 +37,8 @@ type Stats = hub.Stats
 
 // Options configure a Hub.
 type Options struct {
-	// MaxSubscribers is how many subscriptions there may be at a time.
+	// MaxSubscribers is how many subscriptions there may be at a time; zero for
+	// [defaults.MaxStreams].
 	MaxSubscribers int
 	// MaxPending is how many resources and tasks together a subscriber may have
 	// pending; zero for as many as a filter may name. The lists come on top, each at
@@ -57,11 +58,14 @@ type Hub struct {
 
 // New returns a hub without subscribers.
 func New(o Options) *Hub {
+	defaults.Fill(&o.MaxSubscribers, defaults.MaxStreams)
+	defaults.Fill(&o.MaxPending, DefaultMaxPending)
+	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
 	x := newIndex()
 	return &Hub{index: x, hub: hub.New(x, hub.Options{
-		MaxSubscribers: cmp.Or(o.MaxSubscribers, 10000),
-		MaxBytes:       cmp.Or(o.MaxBytes, maxBytes),
-		Queue:          hub.Bounds{Items: cmp.Or(o.MaxPending, maxPending)},
+		MaxSubscribers: o.MaxSubscribers,
+		MaxBytes:       o.MaxBytes,
+		Queue:          hub.Bounds{Items: o.MaxPending},
 	})}
 }
 

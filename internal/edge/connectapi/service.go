@@ -19,6 +19,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -55,9 +56,6 @@ type EventBus interface {
 
 var _ EventBus = (*event.Memory)(nil)
 
-// DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
-const DefaultMaxConcurrent = 1024
-
 // Service implements ToolService over a bridge. Registration is for operators
 // alone; see [Service.AdminHandler].
 type Service struct {
@@ -78,15 +76,9 @@ var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
 // New returns the service in front of b.
 func New(rpc *dialect.Handler, o Options) *Service {
 	o.Limits = o.Limits.WithDefaults()
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
-	}
-	if o.MaxStreams <= 0 {
-		o.MaxStreams = DefaultMaxStreams
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = DefaultWriteTimeout
-	}
+	defaults.Fill(&o.MaxConcurrent, defaults.MaxPipelinedRequests)
+	defaults.Fill(&o.MaxStreams, defaults.MaxStreams)
+	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
 	s := &Service{bridge: rpc.Bridge, rpc: rpc, opts: o}
 	s.announcer, _ = rpc.Bridge.Catalogs().(announcer)
 	s.life, s.end = context.WithCancel(context.Background())
