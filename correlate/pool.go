@@ -18,8 +18,9 @@ const (
 	// DefaultPoolEntries is far above the questions that one caller is asked
 	// at a time.
 	DefaultPoolEntries = 1024
-	// DefaultPoolBytes is four messages of the largest size.
-	DefaultPoolBytes = 4 * defaults.MaxMessageBytes
+	// DefaultPoolBytes is one message of the largest size, and room for thousands of
+	// usual ones.
+	DefaultPoolBytes = 16 << 20
 	// DefaultPoolAge leaves a person time to answer, and no more.
 	DefaultPoolAge = 10 * time.Minute
 )

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/faults"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // typedEdges call the backend's own methods through the sidecar, with generated

@@ -18,7 +18,7 @@ import (
 func ownDefaults() map[string][]string {
 	return map[string][]string{
 		"cmd/sidecar": {"defaultDrainTimeout"},
-		"correlate":   {"DefaultPoolEntries", "DefaultPoolAge"},
+		"correlate":   {"DefaultPoolEntries", "DefaultPoolBytes", "DefaultPoolAge"},
 		"internal/backend": {"DefaultMaxHeaderBytes", "DefaultMaxMetadataBytes", "DefaultMaxConns", "DefaultMaxHTTP2Conns",
 			"DefaultIdleTimeout", "DefaultPingAfter", "DefaultPingTimeout", "DefaultWriteTimeout", "DefaultAttemptTimeout",
 			"DefaultMaxMethods"},
