@@ -29,12 +29,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
-// Defaults of Options.
-const (
-	// retryAfter is the hint that goes with UNAVAILABLE where nothing better
-	// is known: about one backoff step of the catalog's loader.
-	retryAfter = time.Second
-)
+// retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
+// about one backoff step of the catalog's loader.
+const retryAfter = time.Second
 
 // Catalogs hands out the current set of tools. [*catalog.Live] is one.
 type Catalogs interface {

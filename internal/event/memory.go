@@ -9,12 +9,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// Defaults of Options.
-const (
-	// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
-	// defaults.MaxSubscriberBacklog events of the largest size.
-	DefaultMaxBacklogBytes = 16 << 20
-)
+// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
+// [defaults.MaxSubscriberBacklog] events of the largest size.
+const DefaultMaxBacklogBytes = 16 << 20
 
 // Options configure a Memory. Zero fields take the defaults of this package.
 type Options struct {

@@ -8,9 +8,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Defaults and caps of Limits.
+// Caps of Limits.
 const (
-
 	// capBytes keeps offsets within the 32 bits that the scanner stores.
 	capBytes = math.MaxInt32
 	// capDepth keeps the recursion of the scanner within a small stack.

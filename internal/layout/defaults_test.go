@@ -33,7 +33,7 @@ func ownDefaults() map[string][]string {
 		"internal/grpcwire": {"defaultFrameSize", "defaultWindow"},
 		"internal/native": {"DefaultMaxTools", "DefaultMaxPages", "DefaultMaxListBytes", "DefaultStreamRetry",
 			"DefaultBackoffMin", "DefaultBackoffMax", "DefaultAckTimeout", "DefaultUnofferedPause"},
-		"internal/policy":   {"DefaultMaxCallers", "DefaultMaxCounted"},
+		"internal/policy":   {"DefaultMaxCounted"},
 		"internal/record":   {"DefaultMaxPendingBytes", "DefaultMaxPayloadBytes", "DefaultFlushEvery"},
 		"internal/registry": {"DefaultMaxTools"},
 		"internal/schema": {"DefaultMaxNumberLength", "DefaultMaxValues", "DefaultMaxViolations", "defaultDepth",

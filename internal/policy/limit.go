@@ -12,12 +12,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-const (
-	// DefaultMaxCallers is how many callers a Limiter remembers: as many as
-	// there may be sessions. A bucket takes about 300 bytes, so this is 3 MB at
-	// most, whatever number of addresses calls come from.
-	DefaultMaxCallers = 10_000
-)
+// DefaultMaxCallers is how many callers a Limiter remembers: as many as there may be
+// sessions. A bucket takes about 300 bytes, so this is 3 MB at most, whatever number of
+// addresses calls come from.
+const DefaultMaxCallers = defaults.MaxSessions
 
 // Rate says how often something may happen: PerSecond times a second on
 // average, and Burst times at once after a pause. The zero value is no limit.

@@ -14,13 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// Defaults of SlotOptions.
-const (
-	// leastHint keeps callers that were rejected from asking again at once.
-	leastHint = 100 * time.Millisecond
-)
+// leastHint keeps callers that were rejected from asking again at once.
+const leastHint = 100 * time.Millisecond
 
-// SlotOptions configure Slots. Zero fields take the defaults of this package.
+// SlotOptions configure Slots. Zero fields take the defaults of the settings.
 type SlotOptions struct {
 	// Most is how many calls run at once, Queued how many more wait for their turn, and Wait for how long.
 	Most, Queued int

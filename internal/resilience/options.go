@@ -9,7 +9,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// Defaults of Options. The configuration has the same, which a test compares.
 const (
 	// backoffFactor doubles the pause with each repetition.
 	backoffFactor = 2

@@ -10,11 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// Defaults of Options.
-const (
-	// DefaultMaxBytes is 32 of the largest results.
-	DefaultMaxBytes = 32 * defaults.MaxResultBytes
-)
+// DefaultMaxBytes is 32 of the largest results.
+const DefaultMaxBytes = 32 * defaults.MaxResultBytes
 
 const (
 	// standing is how long an answer may not move before it is one that can be shed:

@@ -19,7 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
-// Defaults of Options for streams that last until somebody ends them.
 // errEnding ends the streams of a service that is closed.
 var errEnding = errors.New("connectapi: the service is closed")
 

@@ -12,7 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
-// Defaults of Options for replies that are streams.
 // errEnded is what a stream answers after its end.
 var errEnded = errors.New("mcphttp: the stream has ended")
 

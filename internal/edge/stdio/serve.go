@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Defaults of Options.
 // Options configure Serve. Zero fields take their defaults.
 type Options struct {
 	Mode   Mode
