@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
@@ -29,17 +30,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
-// Defaults of Options.
-const (
-	// DefaultTimeout bounds one call where neither caller nor tool says less.
-	DefaultTimeout = 30 * time.Second
-	// DefaultCatalogWait bounds how long a request waits for the first
-	// catalog before it is answered UNAVAILABLE.
-	DefaultCatalogWait = 10 * time.Second
-	// retryAfter is the hint that goes with UNAVAILABLE where nothing better
-	// is known: about one backoff step of the catalog's loader.
-	retryAfter = time.Second
-)
+// retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
+// about one backoff step of the catalog's loader.
+const retryAfter = time.Second
 
 // Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
 type Catalogs interface {
@@ -148,24 +141,16 @@ type Bridge struct {
 // New returns a Bridge: tools come from catalogs, calls go to upstream, and flights
 // holds the requests in flight. Zero fields of opts take the defaults.
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
-	if opts.Timeout <= 0 {
-		opts.Timeout = DefaultTimeout
-	}
-	if opts.CatalogWait <= 0 {
-		opts.CatalogWait = DefaultCatalogWait
-	}
+	defaults.Fill(&opts.Timeout, defaults.Timeout)
+	defaults.Fill(&opts.CatalogWait, defaults.CatalogWait)
 	if opts.Gate == nil {
 		opts.Gate = policy.NewGate(policy.Untrusted)
 	}
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
-	if opts.PageSize <= 0 {
-		opts.PageSize = defaultPageSize
-	}
-	if opts.MaxItems <= 0 {
-		opts.MaxItems = defaultMaxItems
-	}
+	defaults.Fill(&opts.PageSize, defaults.MaxPageEntries)
+	defaults.Fill(&opts.MaxItems, defaults.MaxResultItems)
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
 	}

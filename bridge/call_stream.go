@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// defaultMaxItems bounds the answers of a streaming RPC that one result
-	// holds: more than a model reads, less than a feed that never ends.
-	defaultMaxItems = 10_000
 	// progressEvery is the least time between two reports about one stream:
 	// often enough for a person to see it move, too seldom to cost anything.
 	progressEvery = 100 * time.Millisecond

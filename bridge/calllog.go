@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
@@ -35,11 +36,6 @@ func ParseCallLogMode(s string) (CallLogMode, error) {
 	return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
 }
 
-// defaultCallLogRate is how many lines a second the calls of one kind may leave:
-// enough to read along, and at some 300 bytes a line no more than a few
-// gigabytes a day, whatever the load.
-const defaultCallLogRate = 100
-
 // CallLog decides which calls leave a line in the log. Calls that succeed and calls
 // that fail have separate budgets per second; calls above the budget are counted. Its
 // settings can change at run time. A nil CallLog logs every call. Make one with
@@ -63,9 +59,7 @@ func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 
 // Set changes the mode and the rate.
 func (l *CallLog) Set(mode CallLogMode, perSecond int) {
-	if perSecond <= 0 {
-		perSecond = defaultCallLogRate
-	}
+	defaults.Fill(&perSecond, defaults.MaxCallsPerSecond)
 	l.mode.Store(uint32(mode))
 	l.most.Store(int64(perSecond))
 }

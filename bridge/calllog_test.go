@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 func TestWhichCallsLeaveALine(t *testing.T) {
@@ -62,7 +64,7 @@ func TestLinesOfASecondAreBounded(t *testing.T) {
 		t.Errorf("%d more lines after the bound was raised to 5, want 3", done)
 	}
 	l.Set(logAllCalls, 0)
-	if done := lines(102, false, 1000); done != defaultCallLogRate {
+	if done := lines(102, false, 1000); done != defaults.MaxCallsPerSecond {
 		t.Errorf("%d lines, want the default", done)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -126,8 +127,8 @@ func answersWith(contentType, body string) http.Handler {
 // failure that was brought about, not made up.
 func TestEveryErrorTypeFromARealFailure(t *testing.T) {
 	t.Parallel()
-	if bridge.DefaultTimeout != 30*time.Second {
-		t.Errorf("a call may take %v by default, want 30 s", bridge.DefaultTimeout)
+	if defaults.Timeout != 30*time.Second {
+		t.Errorf("a call may take %v by default, want 30 s", defaults.Timeout)
 	}
 	open := demoSidecar(t, bridge.Options{})
 	failing := func(code string) func(t *testing.T) failureShown {

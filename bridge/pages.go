@@ -23,10 +23,6 @@ import (
 )
 
 const (
-	// defaultPageSize is how many entries one page of a list has at most. It is
-	// above what most services have, so that most lists are one page, and
-	// clients that never learned to turn pages see all of it.
-	defaultPageSize = 1000
 	// cursorTTL is how long a cursor can be used: far longer than a client
 	// needs to turn a page.
 	cursorTTL = time.Hour

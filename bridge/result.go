@@ -118,7 +118,12 @@ func declaredOutput(c *toolCall) *errmap.Error {
 			return outputError(err)
 		}
 	}
-	found, err := c.tool.CheckResult(result, isBare)
+	return checkResult(c.tool, result, isBare)
+}
+
+// checkResult asks a tool's output schema about a result.
+func checkResult(t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
+	found, err := t.CheckResult(result, isBare)
 	switch {
 	case err != nil:
 		return errmap.Wrap(errmap.InternalError, err)
@@ -143,14 +148,7 @@ func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error
 			Keyword: "required", Message: "the tool declares an output schema, and answered without data",
 		}))
 	}
-	found, err := t.CheckResult(data, true)
-	switch {
-	case err != nil:
-		return errmap.Wrap(errmap.InternalError, err)
-	case len(found) > 0:
-		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
-	}
-	return nil
+	return checkResult(t, data, true)
 }
 
 // Field numbers of google.api.HttpBody.

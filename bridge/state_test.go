@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -110,7 +111,7 @@ func TestARequestStateIsForOneCallerAndOneRequestAndATime(t *testing.T) {
 			t.Errorf("the same request in other words: %s", got.raw)
 		}
 	}
-	now = now.Add(seal.DefaultTTL)
+	now = now.Add(defaults.StateTTL)
 	if got := ann.send("tools/call", sign+","+signed+state(own)); got.code() != -32602 || !strings.Contains(got.raw, "expired") {
 		t.Errorf("too late: %s", got.raw)
 	}

@@ -17,6 +17,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -84,7 +85,7 @@ func TestInitializeWaitsForTheFirstCatalogAndThenAnswers(t *testing.T) {
 		b := dialect.New(bridge.New(loading(), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		start := time.Now()
 		got := answer(t, b, dialect.Legacy, `{"jsonrpc":"2.0","id":"1","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
-		if got.code() != "" || time.Since(start) != bridge.DefaultCatalogWait {
+		if got.code() != "" || time.Since(start) != defaults.CatalogWait {
 			t.Errorf("got %+v after %v", got, time.Since(start))
 		}
 	})
@@ -125,8 +126,8 @@ func TestRequestsWaitForTheFirstCatalog(t *testing.T) {
 					}
 					return
 				}
-				if got.code() != errmap.Unavailable || time.Since(start) != bridge.DefaultCatalogWait {
-					t.Errorf("got %+v after %v, want UNAVAILABLE after %v", got, time.Since(start), bridge.DefaultCatalogWait)
+				if got.code() != errmap.Unavailable || time.Since(start) != defaults.CatalogWait {
+					t.Errorf("got %+v after %v, want UNAVAILABLE after %v", got, time.Since(start), defaults.CatalogWait)
 				}
 				if !got.data().Retryable || got.data().RetryAfterMS <= 0 {
 					t.Errorf("no retry hint: %+v", got.data())

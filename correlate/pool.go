@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
@@ -17,8 +18,9 @@ const (
 	// DefaultPoolEntries is far above the questions that one caller is asked
 	// at a time.
 	DefaultPoolEntries = 1024
-	// DefaultPoolBytes is four messages of the largest size.
-	DefaultPoolBytes = 4 * jsonrpc.DefaultMaxBytes
+	// DefaultPoolBytes is one message of the largest size, and room for thousands of
+	// usual ones.
+	DefaultPoolBytes = 16 << 20
 	// DefaultPoolAge leaves a person time to answer, and no more.
 	DefaultPoolAge = 10 * time.Minute
 )
@@ -62,15 +64,9 @@ type entry struct {
 
 // NewPool returns an empty pool.
 func NewPool(o PoolOptions) *Pool {
-	if o.MaxEntries <= 0 {
-		o.MaxEntries = DefaultPoolEntries
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultPoolBytes
-	}
-	if o.MaxAge <= 0 {
-		o.MaxAge = DefaultPoolAge
-	}
+	defaults.Fill(&o.MaxEntries, DefaultPoolEntries)
+	defaults.Fill(&o.MaxBytes, DefaultPoolBytes)
+	defaults.Fill(&o.MaxAge, DefaultPoolAge)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -80,17 +76,7 @@ func NewPool(o PoolOptions) *Pool {
 // Match returns the buffered response to id and removes it, or reports false
 // while it has not arrived. It never waits. A nil pool holds nothing.
 func Match(id jsonrpc.ID, pool *Pool) (jsonrpc.Message, bool) {
-	if pool == nil || id.IsZero() {
-		return jsonrpc.Message{}, false
-	}
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	pool.expire()
-	element := pool.entries[id.Key()]
-	if element == nil || !element.Value.(*entry).arrived {
-		return jsonrpc.Message{}, false
-	}
-	return pool.remove(element).message, true
+	return pool.arrived(id, func(e *list.Element) jsonrpc.Message { return pool.remove(e).message })
 }
 
 // Peek returns the buffered response to id and leaves it where it is, or reports
@@ -99,17 +85,22 @@ func Match(id jsonrpc.ID, pool *Pool) (jsonrpc.Message, bool) {
 // The response stays the pool's: its bytes must not be changed, and Match still
 // returns it. Looking at a response does not make it younger.
 func Peek(id jsonrpc.ID, pool *Pool) (jsonrpc.Message, bool) {
-	if pool == nil || id.IsZero() {
+	return pool.arrived(id, func(e *list.Element) jsonrpc.Message { return e.Value.(*entry).message })
+}
+
+// arrived returns what take makes of the response to id, if it is there.
+func (p *Pool) arrived(id jsonrpc.ID, take func(*list.Element) jsonrpc.Message) (jsonrpc.Message, bool) {
+	if p == nil || id.IsZero() {
 		return jsonrpc.Message{}, false
 	}
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	pool.expire()
-	element := pool.entries[id.Key()]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expire()
+	element := p.entries[id.Key()]
 	if element == nil || !element.Value.(*entry).arrived {
 		return jsonrpc.Message{}, false
 	}
-	return element.Value.(*entry).message, true
+	return take(element), true
 }
 
 // Expect makes room for the response to id. The errors are ErrDuplicateID if

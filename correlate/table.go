@@ -7,12 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
-
-// defaultMaxInFlight is 64 MCP clients with 256 calls each. At a few kilobytes
-// of context and goroutine per call that is well below 100 MB.
-const defaultMaxInFlight = 16384
 
 // shardCount is a power of two, well above the number of cores of one machine
 // that a sidecar shares.
@@ -42,9 +39,7 @@ type Table struct {
 
 // New returns an empty table.
 func New(o Options) *Table {
-	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = defaultMaxInFlight
-	}
+	defaults.Fill(&o.MaxInFlight, defaults.MaxInFlight)
 	t := &Table{maxInFlight: int64(o.MaxInFlight), drained: make(chan struct{})}
 	for i := range t.shards {
 		t.shards[i].byID = make(map[key]*Call)

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
@@ -178,7 +179,7 @@ func TestDefaultMaxInFlight(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	o := table.NewOrigin()
-	for range defaultMaxInFlight {
+	for range defaults.MaxInFlight {
 		register(t, table, o, jsonrpc.ID{})
 	}
 	if _, err := table.Register(t.Context(), o, jsonrpc.ID{}); !errors.Is(err, ErrFull) {

@@ -32,31 +32,25 @@ levels are ok, warn and fail.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := env.load(cmd, config.Once)
-		if err != nil {
-			return err
-		}
-		a, err := server.New(cmd.Context(), cfg, server.Options{Version: currentBuild().Version})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = a.Close(cmd.Context()) }()
-		ctx, cancel := context.WithTimeout(cmd.Context(), clientTimeout)
-		defer cancel()
-		show := func(f doctor.Finding) { f.Print(env.stdout) }
-		if asJSON {
-			show = func(doctor.Finding) {}
-		}
-		found := doctor.Examine(ctx, a, show)
-		if asJSON {
-			if err := printJSON(env.stdout, found); err != nil {
-				return err
-			}
-		}
-		if !found.OK {
-			return exitWith(exitToolFailed)
-		}
-		return nil
+		return env.withApp(cmd, func(ctx context.Context, a *server.App) error { return env.examine(ctx, a, asJSON) })
 	}
 	return cmd
+}
+
+// examine prints the findings, and fails where one of them is a problem.
+func (env environment) examine(ctx context.Context, a *server.App, asJSON bool) error {
+	show := func(f doctor.Finding) { f.Print(env.stdout) }
+	if asJSON {
+		show = func(doctor.Finding) {}
+	}
+	found := doctor.Examine(ctx, a, show)
+	if asJSON {
+		if err := printJSON(env.stdout, found); err != nil {
+			return err
+		}
+	}
+	if !found.OK {
+		return exitWith(exitToolFailed)
+	}
+	return nil
 }

@@ -95,9 +95,8 @@ func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Confi
 // clientTimeout bounds commands that ask a backend once and end: a person waits.
 const clientTimeout = 30 * time.Second
 
-// withCatalog loads the catalog once and runs fn with it. A catalog that cannot
-// be had is what doctor is for, so the error points there.
-func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
+// withApp assembles a sidecar for one question to its backend and runs fn with it.
+func (env environment) withApp(cmd *cobra.Command, fn func(context.Context, *server.App) error) error {
 	cfg, err := env.load(cmd, config.Once)
 	if err != nil {
 		return err
@@ -109,9 +108,17 @@ func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *cat
 	defer func() { _ = a.Close(cmd.Context()) }()
 	ctx, cancel := context.WithTimeout(cmd.Context(), clientTimeout)
 	defer cancel()
-	cat, err := a.Load(ctx)
-	if err != nil {
-		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
-	}
-	return fn(a, cat)
+	return fn(ctx, a)
+}
+
+// withCatalog loads the catalog once and runs fn with it. A catalog that cannot
+// be had is what doctor is for, so the error points there.
+func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
+	return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
+		cat, err := a.Load(ctx)
+		if err != nil {
+			return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
+		}
+		return fn(a, cat)
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/faults"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // typedEdges call the backend's own methods through the sidecar, with generated
@@ -43,7 +44,7 @@ func runsOf(executions []faults.Execution) map[string]int {
 // told that it is unknown.
 func TestTypedCallsAreRepeatedWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	const burst = 10 // resilience.DefaultBudgetBurst
+	const burst = defaults.RetryBudgetBurst
 	rig := faults.NewRig(t, faults.Options{
 		Binary: binary, Edges: typedEdges, Timeout: 10 * time.Second, Backoff: 500 * time.Millisecond, Flags: []string{"--breaker", "off"},
 	})

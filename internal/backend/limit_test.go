@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // sized answers with as many bytes as the request says.
@@ -182,8 +184,8 @@ func TestHeaderLimit(t *testing.T) {
 func TestDefaultsFillOnlyWhatIsUnset(t *testing.T) {
 	t.Parallel()
 	got := Options{MaxRequestBytes: 7, DialTimeout: -1}.withDefaults()
-	if got.MaxRequestBytes != 7 || got.DialTimeout != DefaultDialTimeout || got.MaxResponseBytes != DefaultMaxResponseBytes ||
-		got.MaxConns != DefaultMaxConns || got.ProbeTimeout != DefaultProbeTimeout || got.AttemptTimeout != DefaultAttemptTimeout {
+	if got.MaxRequestBytes != 7 || got.DialTimeout != defaults.ConnectTimeout || got.MaxResponseBytes != defaults.MaxReceiveBytes ||
+		got.MaxConns != DefaultMaxConns || got.ProbeTimeout != defaults.ProbeTimeout || got.AttemptTimeout != DefaultAttemptTimeout {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -6,16 +6,12 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Defaults of Options, each with its reason.
 const (
-	// DefaultMaxRequestBytes is the largest request: what a stock gRPC server
-	// accepts (4 MiB), so a larger one would be refused at the other end anyway.
-	DefaultMaxRequestBytes = 4 << 20
-	// DefaultMaxResponseBytes is the largest answer: four times what a stock gRPC
-	// client accepts (4 MiB), so no ordinary backend is cut off.
-	DefaultMaxResponseBytes = 16 << 20
 	// DefaultMaxHeaderBytes bounds the headers and trailers of an answer; room for
 	// rich error details, which travel there, and far below net/http's 10 MiB.
 	DefaultMaxHeaderBytes = 1 << 20
@@ -29,10 +25,6 @@ const (
 	// until the peer's limit of streams is reached (Go's HTTP server: 250), then
 	// the next is opened: 8 carry 2,000 calls at the least favourable common limit.
 	DefaultMaxHTTP2Conns = 8
-	// DefaultDialTimeout bounds the making of a connection: TCP, TLS, and the
-	// peer's HTTP/2 settings. A backend on the same machine or network answers in
-	// milliseconds; one retransmitted SYN takes 1 s, two take 3 s.
-	DefaultDialTimeout = 5 * time.Second
 	// DefaultIdleTimeout is how long an unused connection is kept. Below the 2 to
 	// 5 minutes after which common servers and firewalls drop one silently.
 	DefaultIdleTimeout = 90 * time.Second
@@ -56,9 +48,6 @@ const (
 	// DefaultWriteTimeout closes an HTTP/2 connection on which not one byte could
 	// be written for so long: the peer is stopped or gone.
 	DefaultWriteTimeout = 20 * time.Second
-	// DefaultProbeTimeout bounds one search for the protocol, whatever the number
-	// of attempts.
-	DefaultProbeTimeout = 10 * time.Second
 	// DefaultAttemptTimeout bounds one attempt of a search: a server that holds
 	// back its answer must not use up the time of the other protocols.
 	DefaultAttemptTimeout = 2 * time.Second
@@ -109,28 +98,21 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxRequestBytes = orDefault(o.MaxRequestBytes, DefaultMaxRequestBytes)
-	o.MaxResponseBytes = orDefault(o.MaxResponseBytes, DefaultMaxResponseBytes)
-	o.MaxHeaderBytes = orDefault(o.MaxHeaderBytes, DefaultMaxHeaderBytes)
-	o.MaxMetadataBytes = orDefault(o.MaxMetadataBytes, DefaultMaxMetadataBytes)
-	o.MaxConns = orDefault(o.MaxConns, DefaultMaxConns)
-	o.MaxHTTP2Conns = orDefault(o.MaxHTTP2Conns, DefaultMaxHTTP2Conns)
-	o.MaxMethods = orDefault(o.MaxMethods, DefaultMaxMethods)
-	o.DialTimeout = orDefault(o.DialTimeout, DefaultDialTimeout)
-	o.IdleTimeout = orDefault(o.IdleTimeout, DefaultIdleTimeout)
-	o.PingAfter = orDefault(o.PingAfter, DefaultPingAfter)
-	o.PingTimeout = orDefault(o.PingTimeout, DefaultPingTimeout)
-	o.QuietAfter = orDefault(o.QuietAfter, DefaultQuietAfter)
-	o.SuspectAfter = orDefault(o.SuspectAfter, DefaultSuspectAfter)
-	o.WriteTimeout = orDefault(o.WriteTimeout, DefaultWriteTimeout)
-	o.ProbeTimeout = orDefault(o.ProbeTimeout, DefaultProbeTimeout)
-	o.AttemptTimeout = orDefault(o.AttemptTimeout, DefaultAttemptTimeout)
+	defaults.Fill(&o.MaxRequestBytes, defaults.MaxSendBytes)
+	defaults.Fill(&o.MaxResponseBytes, defaults.MaxReceiveBytes)
+	defaults.Fill(&o.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	defaults.Fill(&o.MaxMetadataBytes, DefaultMaxMetadataBytes)
+	defaults.Fill(&o.MaxConns, DefaultMaxConns)
+	defaults.Fill(&o.MaxHTTP2Conns, DefaultMaxHTTP2Conns)
+	defaults.Fill(&o.MaxMethods, DefaultMaxMethods)
+	defaults.Fill(&o.DialTimeout, defaults.ConnectTimeout)
+	defaults.Fill(&o.IdleTimeout, DefaultIdleTimeout)
+	defaults.Fill(&o.PingAfter, DefaultPingAfter)
+	defaults.Fill(&o.PingTimeout, DefaultPingTimeout)
+	defaults.Fill(&o.QuietAfter, DefaultQuietAfter)
+	defaults.Fill(&o.SuspectAfter, DefaultSuspectAfter)
+	defaults.Fill(&o.WriteTimeout, DefaultWriteTimeout)
+	defaults.Fill(&o.ProbeTimeout, defaults.ProbeTimeout)
+	defaults.Fill(&o.AttemptTimeout, DefaultAttemptTimeout)
 	return o
-}
-
-func orDefault[T int | time.Duration](value, def T) T {
-	if value > 0 {
-		return value
-	}
-	return def
 }

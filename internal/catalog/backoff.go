@@ -4,12 +4,8 @@ package catalog
 
 import "time"
 
-const (
-	// defaultBackoffMin is the first pause between two loads: short, because a sidecar and its backend start together.
-	defaultBackoffMin = 100 * time.Millisecond
-	// defaultBackoffMax is the longest: a backend that comes back is found within ten seconds.
-	defaultBackoffMax = 10 * time.Second
-)
+// defaultBackoffMin is the first pause between two loads: short, because a sidecar and its backend start together.
+const defaultBackoffMin = 100 * time.Millisecond
 
 // backoff hands out pauses that double from min to max, each shortened by up to half at random, so that many sidecars
 // of one backend do not ask it all at once.

@@ -2,12 +2,14 @@
 
 package catalog
 
-import "time"
+import (
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+)
 
 // Limits bounds what a catalog may hold. What a source may cost is for Limits of package source. The zero value means the
 // defaults.
 type Limits struct {
-	// MaxTools is the most tools of one catalog. Default 20,000: all of googleapis has 11,345. More is an error: a list cut
+	// MaxTools is the most tools of one catalog. [defaults.MaxTools] by default: all of googleapis has 11,345. More is an error: a list cut
 	// short would hide tools without a word.
 	MaxTools int
 	// MaxNameBytes is the longest canonical name. Default 128, which is what outrigger.v1.Tool.name admits. A method whose
@@ -28,18 +30,11 @@ type Limits struct {
 
 // withDefaults fills in what is zero or negative.
 func (l Limits) withDefaults() Limits {
-	positive(&l.MaxTools, 20_000)
-	positive(&l.MaxNameBytes, 128)
-	positive(&l.MaxTitleRunes, 120)
-	positive(&l.MaxDescriptionBytes, 8_192)
-	positive(&l.MaxRegistrations, 1_000)
-	positive(&l.MaxRegisteredBytes, 16<<20)
+	defaults.Fill(&l.MaxTools, defaults.MaxTools)
+	defaults.Fill(&l.MaxNameBytes, 128)
+	defaults.Fill(&l.MaxTitleRunes, 120)
+	defaults.Fill(&l.MaxDescriptionBytes, 8_192)
+	defaults.Fill(&l.MaxRegistrations, 1_000)
+	defaults.Fill(&l.MaxRegisteredBytes, 16<<20)
 	return l
-}
-
-// positive replaces a value that bounds nothing by its default.
-func positive[T int | time.Duration](v *T, byDefault T) {
-	if *v <= 0 {
-		*v = byDefault
-	}
 }

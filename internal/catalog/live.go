@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // LiveOptions configure a Live. The zero value takes the defaults.
@@ -65,8 +66,8 @@ type watcher struct{ fn func(old, now *Catalog) }
 
 // NewLive makes a Live of at least one source. Nothing is loaded before Run or Refresh.
 func NewLive(sources []source.Source, o LiveOptions) *Live {
-	positive(&o.BackoffMin, defaultBackoffMin)
-	positive(&o.BackoffMax, defaultBackoffMax)
+	defaults.Fill(&o.BackoffMin, defaultBackoffMin)
+	defaults.Fill(&o.BackoffMax, defaults.MaxBackoff)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}

@@ -16,7 +16,7 @@ func (c *comparer) report(at place, where string, about aspect, e effect, messag
 	if change.Breaking && change.Action == "" {
 		change.Action = "Read the new schema, and adapt the call."
 	}
-	// Diff cuts the list, and says so. It keeps what breaks, so that is what may not be crowded out here.
+	// diff cuts the list, and says so. It keeps what breaks, so that is what may not be crowded out here.
 	if c.breaking > c.limits.MaxChanges || !change.Breaking && len(c.changes)-c.breaking > c.limits.MaxChanges {
 		return
 	}

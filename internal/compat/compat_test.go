@@ -337,3 +337,9 @@ func dump(changes []Change) string {
 	}
 	return b.String()
 }
+
+// Diff aligns two lists of tools and says what changed.
+func Diff(before, after []Tool, l Limits) []Change {
+	before, renames := align(before, after)
+	return diff(before, after, renames, l)
+}

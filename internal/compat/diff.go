@@ -7,14 +7,9 @@ import (
 	"fmt"
 )
 
-// Diff says what changed from one list of tools to another, breaking changes first, then by tool and place. The same
-// lists give the same changes. Names must be unique in each list, as they are in what ReadTools and FromCatalog return.
-func Diff(before, after []Tool, l Limits) []Change {
-	before, renames := align(before, after)
-	return diff(before, after, renames, l)
-}
-
-// diff is Diff for lists that are aligned, and the changes that aligning them found.
+// diff says what changed from one list of tools to another, breaking changes first, then by tool and place. The lists
+// are aligned, and changes has what aligning them found. The same lists give the same changes. Names must be unique in
+// each list, as they are in what ReadTools and FromCatalog return.
 func diff(before, after []Tool, changes []Change, l Limits) []Change {
 	l = l.withDefaults()
 	was := make(map[string]Tool, len(before))

@@ -2,12 +2,14 @@
 
 package compat
 
+import "github.com/outrigger-mcp/outrigger/internal/defaults"
+
 // Limits bounds what a comparison may cost. The zero value means the defaults.
 type Limits struct {
 	// MaxBytes is the largest list of tools that is read or kept. Default 512 MiB: as many tools as a catalog holds, with
 	// 26 KiB each.
 	MaxBytes int
-	// MaxTools is the most tools of one list. Default 20,000, the most that a catalog holds by default.
+	// MaxTools is the most tools of one list. [defaults.MaxTools] by default, as many as a catalog holds.
 	MaxTools int
 	// MaxDepth is how deep a schema is followed, references included. Default 128: derived schemas stay under 64.
 	MaxDepth int
@@ -20,15 +22,10 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	for _, d := range [...]struct {
-		value     *int
-		byDefault int
-	}{
-		{&l.MaxBytes, 512 << 20}, {&l.MaxTools, 20_000}, {&l.MaxDepth, 128}, {&l.MaxSteps, 200_000}, {&l.MaxChanges, 1_000},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.byDefault
-		}
-	}
+	defaults.Fill(&l.MaxBytes, 512<<20)
+	defaults.Fill(&l.MaxTools, defaults.MaxTools)
+	defaults.Fill(&l.MaxDepth, 128)
+	defaults.Fill(&l.MaxSteps, 200_000)
+	defaults.Fill(&l.MaxChanges, 1_000)
 	return l
 }

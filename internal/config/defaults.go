@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// MaxMessageBytes is the default bound on a caller's message. MCP expects
-// servers to take lines of 10 MiB on stdio, and the other edges are no tighter.
-const MaxMessageBytes = 10 << 20
-
 // Defaults returns the configuration that a command has when nothing is given.
-// The reasons for the numbers are beside their fields in the message's own
+// The numbers are those of package defaults; the reasons for them are beside their fields in the message's own
 // definition, and a test holds the two together.
 func Defaults(kind Kind) *configv1.Config {
 	listen, admin, record := "off", "off", "off"
@@ -28,10 +24,10 @@ func Defaults(kind Kind) *configv1.Config {
 	return &configv1.Config{
 		Backend: &configv1.Backend{
 			Protocol:        new("auto"),
-			ConnectTimeout:  durationpb.New(5 * time.Second),
-			ProbeTimeout:    durationpb.New(10 * time.Second),
-			MaxSendBytes:    new(int64(4 << 20)),
-			MaxReceiveBytes: new(int64(4 << 20)),
+			ConnectTimeout:  durationpb.New(defaults.ConnectTimeout),
+			ProbeTimeout:    durationpb.New(defaults.ProbeTimeout),
+			MaxSendBytes:    new(int64(defaults.MaxSendBytes)),
+			MaxReceiveBytes: new(int64(defaults.MaxReceiveBytes)),
 			Metadata: &configv1.Metadata{
 				Inbound:  []string{"traceparent", "tracestate", "baggage", "x-request-id"},
 				Outbound: []string{"x-request-id"},
@@ -41,8 +37,8 @@ func Defaults(kind Kind) *configv1.Config {
 		Catalog: &configv1.Catalog{
 			Reflection:      new("auto"),
 			Native:          new("auto"),
-			RefreshInterval: durationpb.New(300 * time.Second),
-			MaxBackoff:      durationpb.New(10 * time.Second),
+			RefreshInterval: durationpb.New(defaults.RefreshInterval),
+			MaxBackoff:      durationpb.New(defaults.MaxBackoff),
 		},
 		Listeners: &configv1.Listeners{
 			Listen: new(listen),
@@ -50,7 +46,7 @@ func Defaults(kind Kind) *configv1.Config {
 			Health: new("off"),
 		},
 		Server:        &configv1.Server{},
-		Timeout:       durationpb.New(30 * time.Second),
+		Timeout:       durationpb.New(defaults.Timeout),
 		Limits:        defaultLimits(),
 		Trust:         new("untrusted"),
 		Destructive:   new("block"),
@@ -62,74 +58,74 @@ func Defaults(kind Kind) *configv1.Config {
 		Record: &configv1.Record{
 			Dir:          new(record),
 			Redact:       []string{"password", "secret", "token", "api_key", "authorization", "credential"},
-			MaxFileBytes: new(int64(64 << 20)),
-			MaxFiles:     new(int32(20)),
+			MaxFileBytes: new(int64(defaults.MaxFileBytes)),
+			MaxFiles:     new(int32(defaults.MaxFiles)),
 		},
 		Resilience:     defaultResilience(),
-		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(100))},
-		ReloadInterval: durationpb.New(5 * time.Second),
-		State:          &configv1.State{Ttl: durationpb.New(900 * time.Second)},
+		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(defaults.MaxCallsPerSecond))},
+		ReloadInterval: durationpb.New(defaults.ReloadInterval),
+		State:          &configv1.State{Ttl: durationpb.New(defaults.StateTTL)},
 		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
 	}
 }
 
 func defaultLimits() *configv1.Limits {
 	return &configv1.Limits{
-		MaxMessageBytes:      new(int64(MaxMessageBytes)),
-		MaxJsonDepth:         new(int32(64)),
-		MaxIdBytes:           new(int32(1024)),
-		MaxBatchEntries:      new(int32(100)),
-		MaxInFlight:          new(int32(16384)),
-		MaxConcurrentCalls:   new(int32(1024)),
-		MaxQueuedCalls:       new(int32(16384)),
-		MaxQueueWait:         durationpb.New(2 * time.Second),
-		MaxResultBytes:       new(int64(8 << 20)),
-		MaxResultItems:       new(int32(1000)),
-		MaxPageEntries:       new(int32(1000)),
-		MaxStreams:           new(int32(10000)),
-		MaxSessions:          new(int32(10000)),
-		SessionIdleTimeout:   durationpb.New(1800 * time.Second),
-		MaxTasks:             new(int32(10000)),
-		TaskTtl:              durationpb.New(3600 * time.Second),
-		MaxSubscriberBacklog: new(int32(256)),
-		MaxPipelinedRequests: new(int32(1024)),
-		MaxStdioQueueBytes:   new(int64(32 << 20)),
-		ReadHeaderTimeout:    durationpb.New(10 * time.Second),
-		ReadBodyTimeout:      durationpb.New(30 * time.Second),
-		IdleTimeout:          durationpb.New(120 * time.Second),
-		MaxHeaderBytes:       new(int32(64 << 10)),
-		WriteTimeout:         durationpb.New(30 * time.Second),
-		CallerSharePercent:   new(int32(80)),
-		ToolSharePercent:     new(int32(80)),
-		KeepAliveInterval:    durationpb.New(20 * time.Second),
-		CatalogWait:          durationpb.New(10 * time.Second),
-		DrainGrace:           durationpb.New(25 * time.Second),
-		MaxLearnedTypes:      new(int32(256)),
-		MaxTools:             new(int32(20000)),
-		MaxDescriptorBytes:   new(int64(256 << 20)),
+		MaxMessageBytes:      new(int64(defaults.MaxMessageBytes)),
+		MaxJsonDepth:         new(int32(defaults.MaxJSONDepth)),
+		MaxIdBytes:           new(int32(defaults.MaxIDBytes)),
+		MaxBatchEntries:      new(int32(defaults.MaxBatchEntries)),
+		MaxInFlight:          new(int32(defaults.MaxInFlight)),
+		MaxConcurrentCalls:   new(int32(defaults.MaxConcurrentCalls)),
+		MaxQueuedCalls:       new(int32(defaults.MaxQueuedCalls)),
+		MaxQueueWait:         durationpb.New(defaults.MaxQueueWait),
+		MaxResultBytes:       new(int64(defaults.MaxResultBytes)),
+		MaxResultItems:       new(int32(defaults.MaxResultItems)),
+		MaxPageEntries:       new(int32(defaults.MaxPageEntries)),
+		MaxStreams:           new(int32(defaults.MaxStreams)),
+		MaxSessions:          new(int32(defaults.MaxSessions)),
+		SessionIdleTimeout:   durationpb.New(defaults.SessionIdleTimeout),
+		MaxTasks:             new(int32(defaults.MaxTasks)),
+		TaskTtl:              durationpb.New(defaults.TaskTTL),
+		MaxSubscriberBacklog: new(int32(defaults.MaxSubscriberBacklog)),
+		MaxPipelinedRequests: new(int32(defaults.MaxPipelinedRequests)),
+		MaxStdioQueueBytes:   new(int64(defaults.MaxStdioQueueBytes)),
+		ReadHeaderTimeout:    durationpb.New(defaults.ReadHeaderTimeout),
+		ReadBodyTimeout:      durationpb.New(defaults.ReadBodyTimeout),
+		IdleTimeout:          durationpb.New(defaults.IdleTimeout),
+		MaxHeaderBytes:       new(int32(defaults.MaxHeaderBytes)),
+		WriteTimeout:         durationpb.New(defaults.WriteTimeout),
+		CallerSharePercent:   new(int32(defaults.CallerSharePercent)),
+		ToolSharePercent:     new(int32(defaults.ToolSharePercent)),
+		KeepAliveInterval:    durationpb.New(defaults.KeepAliveInterval),
+		CatalogWait:          durationpb.New(defaults.CatalogWait),
+		DrainGrace:           durationpb.New(defaults.DrainGrace),
+		MaxLearnedTypes:      new(int32(defaults.MaxLearnedTypes)),
+		MaxTools:             new(int32(defaults.MaxTools)),
+		MaxDescriptorBytes:   new(int64(defaults.MaxDescriptorBytes)),
 
-		MaxConnections:        new(int32(10000)),
-		MaxConnectionRequests: new(int64(1000000)),
-		MaxConnectionAge:      durationpb.New(time.Hour),
+		MaxConnections:        new(int32(defaults.MaxConnections)),
+		MaxConnectionRequests: new(int64(defaults.MaxConnectionRequests)),
+		MaxConnectionAge:      durationpb.New(defaults.MaxConnectionAge),
 	}
 }
 
 func defaultResilience() *configv1.Resilience {
 	return &configv1.Resilience{
 		Retry: &configv1.Retry{
-			MaxAttempts:   new(int32(3)),
-			Backoff:       durationpb.New(50 * time.Millisecond),
-			MaxBackoff:    durationpb.New(time.Second),
-			BudgetPercent: new(int32(20)),
-			BudgetBurst:   new(int32(10)),
+			MaxAttempts:   new(int32(defaults.RetryMaxAttempts)),
+			Backoff:       durationpb.New(defaults.RetryBackoff),
+			MaxBackoff:    durationpb.New(defaults.RetryMaxBackoff),
+			BudgetPercent: new(int32(defaults.RetryBudgetPercent)),
+			BudgetBurst:   new(int32(defaults.RetryBudgetBurst)),
 		},
 		Breaker: &configv1.Breaker{
 			Mode:           new("on"),
-			FailurePercent: new(int32(50)),
-			MinCalls:       new(int32(20)),
-			Window:         durationpb.New(10 * time.Second),
-			OpenFor:        durationpb.New(2 * time.Second),
-			Probes:         new(int32(1)),
+			FailurePercent: new(int32(defaults.BreakerFailurePercent)),
+			MinCalls:       new(int32(defaults.BreakerMinCalls)),
+			Window:         durationpb.New(defaults.BreakerWindow),
+			OpenFor:        durationpb.New(defaults.BreakerOpenFor),
+			Probes:         new(int32(defaults.BreakerProbes)),
 		},
 	}
 }

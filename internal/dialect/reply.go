@@ -3,7 +3,6 @@
 package dialect
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 
@@ -171,7 +170,7 @@ func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 		return
 	}
 	const around = 128 // the names and brackets around the two copies
-	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + escapes(result) + len(call.resp.Explanation)
+	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + jsontext.Escapes(result) + len(call.resp.Explanation)
 	for _, piece := range tail {
 		size += len(piece)
 	}
@@ -185,12 +184,6 @@ func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	}
 	dst = append(dst, '}')
 	call.whole = dst
-}
-
-// escapes is how much longer compact JSON is as a string in JSON: nothing in it
-// has to be escaped but quotes and backslashes.
-func escapes(compact []byte) int {
-	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
 }
 
 // appendContent opens a tool result whose first content block repeats the

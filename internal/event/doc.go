@@ -4,11 +4,11 @@
 // who listen: canonical notifications come in at the JSON-RPC edges and through
 // ToolService.Publish, and leave through ToolService.Subscribe.
 //
-// [Bus] is what the edges know. [Memory] is the bus of one process; one that
-// spans processes would stand behind the same interface. Publishing never waits
-// for a reader: who falls behind is dropped and told how much it missed. Events
-// of one publisher reach every subscriber in the order in which they were
-// published.
+// [Memory] is the bus of one process. The edges know a bus by an interface of their
+// own, so that one that spans processes can take its place. Publishing never waits
+// for a reader: a reader that falls behind is dropped and told how much it missed.
+// Events of one publisher reach every subscriber in the order in which they were
+// published: [hub.InOrder] is the queue.
 //
 // The package refuses events over its bounds and filters that it cannot keep.
 // It knows no dialect, looks into no params, keeps nothing for subscribers that

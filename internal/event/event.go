@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
 // Event is one notification on its way. Subscribers share it and must not
@@ -27,27 +29,13 @@ type Event struct {
 // outrigger.v1 admits.
 const MaxMethodBytes = 1024
 
-func (e *Event) size() int { return len(e.Method) + len(e.Params) }
+// Size is how many bytes an event takes.
+func (e *Event) Size() int { return len(e.Method) + len(e.Params) }
 
 // own returns a copy that keeps nothing else alive: method and params may be
 // parts of a whole batch.
 func (e *Event) own() *Event {
 	return &Event{Method: strings.Clone(e.Method), Params: bytes.Clone(e.Params), Publisher: e.Publisher}
-}
-
-// Bus takes events and hands them to subscribers.
-type Bus interface {
-	// Publish queues an event for the subscribers that want it, and returns how
-	// many those are. It does not wait for readers. What it keeps it copies. Its
-	// error is a *[TooLargeError], [ErrNoMethod], [ErrClosed], or the context's,
-	// and then the event is not delivered.
-	Publish(ctx context.Context, e Event) (subscribers int, err error)
-	// Subscribe returns the events from now on that f lets through. Its error is
-	// [ErrFull], [ErrClosed] or a *[FilterError].
-	Subscribe(f Filter) (Subscription, error)
-	// Close ends all subscriptions once their queues have been read. It may be
-	// called again.
-	Close()
 }
 
 // Subscription is one reader's queue. It has to be closed.
@@ -62,27 +50,18 @@ type Subscription interface {
 	Close()
 }
 
-// Sentinels of this package.
+// Errors of a bus.
 var (
 	// ErrClosed: the bus, or the subscription, has been closed.
-	ErrClosed = errors.New("event: closed")
+	ErrClosed = hub.ErrClosed
 	// ErrFull: there are as many subscribers as the bus has room for.
-	ErrFull = errors.New("event: too many subscribers")
+	ErrFull = hub.ErrFull
 	// ErrNoMethod: the event has no method.
 	ErrNoMethod = errors.New("event: no method")
 )
 
 // SlowError ends the subscription of a reader that fell behind.
-type SlowError struct {
-	// Missed is how many events the reader was not given: what was in its queue,
-	// and the one that did not fit.
-	Missed int
-}
-
-// Error implements error.
-func (e *SlowError) Error() string {
-	return fmt.Sprintf("event: the subscriber fell behind and missed %d events", e.Missed)
-}
+type SlowError = hub.SlowError
 
 // TooLargeError refuses an event.
 type TooLargeError struct {

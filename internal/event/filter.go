@@ -4,6 +4,8 @@ package event
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,8 +38,11 @@ func (e *FilterError) Error() string {
 
 // matcher is a compiled filter. Immutable.
 type matcher struct {
-	all   bool
-	exact map[string]struct{}
+	// text is the same for filters that let the same patterns through.
+	text string
+	all  bool
+	// exact are the patterns without a star, in order.
+	exact []string
 	globs []glob
 }
 
@@ -52,21 +57,15 @@ func compile(f Filter) (*matcher, error) {
 	if len(f.Methods) == 0 {
 		return &matcher{all: true}, nil
 	}
-	if len(f.Methods) > MaxPatterns {
-		return nil, &FilterError{Index: -1, Reason: fmt.Sprintf("%d patterns, over the limit of %d", len(f.Methods), MaxPatterns)}
+	if err := f.check(); err != nil {
+		return nil, err
 	}
-	m := &matcher{exact: map[string]struct{}{}}
-	for i, pattern := range f.Methods {
-		switch {
-		case pattern == "":
-			return nil, &FilterError{Index: i, Reason: "it is empty and would fit nothing"}
-		case len(pattern) > MaxMethodBytes:
-			return nil, &FilterError{Index: i, Reason: fmt.Sprintf("%d bytes, over the limit of %d", len(pattern), MaxMethodBytes)}
-		}
-		parts := strings.Split(strings.Clone(pattern), "*")
+	m := &matcher{}
+	for _, pattern := range m.own(f.Methods) {
+		parts := strings.Split(pattern, "*")
 		last := len(parts) - 1
 		if last == 0 {
-			m.exact[parts[0]] = struct{}{}
+			m.exact = append(m.exact, pattern)
 			continue
 		}
 		g := glob{prefix: parts[0], suffix: parts[last]}
@@ -78,14 +77,49 @@ func compile(f Filter) (*matcher, error) {
 		m.all = m.all || g.prefix == "" && g.suffix == "" && len(g.middle) == 0
 		m.globs = append(m.globs, g)
 	}
+	m.exact, m.globs = slices.Clip(m.exact), slices.Clip(m.globs)
 	return m, nil
+}
+
+func (f *Filter) check() error {
+	if len(f.Methods) > MaxPatterns {
+		return &FilterError{Index: -1, Reason: fmt.Sprintf("%d patterns, over the limit of %d", len(f.Methods), MaxPatterns)}
+	}
+	for i, pattern := range f.Methods {
+		switch {
+		case pattern == "":
+			return &FilterError{Index: i, Reason: "it is empty and would fit nothing"}
+		case len(pattern) > MaxMethodBytes:
+			return &FilterError{Index: i, Reason: fmt.Sprintf("%d bytes, over the limit of %d", len(pattern), MaxMethodBytes)}
+		}
+	}
+	return nil
+}
+
+// own returns the patterns in order and each once, as parts of the matcher's text:
+// they keep nothing else alive. The text has the length of each pattern before it, so
+// that no two lists have the same.
+func (m *matcher) own(patterns []string) []string {
+	patterns = slices.Compact(slices.Sorted(slices.Values(patterns)))
+	var text []byte
+	for _, pattern := range patterns {
+		text = strconv.AppendInt(text, int64(len(pattern)), 10)
+		text = append(append(text, ':'), pattern...)
+	}
+	m.text = string(text)
+	rest := m.text
+	for i, pattern := range patterns {
+		_, rest, _ = strings.Cut(rest, ":")
+		patterns[i], rest = rest[:len(pattern)], rest[len(pattern):]
+	}
+	return patterns
 }
 
 func (m *matcher) fits(method string) bool {
 	if m.all {
 		return true
 	}
-	if _, ok := m.exact[method]; ok {
+	if _, ok := slices.BinarySearch(m.exact, method); ok {
 		return true
 	}
 	for i := range m.globs {

@@ -20,7 +20,7 @@ func numbered(publisher uint64, n int) event.Event {
 	return event.Event{Method: "count", Params: json.RawMessage(`{"n":` + strconv.Itoa(n) + `}`), Publisher: publisher}
 }
 
-func subscribe(t testing.TB, bus event.Bus, methods ...string) event.Subscription {
+func subscribe(t testing.TB, bus *event.Memory, methods ...string) event.Subscription {
 	t.Helper()
 	s, err := bus.Subscribe(event.Filter{Methods: methods})
 	if err != nil {
@@ -31,7 +31,7 @@ func subscribe(t testing.TB, bus event.Bus, methods ...string) event.Subscriptio
 }
 
 // publish wants an event to reach so many subscribers.
-func publish(t testing.TB, bus event.Bus, e event.Event, want int) {
+func publish(t testing.TB, bus *event.Memory, e event.Event, want int) {
 	t.Helper()
 	got, err := bus.Publish(context.Background(), e)
 	if err != nil || got != want {

@@ -4,26 +4,14 @@ package event
 
 import (
 	"context"
-	"slices"
-	"sync"
-	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// Defaults of Options.
-const (
-	// DefaultMaxSubscribers is the default of limits.max_streams, since every
-	// subscriber is a stream.
-	DefaultMaxSubscribers = 10000
-	// DefaultMaxBacklog is the default of limits.max_subscriber_backlog: some
-	// seconds of a lively bus.
-	DefaultMaxBacklog = 256
-	// DefaultMaxEventBytes is the default bound of a message at the edges, so
-	// that what an edge admits is not lost here.
-	DefaultMaxEventBytes = 4 << 20
-	// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
-	// DefaultMaxBacklog events of the largest size.
-	DefaultMaxBacklogBytes = 16 << 20
-)
+// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
+// [defaults.MaxSubscriberBacklog] events of the largest size.
+const DefaultMaxBacklogBytes = 16 << 20
 
 // Options configure a Memory. Zero fields take the defaults of this package.
 type Options struct {
@@ -40,78 +28,58 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	for _, f := range []struct {
-		field *int
-		value int
-	}{
-		{&o.MaxSubscribers, DefaultMaxSubscribers},
-		{&o.MaxBacklog, DefaultMaxBacklog},
-		{&o.MaxEventBytes, DefaultMaxEventBytes},
-		{&o.MaxBacklogBytes, DefaultMaxBacklogBytes},
-	} {
-		if *f.field <= 0 {
-			*f.field = f.value
-		}
-	}
+	defaults.Fill(&o.MaxSubscribers, defaults.MaxStreams)
+	defaults.Fill(&o.MaxBacklog, defaults.MaxSubscriberBacklog)
+	defaults.Fill(&o.MaxEventBytes, defaults.MaxMessageBytes)
+	defaults.Fill(&o.MaxBacklogBytes, DefaultMaxBacklogBytes)
 	o.MaxBacklogBytes = max(o.MaxBacklogBytes, o.MaxEventBytes)
-	if o.OnDrop == nil {
-		o.OnDrop = func(*SlowError) {}
-	}
 	return o
 }
 
 // Memory is the bus of one process. Make one with [NewMemory].
 type Memory struct {
-	opts Options
-	// audience are the subscribers; a change replaces it as a whole, so that
-	// publishers need no lock. Nil after Close.
-	audience atomic.Pointer[[]*subscription]
-	// changing serialises changes of audience.
-	changing                   sync.Mutex
-	published, queued, dropped atomic.Uint64
+	maxEventBytes int
+	index         index
+	hub           *hub.Hub[*matcher, *Event]
 }
-
-var _ Bus = (*Memory)(nil)
 
 // NewMemory returns a bus without subscribers.
 func NewMemory(o Options) *Memory {
-	m := &Memory{opts: o.withDefaults()}
-	m.audience.Store(&[]*subscription{})
+	o = o.withDefaults()
+	m := &Memory{maxEventBytes: o.MaxEventBytes, index: index{}}
+	m.hub = hub.New(m.index, hub.Options{
+		MaxSubscribers: o.MaxSubscribers,
+		Queue:          hub.Bounds{Items: o.MaxBacklog, Bytes: o.MaxBacklogBytes},
+		OnDrop:         o.OnDrop,
+	})
 	return m
 }
 
-// Publish implements [Bus]. Of events that are published at the same time,
-// subscribers may see different orders.
-func (m *Memory) Publish(ctx context.Context, e Event) (int, error) {
+// Publish queues an event for the subscribers that want it, and returns how
+// many those are. It does not wait for readers. What it keeps it copies. Its
+// error is a *[TooLargeError], [ErrNoMethod], [ErrClosed], or the context's,
+// and then the event is not delivered. Of events that are published at the same
+// time, subscribers may see different orders.
+func (m *Memory) Publish(ctx context.Context, e Event) (subscribers int, err error) {
 	if err := m.check(ctx, &e); err != nil {
 		return 0, err
 	}
-	audience := m.audience.Load()
-	if audience == nil {
-		return 0, ErrClosed
+	d, err := m.hub.Deliver()
+	if err != nil {
+		return 0, err
 	}
-	m.published.Add(1)
+	defer func() { subscribers = d.End() }()
 	var shared *Event
-	var dropped []*subscription
-	queued := 0
-	for _, s := range *audience {
-		if !s.wants.fits(e.Method) {
+	for _, t := range m.index {
+		if !t.Key.fits(e.Method) {
 			continue
 		}
 		if shared == nil {
 			shared = e.own()
 		}
-		switch s.offer(shared) {
-		case took:
-			queued++
-		case fellBehind:
-			dropped = append(dropped, s)
-		case ended:
-		}
+		d.To(t, shared)
 	}
-	m.queued.Add(uint64(queued))
-	m.drop(dropped)
-	return queued, nil
+	return 0, nil
 }
 
 func (m *Memory) check(ctx context.Context, e *Event) error {
@@ -122,97 +90,62 @@ func (m *Memory) check(ctx context.Context, e *Event) error {
 		return ErrNoMethod
 	case len(e.Method) > MaxMethodBytes:
 		return &TooLargeError{Part: "method", Size: len(e.Method), Limit: MaxMethodBytes}
-	case e.size() > m.opts.MaxEventBytes:
-		return &TooLargeError{Part: "event", Size: e.size(), Limit: m.opts.MaxEventBytes}
+	case e.Size() > m.maxEventBytes:
+		return &TooLargeError{Part: "event", Size: e.Size(), Limit: m.maxEventBytes}
 	}
 	return nil
 }
 
-// drop forgets subscribers that fell behind, all of them at once, because one
-// event may be too much for many.
-func (m *Memory) drop(slow []*subscription) {
-	if len(slow) == 0 {
-		return
-	}
-	m.dropped.Add(uint64(len(slow)))
-	m.forget(slow...)
-	for _, s := range slow {
-		m.opts.OnDrop(&SlowError{Missed: s.missed()})
-	}
-}
-
-// Subscribe implements [Bus]. What is published after it has returned, reaches
-// the subscription.
+// Subscribe returns the events from now on that f lets through: what is published
+// after it has returned, reaches the subscription. Its error is [ErrFull],
+// [ErrClosed] or a *[FilterError].
 func (m *Memory) Subscribe(f Filter) (Subscription, error) {
 	wants, err := compile(f)
 	if err != nil {
 		return nil, err
 	}
-	s := &subscription{bus: m, wants: wants, wake: make(chan struct{}, 1)}
-	m.changing.Lock()
-	defer m.changing.Unlock()
-	audience := m.audience.Load()
-	switch {
-	case audience == nil:
-		return nil, ErrClosed
-	case len(*audience) >= m.opts.MaxSubscribers:
-		return nil, ErrFull
+	s := &subscription{}
+	if err := m.hub.Join(&s.Subscription, &s.unread, []hub.Want[*matcher]{{Key: wants}}); err != nil {
+		return nil, err
 	}
-	larger := append(slices.Clip(*audience), s)
-	m.audience.Store(&larger)
 	return s, nil
 }
 
-// forget takes subscriptions out of the audience. Those that are not in it any
-// more do not matter.
-func (m *Memory) forget(gone ...*subscription) {
-	isGone := make(map[*subscription]bool, len(gone))
-	for _, s := range gone {
-		isGone[s] = true
-	}
-	m.changing.Lock()
-	defer m.changing.Unlock()
-	audience := m.audience.Load()
-	if audience == nil {
-		return
-	}
-	smaller := make([]*subscription, 0, len(*audience))
-	for _, s := range *audience {
-		if !isGone[s] {
-			smaller = append(smaller, s)
-		}
-	}
-	m.audience.Store(&smaller)
-}
-
-// Close implements [Bus].
-func (m *Memory) Close() {
-	m.changing.Lock()
-	audience := m.audience.Swap(nil)
-	m.changing.Unlock()
-	if audience == nil {
-		return
-	}
-	for _, s := range *audience {
-		s.end(ErrClosed)
-	}
-}
+// Close ends all subscriptions once their queues have been read. It may be
+// called again.
+func (m *Memory) Close() { m.hub.Close() }
 
 // Stats are what a bus has done so far.
-type Stats struct {
-	// Subscribers is how many there are now.
-	Subscribers int
-	// Published counts events, Queued how many times one was put into a queue,
-	// Dropped subscribers that fell behind.
-	Published, Queued, Dropped uint64
-}
+type Stats = hub.Stats
 
 // Stats returns the counts. Each is right, but they are not taken at one
 // moment.
-func (m *Memory) Stats() Stats {
-	s := Stats{Published: m.published.Load(), Queued: m.queued.Load(), Dropped: m.dropped.Load()}
-	if audience := m.audience.Load(); audience != nil {
-		s.Subscribers = len(*audience)
-	}
-	return s
+func (m *Memory) Stats() Stats { return m.hub.Stats() }
+
+// subscription is a queue with one reader and many writers.
+type subscription struct {
+	hub.Subscription[*matcher, *Event]
+	unread hub.InOrder[*Event]
 }
+
+type topic = hub.Topic[*matcher, *Event]
+
+// index has a topic for each filter, by its text. So a publisher pays once for all
+// subscribers with the same filter. Guarded by the hub.
+type index map[string]*topic
+
+// Topic implements [hub.Index].
+func (x index) Topic(key *matcher) (*topic, bool) {
+	if t, ok := x[key.text]; ok {
+		return t, false
+	}
+	t := &topic{Key: key}
+	x[key.text] = t
+	return t, true
+}
+
+// Release implements [hub.Index].
+func (x index) Release(t *topic) { delete(x, t.Key.text) }
+
+// Cost implements [hub.Index]: the number of subscribers is the bound of filters.
+func (x index) Cost(*matcher) int { return 0 }

@@ -15,7 +15,7 @@ import (
 )
 
 // crowd is the default bound of subscribers.
-const crowd = feed.DefaultMaxSubscribers
+const crowd = 10000
 
 // crowds are what the subscribers of a full hub may ask for; the last index is
 // that of a subscriber.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
 // Bounds of one filter: what ChangeFilter of the contract outrigger.v1 admits.
@@ -51,11 +53,7 @@ func (e *FilterError) Error() string {
 }
 
 // want is one thing that a filter asks for.
-type want struct {
-	key topicKey
-	// covered: another one of the same filter brings all that this one would.
-	covered bool
-}
+type want = hub.Want[topicKey]
 
 // wants takes a filter apart. Each thing comes once.
 func (f *Filter) wants() ([]want, error) {
@@ -72,12 +70,12 @@ func (f *Filter) wants() ([]want, error) {
 		kind   Kind
 	}{{f.Tools, ToolsListChanged}, {f.Prompts, PromptsListChanged}, {f.Resources, ResourcesListChanged}} {
 		if list.wanted {
-			out = append(out, want{key: topicKey{kind: list.kind}})
+			out = append(out, want{Key: topicKey{kind: list.kind}})
 		}
 	}
 	out = appendURIs(out, uris)
 	for _, id := range ids {
-		out = append(out, want{key: topicKey{kind: TaskChanged, name: id, principal: f.Principal}})
+		out = append(out, want{Key: topicKey{kind: TaskChanged, name: id, principal: f.Principal}})
 	}
 	return out, nil
 }
@@ -122,7 +120,7 @@ func appendURIs(out []want, sorted []string) []want {
 		if !covered {
 			open = append(open, uri)
 		}
-		out = append(out, want{key: topicKey{kind: ResourceUpdated, name: uri}, covered: covered})
+		out = append(out, want{Key: topicKey{kind: ResourceUpdated, name: uri}, Covered: covered})
 	}
 	return out
 }

@@ -200,7 +200,7 @@ func TestSlowReaderIsDropped(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if want := "feed: the subscriber fell behind and missed 7 changes"; (&feed.SlowError{Missed: 7}).Error() != want {
+	if want := "hub: the subscriber fell behind and missed 7 items"; (&feed.SlowError{Missed: 7}).Error() != want {
 		t.Error("the error says something else")
 	}
 }
@@ -211,15 +211,15 @@ func TestDefaultBounds(t *testing.T) {
 	hub := feed.New(feed.Options{})
 	s := subscribe(t, hub, feed.Filter{ResourceURIs: []string{"x:"}, TaskIDs: []string{"t"}})
 	s2 := subscribe(t, hub, feed.Filter{ResourceURIs: []string{"x:/"}, TaskIDs: []string{"t"}})
-	for i := range feed.DefaultMaxPending {
+	for i := range 1024 {
 		publish(t, hub, updated("x:/"+strconv.Itoa(i)))
 	}
-	if got := pending(t, s); len(got) != feed.DefaultMaxPending {
+	if got := pending(t, s); len(got) != 1024 {
 		t.Errorf("%d pending", len(got))
 	}
 	publish(t, hub, task("", "t", "1"))
 	var slow *feed.SlowError
-	if _, err := next(s2); !errors.As(err, &slow) || slow.Missed != feed.DefaultMaxPending+1 {
+	if _, err := next(s2); !errors.As(err, &slow) || slow.Missed != 1024+1 {
 		t.Errorf("got %v", err)
 	}
 	if got := pending(t, s); !slices.Equal(got, []string{":t=1"}) {

@@ -94,7 +94,7 @@ func TestReadyBesideOtherEvents(t *testing.T) {
 			}
 		}
 		want := []string{
-			"20s :", "35s tools list changed", "35s p:t=1", "40s :", "1m0s :", "1m5s x:a", "1m5s feed: closed",
+			"20s :", "35s tools list changed", "35s p:t=1", "40s :", "1m0s :", "1m5s x:a", "1m5s hub: closed",
 		}
 		if !slices.Equal(sent, want) {
 			t.Errorf("sent %q, want %q", sent, want)

@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
-
-// DefaultMaxBatch is the number of messages in a batch that SplitBatch accepts
-// when it is given no other.
-const DefaultMaxBatch = 100
 
 // What SplitBatch returns beside a *Fault. Match with errors.Is.
 var (
@@ -30,13 +27,11 @@ func IsBatch(raw []byte) bool {
 // message is as deep in a batch as alone.
 //
 // Its errors are a *Fault where raw is not JSON, no array, or too large;
-// ErrBatchTooLarge for more than most messages (zero means DefaultMaxBatch); and
+// ErrBatchTooLarge for more than most messages (zero means defaults.MaxBatchEntries); and
 // ErrBatchEmpty. A syntax error anywhere refuses the whole batch, because
 // nothing proves then where a message ends.
 func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
-	if most <= 0 {
-		most = DefaultMaxBatch
-	}
+	defaults.Fill(&most, defaults.MaxBatchEntries)
 	l = l.WithDefaults()
 	l.MaxDepth++
 	if f := check(raw, l); f != nil {
@@ -45,7 +40,7 @@ func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
 	if !IsBatch(raw) {
 		return nil, envelopeFault("", "Send an array of messages.")
 	}
-	messages := make([]json.RawMessage, 0, min(most, DefaultMaxBatch))
+	messages := make([]json.RawMessage, 0, min(most, defaults.MaxBatchEntries))
 	for message := range jsontext.Elements(raw) {
 		if len(messages) == most {
 			return nil, ErrBatchTooLarge

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -100,13 +101,13 @@ type hostileInput struct {
 // hostileInputs are each 4 MiB, the largest message.
 func hostileInputs() []hostileInput {
 	fill := func(open, unit, end string, number bool) []byte {
-		b := append(make([]byte, 0, DefaultMaxBytes), open...)
+		b := append(make([]byte, 0, defaults.MaxMessageBytes), open...)
 		for i := 0; ; i++ {
 			part := unit
 			if number {
 				part = `"` + unit + strconv.FormatInt(int64(i), 36) + `":0`
 			}
-			if len(b)+len(part)+1+len(end) > DefaultMaxBytes {
+			if len(b)+len(part)+1+len(end) > defaults.MaxMessageBytes {
 				return append(bytes.TrimSuffix(b, []byte(",")), end...)
 			}
 			b = append(append(b, part...), ',')

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // parsed is a message as it came in.
@@ -92,8 +94,8 @@ func TestFactoriesRefuse(t *testing.T) {
 		{"params end the envelope", failed(g.NewRequest("m", []byte(`{}},{"jsonrpc":"2.0"`))), FaultParse, "/params"},
 		{"params add a member", failed(g.NewRequest("m", []byte(`{},"x":1`))), FaultParse, "/params"},
 		{"params one level too deep", failed(g.NewRequest("m", []byte(`{"a":`+nested(63)+`}`))), FaultParse, "/params/a" + strings.Repeat("/0", 62)},
-		{"params too large", failed(g.NewRequest("m", []byte(`{"a":"`+strings.Repeat("x", DefaultMaxBytes-20)+`"}`))), FaultTooLarge, ""},
-		{"method too large", failed(g.NewRequest(strings.Repeat("x", DefaultMaxBytes), nil)), FaultTooLarge, ""},
+		{"params too large", failed(g.NewRequest("m", []byte(`{"a":"`+strings.Repeat("x", defaults.MaxMessageBytes-20)+`"}`))), FaultTooLarge, ""},
+		{"method too large", failed(g.NewRequest(strings.Repeat("x", defaults.MaxMessageBytes), nil)), FaultTooLarge, ""},
 		{"result is no JSON", failed(NewSuccess(request, []byte(`x`))), FaultParse, "/result"},
 		{"result adds a member", failed(NewSuccess(request, []byte(`1,"id":2`))), FaultParse, "/result"},
 		{"result of a notification", failed(NewSuccess(notification, nil)), FaultEnvelope, ""},

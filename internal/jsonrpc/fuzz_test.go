@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 var seeds = []string{
@@ -64,7 +66,7 @@ func checkMessage(t *testing.T, raw []byte, syntax *Fault, m Message) {
 	default:
 		t.Fatalf("neither kind nor fault: %q", raw)
 	}
-	again := Parse(back, ProfileCanonicalAnyID, Limits{MaxBytes: 2 * DefaultMaxBytes})
+	again := Parse(back, ProfileCanonicalAnyID, Limits{MaxBytes: 2 * defaults.MaxMessageBytes})
 	if again.Fault != nil || again.Kind != m.Kind || again.ID != m.ID || again.Method != m.Method {
 		t.Fatalf("%s came back as %s: %+v", raw, back, again)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // maxEntityTypeBytes bounds the prefix of an id: it leaves most of
-// DefaultMaxIDBytes free even where every byte of it needs an escape.
+// defaults.MaxIDBytes free even where every byte of it needs an escape.
 const maxEntityTypeBytes = 64
 
 // GeneratorOptions configure a Generator. The zero value is ready for use.

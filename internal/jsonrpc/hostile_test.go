@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"runtime"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // TestHostileMemory accepts what is odd but right, and bounds what a message of the largest size can make the
@@ -19,7 +21,7 @@ func TestHostileMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			Parse(hostile.raw, ProfileMCP, Limits{})
 			runtime.ReadMemStats(&after)
-			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(12*DefaultMaxBytes); got > most {
+			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(12*defaults.MaxMessageBytes); got > most {
 				t.Errorf("%d bytes allocated, want at most %d", got, most)
 			}
 		})

@@ -2,20 +2,14 @@
 
 package jsonrpc
 
-import "math"
+import (
+	"math"
 
-// Defaults and caps of Limits.
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+)
+
+// Caps of Limits.
 const (
-	// DefaultMaxBytes is the customary message limit of gRPC, on the other
-	// side of the bridge: what is larger could not be passed on.
-	DefaultMaxBytes = 4 << 20
-	// DefaultMaxDepth counts the outermost object as 1. Protobuf parsers stop
-	// at 100 nested messages and real arguments stay far below 64.
-	DefaultMaxDepth = 64
-	// DefaultMaxIDBytes leaves room for any UUID, path or signed token, while
-	// thousands of ids in flight stay within megabytes.
-	DefaultMaxIDBytes = 1024
-
 	// capBytes keeps offsets within the 32 bits that the scanner stores.
 	capBytes = math.MaxInt32
 	// capDepth keeps the recursion of the scanner within a small stack.
@@ -33,9 +27,9 @@ type Limits struct {
 // WithDefaults returns the limits with every field set to what holds: its own
 // value within its cap, or its default.
 func (l Limits) WithDefaults() Limits {
-	l.MaxBytes = bounded(l.MaxBytes, DefaultMaxBytes, capBytes)
-	l.MaxDepth = bounded(l.MaxDepth, DefaultMaxDepth, capDepth)
-	l.MaxIDBytes = bounded(l.MaxIDBytes, DefaultMaxIDBytes, capBytes)
+	l.MaxBytes = bounded(l.MaxBytes, defaults.MaxMessageBytes, capBytes)
+	l.MaxDepth = bounded(l.MaxDepth, defaults.MaxJSONDepth, capDepth)
+	l.MaxIDBytes = bounded(l.MaxIDBytes, defaults.MaxIDBytes, capBytes)
 	return l
 }
 

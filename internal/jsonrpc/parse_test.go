@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -295,8 +296,8 @@ func TestLimits(t *testing.T) {
 	}{
 		{"size, at the limit", ok, Limits{MaxBytes: len(ok)}, 0},
 		{"size, over it", ok, Limits{MaxBytes: len(ok) - 1}, FaultTooLarge},
-		{"default size, at the limit", request(`"1"`, `{"a":"`+strings.Repeat("x", DefaultMaxBytes-len(ok)-6)+`"}`), Limits{}, 0},
-		{"default size, over it", request(`"1"`, `{"a":"`+strings.Repeat("x", DefaultMaxBytes-len(ok)-5)+`"}`), Limits{}, FaultTooLarge},
+		{"default size, at the limit", request(`"1"`, `{"a":"`+strings.Repeat("x", defaults.MaxMessageBytes-len(ok)-6)+`"}`), Limits{}, 0},
+		{"default size, over it", request(`"1"`, `{"a":"`+strings.Repeat("x", defaults.MaxMessageBytes-len(ok)-5)+`"}`), Limits{}, FaultTooLarge},
 		{"depth, at the limit", request(`"1"`, `{"a":`+nested(62)+`}`), Limits{}, 0},
 		{"depth, over it", request(`"1"`, `{"a":`+nested(63)+`}`), Limits{}, FaultParse},
 		{"depth, set", request(`"1"`, `{}`), Limits{MaxDepth: 1}, FaultParse},

@@ -5,7 +5,8 @@ package jsonrpc
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // uuidBytes is the length of a UUID in its usual form.
@@ -50,7 +51,7 @@ func isUUID(id ID) bool {
 				return false
 			}
 		default:
-			if strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
+			if jsontext.HexValue(c) < 0 {
 				return false
 			}
 		}

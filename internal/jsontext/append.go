@@ -102,7 +102,13 @@ func QuotedLen(s []byte) (int, bool) {
 	if hasControl(s) || !utf8.Valid(s) {
 		return 0, false
 	}
-	return len(s) + bytes.Count(s, []byte{'"'}) + bytes.Count(s, []byte{'\\'}) + 2, true
+	return len(s) + Escapes(s) + 2, true
+}
+
+// Escapes is how much longer compact JSON is as a string in JSON: nothing in it has
+// to be escaped but quotes and backslashes.
+func Escapes(compact []byte) int {
+	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
 }
 
 // hasControl reports whether s has a byte below the space. A subtraction borrows

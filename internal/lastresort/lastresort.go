@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 const (
@@ -24,8 +26,6 @@ const (
 	dumpTime = 500 * time.Millisecond
 	// maxStacks bounds what is written of the stacks.
 	maxStacks = 64 << 10
-	// defaultGrace counts until the configuration has been read.
-	defaultGrace = 25 * time.Second
 )
 
 // exitCode is the code that the process ends with.
@@ -48,7 +48,7 @@ type Timer struct {
 // New returns a timer that writes to stderr and calls exit, unless [Timer.Configure]
 // says otherwise.
 func New(stderr io.Writer, exit func(int)) *Timer {
-	return &Timer{exit: exit, grace: defaultGrace, say: func(stacks string, after time.Duration) {
+	return &Timer{exit: exit, grace: defaults.DrainGrace, say: func(stacks string, after time.Duration) {
 		fmt.Fprintf(stderr, "sidecar: %s %v after the shutdown request\n%s", stuck, after, stacks)
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -19,7 +20,7 @@ const (
 	maxFreeFormBytes = 64 << 20
 	// maxFreeFormDepth is what the JSON-RPC edges admit from callers, too: what
 	// one side sends, the other must be able to send on.
-	maxFreeFormDepth = jsonrpc.DefaultMaxDepth
+	maxFreeFormDepth = defaults.MaxJSONDepth
 )
 
 // FreeForm returns a payload as compact JSON on one line, whichever of its forms

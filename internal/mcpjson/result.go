@@ -136,21 +136,12 @@ func resultWords(r *outriggerv1.ToolResult) string {
 	}
 }
 
-// jsonBlock appends a text block whose text is compact JSON. Such text holds no
-// control characters, so that quotes and backslashes are all there is to escape,
-// without a copy.
+// jsonBlock appends a text block whose text is compact JSON.
 func (w *writer) jsonBlock(data []byte) {
 	w.comma()
-	w.raw(`{"type":"text","text":"`)
-	done := 0
-	for i, c := range data {
-		if c == '"' || c == '\\' {
-			w.dst = append(append(w.dst, data[done:i]...), '\\')
-			done = i
-		}
-	}
-	w.dst = append(w.dst, data[done:]...)
-	w.raw(`"}`)
+	w.raw(`{"type":"text","text":`)
+	w.dst = jsontext.AppendText(w.dst, data)
+	w.raw(`}`)
 }
 
 // structured appends data as structured content, as far as the revision has it.

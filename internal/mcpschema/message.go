@@ -5,6 +5,7 @@ package mcpschema
 import (
 	"errors"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -39,7 +40,7 @@ func (s *Schema) CheckMessage(from Direction, doc []byte) error {
 }
 
 func (s *Schema) checkBatch(from Direction, doc []byte) error {
-	messages, err := jsonrpc.SplitBatch(doc, jsonrpc.DefaultMaxBatch, jsonrpc.Limits{})
+	messages, err := jsonrpc.SplitBatch(doc, defaults.MaxBatchEntries, jsonrpc.Limits{})
 	if err != nil {
 		return s.errorf("%w", err)
 	}

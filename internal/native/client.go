@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Defaults of Options, each with its reason.
@@ -69,22 +70,15 @@ func New(client *backend.Client) *Client { return NewWithOptions(client, Options
 // NewWithOptions makes a client. It calls nothing, and does not build the
 // validator (a megabyte and some 30 ms) before there is an answer to check.
 func NewWithOptions(client *backend.Client, o Options) *Client {
-	o.MaxTools = orDefault(o.MaxTools, DefaultMaxTools)
-	o.MaxPages = orDefault(o.MaxPages, DefaultMaxPages)
-	o.MaxListBytes = orDefault(o.MaxListBytes, DefaultMaxListBytes)
-	o.StreamRetry = orDefault(o.StreamRetry, DefaultStreamRetry)
-	o.EndGrace = orDefault(o.EndGrace, DefaultEndGrace)
+	defaults.Fill(&o.MaxTools, DefaultMaxTools)
+	defaults.Fill(&o.MaxPages, DefaultMaxPages)
+	defaults.Fill(&o.MaxListBytes, DefaultMaxListBytes)
+	defaults.Fill(&o.StreamRetry, DefaultStreamRetry)
+	defaults.Fill(&o.EndGrace, DefaultEndGrace)
 	return &Client{
 		backend: client, opts: o,
 		validator: sync.OnceValues(func() (protovalidate.Validator, error) { return protovalidate.New() }),
 	}
-}
-
-func orDefault[T int | time.Duration](value, def T) T {
-	if value > 0 {
-		return value
-	}
-	return def
 }
 
 // exchange makes a unary call and fills out with the checked answer, whose

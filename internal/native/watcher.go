@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Defaults of WatcherOptions, each with its reason.
@@ -70,11 +71,11 @@ type WatcherOptions struct {
 }
 
 func (o WatcherOptions) withDefaults() WatcherOptions {
-	o.BackoffMin = orDefault(o.BackoffMin, DefaultBackoffMin)
-	o.BackoffMax = orDefault(o.BackoffMax, DefaultBackoffMax)
-	o.AckTimeout = orDefault(o.AckTimeout, DefaultAckTimeout)
-	o.Overlap = orDefault(o.Overlap, DefaultOverlap)
-	o.UnofferedPause = orDefault(o.UnofferedPause, DefaultUnofferedPause)
+	defaults.Fill(&o.BackoffMin, DefaultBackoffMin)
+	defaults.Fill(&o.BackoffMax, DefaultBackoffMax)
+	defaults.Fill(&o.AckTimeout, DefaultAckTimeout)
+	defaults.Fill(&o.Overlap, DefaultOverlap)
+	defaults.Fill(&o.UnofferedPause, DefaultUnofferedPause)
 	return o
 }
 

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-const (
-	// DefaultMaxCallers is how many callers a Limiter remembers: as many as
-	// there may be sessions. A bucket takes about 300 bytes, so this is 3 MB at
-	// most, whatever number of addresses calls come from.
-	DefaultMaxCallers = 10_000
-	// DefaultMaxTools is the same for tools; no catalog in sight has as many.
-	DefaultMaxTools = 20_000
-)
+// DefaultMaxCallers is how many callers a Limiter remembers: as many as there may be
+// sessions. A bucket takes about 300 bytes, so this is 3 MB at most, whatever number of
+// addresses calls come from.
+const DefaultMaxCallers = defaults.MaxSessions
 
 // Rate says how often something may happen: PerSecond times a second on
 // average, and Burst times at once after a pause. The zero value is no limit.
@@ -73,12 +70,8 @@ type Limiter struct {
 
 // NewLimiter returns a Limiter whose buckets are all full.
 func NewLimiter(o LimitOptions) *Limiter {
-	if o.MaxCallers <= 0 {
-		o.MaxCallers = DefaultMaxCallers
-	}
-	if o.MaxTools <= 0 {
-		o.MaxTools = DefaultMaxTools
-	}
+	defaults.Fill(&o.MaxCallers, DefaultMaxCallers)
+	defaults.Fill(&o.MaxTools, defaults.MaxTools)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

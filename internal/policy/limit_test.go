@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
@@ -155,7 +156,7 @@ func TestTheNumberOfBucketsIsBounded(t *testing.T) {
 		l.Check(fmt.Sprint("192.0.2.", i), fmt.Sprint("shop.tool", i))
 	}
 	callers, tools := policy.BucketCounts(l)
-	if callers != policy.DefaultMaxCallers || tools != policy.DefaultMaxTools {
+	if callers != policy.DefaultMaxCallers || tools != defaults.MaxTools {
 		t.Errorf("%d callers and %d tools are remembered", callers, tools)
 	}
 }

@@ -9,24 +9,15 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// Defaults of SlotOptions.
-const (
-	// DefaultSlots is how many calls run at once: 64 clients with 16 calls each.
-	DefaultSlots = 1024
-	// DefaultQueued is above the number of connections that a sidecar serves by default: over HTTP/1.1 a call that waits
-	// keeps its connection from being read, which holds its caller back at no cost. Time is what bounds the queue.
-	DefaultQueued = 16384
-	// DefaultQueueWait is longer than most calls take, and shorter than people wait without an answer.
-	DefaultQueueWait = 2 * time.Second
-	// leastHint keeps callers that were rejected from asking again at once.
-	leastHint = 100 * time.Millisecond
-)
+// leastHint keeps callers that were rejected from asking again at once.
+const leastHint = 100 * time.Millisecond
 
-// SlotOptions configure Slots. Zero fields take the defaults of this package.
+// SlotOptions configure Slots. Zero fields take the defaults of the settings.
 type SlotOptions struct {
 	// Most is how many calls run at once, Queued how many more wait for their turn, and Wait for how long.
 	Most, Queued int
@@ -87,15 +78,9 @@ const maxIdle = 4096
 
 // NewSlots returns Slots that are all free.
 func NewSlots(o SlotOptions) *Slots {
-	if o.Most <= 0 {
-		o.Most = DefaultSlots
-	}
-	if o.Queued <= 0 {
-		o.Queued = DefaultQueued
-	}
-	if o.Wait <= 0 {
-		o.Wait = DefaultQueueWait
-	}
+	defaults.Fill(&o.Most, defaults.MaxConcurrentCalls)
+	defaults.Fill(&o.Queued, defaults.MaxQueuedCalls)
+	defaults.Fill(&o.Wait, defaults.MaxQueueWait)
 	s := &Slots{
 		opts: o, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
 		ready: map[*toolSlots]struct{}{},

@@ -7,25 +7,23 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Defaults of Options.
 const (
-	// DefaultMaxFileBytes and DefaultMaxFiles are those of the configuration
-	// (outrigger.config.v1.Record): together at most 1.25 GiB.
-	DefaultMaxFileBytes = 64 << 20
-	DefaultMaxFiles     = 20
 	// DefaultMaxPending is as many lines as the in-flight table has calls.
-	DefaultMaxPending = 16384
+	DefaultMaxPending = defaults.MaxInFlight
 	// DefaultMaxPendingBytes is twice DefaultMaxPending lines of the usual
 	// 500 bytes, and then some for payloads.
 	DefaultMaxPendingBytes = 32 << 20
 	// DefaultMaxHold is twice the default timeout of a call, so that ordinary
 	// calls always stand in order.
-	DefaultMaxHold = time.Minute
+	DefaultMaxHold = 2 * defaults.Timeout
 	// DefaultMaxOpen is four full in-flight tables. It only guards against an
 	// owner that forgets to end its entries.
-	DefaultMaxOpen = 65536
+	DefaultMaxOpen = 4 * defaults.MaxInFlight
 	// DefaultMaxPayloadBytes is a long page of JSON: enough to see what was
 	// asked, little enough to keep a thousand of them in memory.
 	DefaultMaxPayloadBytes = 16 << 10
@@ -85,14 +83,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Redact == nil {
 		o.Redact = DefaultRedact()
 	}
-	o.MaxFileBytes = positive(o.MaxFileBytes, DefaultMaxFileBytes)
-	o.MaxFiles = positive(o.MaxFiles, DefaultMaxFiles)
-	o.MaxPending = positive(o.MaxPending, DefaultMaxPending)
-	o.MaxPendingBytes = positive(o.MaxPendingBytes, DefaultMaxPendingBytes)
-	o.MaxHold = positive(o.MaxHold, DefaultMaxHold)
-	o.MaxOpen = positive(o.MaxOpen, DefaultMaxOpen)
-	o.MaxPayloadBytes = positive(o.MaxPayloadBytes, DefaultMaxPayloadBytes)
-	o.FlushEvery = positive(o.FlushEvery, DefaultFlushEvery)
+	defaults.Fill(&o.MaxFileBytes, defaults.MaxFileBytes)
+	defaults.Fill(&o.MaxFiles, defaults.MaxFiles)
+	defaults.Fill(&o.MaxPending, DefaultMaxPending)
+	defaults.Fill(&o.MaxPendingBytes, DefaultMaxPendingBytes)
+	defaults.Fill(&o.MaxHold, DefaultMaxHold)
+	defaults.Fill(&o.MaxOpen, DefaultMaxOpen)
+	defaults.Fill(&o.MaxPayloadBytes, DefaultMaxPayloadBytes)
+	defaults.Fill(&o.FlushEvery, DefaultFlushEvery)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -110,10 +108,3 @@ func (o Options) withDefaults() (Options, error) {
 
 // deterministicStart is the only time that a deterministic run knows.
 var deterministicStart = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
-
-func positive[T int | int64 | time.Duration](value, fallback T) T {
-	if value <= 0 {
-		return fallback
-	}
-	return value
-}

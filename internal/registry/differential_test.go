@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -68,7 +69,7 @@ func isStrictJSON(raw []byte) bool {
 		if errors.Is(err, io.EOF) && decoder.StackDepth() == 0 {
 			return values == 1
 		}
-		if err != nil || decoder.StackDepth() > jsonrpc.DefaultMaxDepth {
+		if err != nil || decoder.StackDepth() > defaults.MaxJSONDepth {
 			return false
 		}
 		if decoder.StackDepth() == 0 {
@@ -205,9 +206,9 @@ func isEchoable(id json.RawMessage) bool {
 		return true
 	}
 	if id[0] == '"' {
-		return len(id)-2 <= jsonrpc.DefaultMaxIDBytes
+		return len(id)-2 <= defaults.MaxIDBytes
 	}
-	return len(id) <= jsonrpc.DefaultMaxIDBytes && !bytes.ContainsAny(id, ".eE")
+	return len(id) <= defaults.MaxIDBytes && !bytes.ContainsAny(id, ".eE")
 }
 
 // compare holds the parser to the second implementation, and what it read to
@@ -292,8 +293,8 @@ func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", 
 // envelopes are payloads of every kind, good and bad: each row of BAD_INPUT
 // that concerns the envelope, and each way to break each schema.
 func envelopes() []string {
-	long := strings.Repeat("a", jsonrpc.DefaultMaxIDBytes)
-	digits := strings.Repeat("9", jsonrpc.DefaultMaxIDBytes)
+	long := strings.Repeat("a", defaults.MaxIDBytes)
+	digits := strings.Repeat("9", defaults.MaxIDBytes)
 	const uuid = "01980f6e-7c1a-7b3e-9a51-0c6d0f6f1d2e"
 	out := []string{
 		// syntax

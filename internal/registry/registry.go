@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
@@ -59,9 +60,7 @@ func New(tools Tools, o Options) *SchemaRegistry {
 	if tools == nil {
 		tools = Current(func() *catalog.Catalog { return nil })
 	}
-	if o.MaxTools <= 0 {
-		o.MaxTools = DefaultMaxTools
-	}
+	defaults.Fill(&o.MaxTools, DefaultMaxTools)
 	r := &SchemaRegistry{tools: tools, opts: o, cache: newCache(o.MaxTools)}
 	r.envelope = sync.OnceValues(func() (*Envelope, error) { return compileEnvelope(o.Envelope) })
 	r.message = sync.OnceValues(compileMessageForm)

@@ -5,33 +5,8 @@ package resilience
 import (
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/stall"
-)
-
-// Defaults of Options. The configuration has the same, which a test compares.
-const (
-	// DefaultMaxAttempts is one call and two repetitions: enough for a backend that
-	// restarts one connection, and no flood for one that is down.
-	DefaultMaxAttempts = 3
-	// DefaultBackoff is longer than a local connection takes to be made, and too
-	// short for a person to notice.
-	DefaultBackoff = 50 * time.Millisecond
-	// DefaultMaxBackoff keeps a call with many attempts from sleeping through its
-	// deadline.
-	DefaultMaxBackoff = time.Second
-	// DefaultBudgetPercent is the share that gRPC and Finagle use.
-	DefaultBudgetPercent = 20
-	// DefaultBudgetBurst lets a backend that is called seldom be repeated at all.
-	DefaultBudgetBurst = 10
-	// DefaultFailurePercent, DefaultMinCalls and DefaultWindow open the breaker
-	// when half of at least 20 calls within 10 s failed on the way.
-	DefaultFailurePercent = 50
-	DefaultMinCalls       = 20
-	DefaultWindow         = 10 * time.Second
-	// DefaultOpenFor is about the time in which a container restarts its process.
-	DefaultOpenFor = 2 * time.Second
-	// DefaultProbes is one: a backend that answers a call is there.
-	DefaultProbes = 1
 )
 
 const (
@@ -75,24 +50,19 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxAttempts = orDefault(o.MaxAttempts, DefaultMaxAttempts)
-	o.Backoff = orDefault(o.Backoff, DefaultBackoff)
-	o.MaxBackoff = max(orDefault(o.MaxBackoff, DefaultMaxBackoff), o.Backoff)
-	o.BudgetPercent = orDefault(o.BudgetPercent, DefaultBudgetPercent)
-	o.BudgetBurst = orDefault(o.BudgetBurst, DefaultBudgetBurst)
-	o.FailurePercent = min(orDefault(o.FailurePercent, DefaultFailurePercent), 100)
-	o.MinCalls = orDefault(o.MinCalls, DefaultMinCalls)
-	o.Window = orDefault(o.Window, DefaultWindow)
-	o.OpenFor = orDefault(o.OpenFor, DefaultOpenFor)
-	o.Probes = orDefault(o.Probes, DefaultProbes)
+	defaults.Fill(&o.MaxAttempts, defaults.RetryMaxAttempts)
+	defaults.Fill(&o.Backoff, defaults.RetryBackoff)
+	defaults.Fill(&o.MaxBackoff, defaults.RetryMaxBackoff)
+	o.MaxBackoff = max(o.MaxBackoff, o.Backoff)
+	defaults.Fill(&o.BudgetPercent, defaults.RetryBudgetPercent)
+	defaults.Fill(&o.BudgetBurst, defaults.RetryBudgetBurst)
+	defaults.Fill(&o.FailurePercent, defaults.BreakerFailurePercent)
+	o.FailurePercent = min(o.FailurePercent, 100)
+	defaults.Fill(&o.MinCalls, defaults.BreakerMinCalls)
+	defaults.Fill(&o.Window, defaults.BreakerWindow)
+	defaults.Fill(&o.OpenFor, defaults.BreakerOpenFor)
+	defaults.Fill(&o.Probes, defaults.BreakerProbes)
 	return o
-}
-
-func orDefault[T int | time.Duration](value, def T) T {
-	if value > 0 {
-		return value
-	}
-	return def
 }
 
 // pause is the longest that the nth pause may be, counted from 1.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -21,8 +22,6 @@ type Bounds struct {
 }
 
 const (
-	// DefaultMaxDepth is the nesting that the envelope parser admits as well.
-	DefaultMaxDepth = 64
 	// DefaultMaxNumberLength is above what the exact decimal form of most doubles needs; longer numbers only cost time,
 	// which is quadratic in arbitrary-precision arithmetic.
 	DefaultMaxNumberLength = 1024
@@ -36,19 +35,12 @@ const (
 	maxExponent = 2000
 )
 
-func (b Bounds) withDefaults() Bounds {
-	if b.MaxDepth <= 0 {
-		b.MaxDepth = DefaultMaxDepth
-	}
-	if b.MaxNumberLength <= 0 {
-		b.MaxNumberLength = DefaultMaxNumberLength
-	}
-	if b.MaxValues <= 0 {
-		b.MaxValues = DefaultMaxValues
-	}
-	if b.MaxViolations <= 0 {
-		b.MaxViolations = DefaultMaxViolations
-	}
+// WithDefaults returns the bounds with every field set to what holds.
+func (b Bounds) WithDefaults() Bounds {
+	defaults.Fill(&b.MaxDepth, defaults.MaxJSONDepth)
+	defaults.Fill(&b.MaxNumberLength, DefaultMaxNumberLength)
+	defaults.Fill(&b.MaxValues, DefaultMaxValues)
+	defaults.Fill(&b.MaxViolations, DefaultMaxViolations)
 	return b
 }
 
@@ -60,7 +52,7 @@ func (b Bounds) withDefaults() Bounds {
 // A fault of syntax ends the walk, since nothing behind it can be understood, and so do too many levels or values. Repeated
 // names and numbers beyond their bounds do not end it: they are reported together.
 func Inspect(doc []byte, bounds Bounds) []Violation {
-	in := inspector{doc: doc, bounds: bounds.withDefaults(), watch: -1}
+	in := inspector{doc: doc, bounds: bounds.WithDefaults(), watch: -1}
 	in.document()
 	return SortViolations(in.found, in.bounds.MaxViolations)
 }
@@ -68,7 +60,7 @@ func Inspect(doc []byte, bounds Bounds) []Violation {
 // PointerAt returns the JSON Pointer of the value, or of the member whose name, starts at a byte of the document. It
 // turns the position in another reader's error into the form that all violations have. Unknown places give "".
 func PointerAt(doc []byte, offset int) string {
-	in := inspector{doc: doc, bounds: Bounds{}.withDefaults(), watch: offset}
+	in := inspector{doc: doc, bounds: Bounds{}.WithDefaults(), watch: offset}
 	in.document()
 	if in.watched == nil {
 		return ""

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Direction says whose words a schema describes.
@@ -87,18 +89,10 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.MaxDepth <= 0 {
-		o.MaxDepth = defaultDepth
-	}
-	if o.MaxSchemas <= 0 {
-		o.MaxSchemas = defaultSchemas
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultBytes
-	}
-	if o.InlineBytes <= 0 {
-		o.InlineBytes = defaultInlineBytes
-	}
+	defaults.Fill(&o.MaxDepth, defaultDepth)
+	defaults.Fill(&o.MaxSchemas, defaultSchemas)
+	defaults.Fill(&o.MaxBytes, defaultBytes)
+	defaults.Fill(&o.InlineBytes, defaultInlineBytes)
 	return o
 }
 

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 func BenchmarkSeal(b *testing.B) { benchmark(b, false) }
@@ -53,7 +55,7 @@ func BenchmarkSpend(b *testing.B) {
 			}
 		}
 		c.advance(20 * time.Millisecond)
-		if !s.Spend(string(token[:]), c.t.Add(DefaultTTL)) {
+		if !s.Spend(string(token[:]), c.t.Add(defaults.StateTTL)) {
 			b.Fatal("refused")
 		}
 	}

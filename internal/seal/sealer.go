@@ -17,12 +17,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 const (
-	// DefaultTTL is the default of state.ttl: a person answers a question within a
-	// quarter of an hour, or starts again.
-	DefaultTTL = 900 * time.Second
 	// DefaultMaxPayload is more than the largest request state that
 	// outrigger.v1.InputRequired admits (48 KiB).
 	DefaultMaxPayload = 64 << 10
@@ -105,12 +104,8 @@ type Sealer struct {
 // New returns a Sealer.
 func New(o Options) *Sealer {
 	s := &Sealer{ttl: o.TTL, maxPayload: o.MaxPayload, now: o.Now, rand: o.Rand}
-	if s.ttl <= 0 {
-		s.ttl = DefaultTTL
-	}
-	if s.maxPayload <= 0 {
-		s.maxPayload = DefaultMaxPayload
-	}
+	defaults.Fill(&s.ttl, defaults.StateTTL)
+	defaults.Fill(&s.maxPayload, DefaultMaxPayload)
 	if s.now == nil {
 		s.now = time.Now
 	}

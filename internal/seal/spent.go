@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // DefaultMaxSpent is how many tokens a [Spent] remembers at a time: 72 a second
-// over [DefaultTTL], in about 10 MB.
+// over [defaults.StateTTL], in about 10 MB.
 const DefaultMaxSpent = 1 << 16
 
 // SpentOptions configure a [Spent]. Zero fields take the defaults of this
@@ -41,9 +43,7 @@ type Spent struct {
 // NewSpent returns a Spent that remembers nothing yet.
 func NewSpent(o SpentOptions) *Spent {
 	s := &Spent{max: o.Max, now: o.Now, known: map[[sha256.Size]byte]struct{}{}}
-	if s.max <= 0 {
-		s.max = DefaultMaxSpent
-	}
+	defaults.Fill(&s.max, DefaultMaxSpent)
 	if s.now == nil {
 		s.now = time.Now
 	}

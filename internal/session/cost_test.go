@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -23,7 +24,7 @@ func heap() int {
 }
 
 // crowd is the default bound of sessions.
-const crowd = session.DefaultMax
+const crowd = defaults.MaxSessions
 
 // fill opens as many sessions as there may be, each of which has had a call that
 // streamed, and leaves them.
@@ -67,7 +68,7 @@ func TestAnIdleSessionIsCheap(t *testing.T) {
 func TestAbandonedSessionsGiveTheirMemoryBack(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *session.Manager, []*session.Session){
 		"expired": func(*testing.T, *session.Manager, []*session.Session) {
-			time.Sleep(session.DefaultIdle)
+			time.Sleep(defaults.SessionIdleTimeout)
 			synctest.Wait()
 		},
 		"ended": func(t *testing.T, m *session.Manager, all []*session.Session) {

@@ -8,18 +8,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of Options.
 const (
-	// DefaultMax is 10,000 agents that a sidecar remembers, each in some
-	// kilobytes.
-	DefaultMax = 10_000
-	// DefaultIdle is longer than a pause in a conversation, and shorter than a
-	// working day in which abandoned sessions pile up.
-	DefaultIdle = 30 * time.Minute
 	// DefaultMaxClient holds names and capabilities, with room to spare; what a
 	// client says beyond that is kept 10,000 times and never asked for.
 	DefaultMaxClient = 16 << 10
@@ -96,26 +91,19 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	positive(&o.Max, DefaultMax)
-	positive(&o.Idle, DefaultIdle)
-	positive(&o.MaxClient, DefaultMaxClient)
-	positive(&o.MaxStreams, DefaultMaxStreams)
-	positive(&o.MaxEvents, DefaultMaxEvents)
-	positive(&o.MaxBytes, DefaultMaxBytes)
-	positive(&o.MaxKept, DefaultMaxKept)
-	positive(&o.Keep, DefaultKeep)
-	positive(&o.AskTimeout, DefaultAskTimeout)
-	positive(&o.MaxWatched, DefaultMaxWatched)
-	positive(&o.MaxWatchedBytes, DefaultMaxWatchedBytes)
+	defaults.Fill(&o.Max, defaults.MaxSessions)
+	defaults.Fill(&o.Idle, defaults.SessionIdleTimeout)
+	defaults.Fill(&o.MaxClient, DefaultMaxClient)
+	defaults.Fill(&o.MaxStreams, DefaultMaxStreams)
+	defaults.Fill(&o.MaxEvents, DefaultMaxEvents)
+	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
+	defaults.Fill(&o.MaxKept, DefaultMaxKept)
+	defaults.Fill(&o.Keep, DefaultKeep)
+	defaults.Fill(&o.AskTimeout, DefaultAskTimeout)
+	defaults.Fill(&o.MaxWatched, DefaultMaxWatched)
+	defaults.Fill(&o.MaxWatchedBytes, DefaultMaxWatchedBytes)
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
 	return o
-}
-
-// positive replaces a value that bounds nothing by its default.
-func positive[T int | time.Duration](v *T, byDefault T) {
-	if *v <= 0 {
-		*v = byDefault
-	}
 }

@@ -5,9 +5,6 @@
 // resource; those who keep a bound ask it. Values are safe for concurrent use.
 package share
 
-// DefaultPercent leaves a fifth of each total to the others.
-const DefaultPercent = 80
-
 // Rule says how much of a total one caller may hold. It is the dynamic threshold
 // of shared-memory switches (Choudhury and Hahne, 1998): a caller may hold at
 // most a fixed multiple of what is free. Nothing is reserved for callers that do

@@ -6,17 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// Defaults of Options.
-const (
-	// DefaultTimeout is longer than a network hiccup, and shorter than what an
-	// operator would call a leak.
-	DefaultTimeout = 30 * time.Second
-	// DefaultMaxBytes is 32 of the largest results.
-	DefaultMaxBytes = 256 << 20
-)
+// DefaultMaxBytes is 32 of the largest results.
+const DefaultMaxBytes = 32 * defaults.MaxResultBytes
 
 const (
 	// standing is how long an answer may not move before it is one that can be shed:
@@ -84,12 +79,8 @@ type wait struct {
 
 // NewBudget returns a Budget of which nothing is used.
 func NewBudget(o Options) *Budget {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
+	defaults.Fill(&o.Timeout, defaults.WriteTimeout)
+	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
 	return &Budget{opts: o, callers: map[string]*caller{}, waiting: map[*wait]struct{}{}}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // rounds is how many times within the write timeout a connection is looked at on
@@ -20,9 +22,7 @@ const rounds = 4
 // moved for timeout although something waits to be written. stuck, which may be
 // nil, counts them.
 func Listener(l net.Listener, timeout time.Duration, stuck *atomic.Uint64) net.Listener {
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
+	defaults.Fill(&timeout, defaults.WriteTimeout)
 	return &listener{Listener: l, timeout: timeout, stuck: stuck}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 const (
@@ -46,9 +48,7 @@ type Stats struct {
 // DefaultMaxTools), and requests of these operations.
 func New(maxTools int, operations ...string) *Stats {
 	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts()}
-	if t.most <= 0 {
-		t.most = DefaultMaxTools
-	}
+	defaults.Fill(&t.most, DefaultMaxTools)
 	t.other = &Series{stats: t, name: Other}
 	t.http = &Series{stats: t}
 	t.tools.Store(&map[string]*Series{})

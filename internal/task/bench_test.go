@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -41,7 +42,7 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkGet looks at one of many tasks with a large result.
 func BenchmarkGet(b *testing.B) {
 	store := task.NewMemory(task.MemoryOptions{MaxBytes: 1 << 40})
-	for n := range task.DefaultMaxTasks {
+	for n := range defaults.MaxTasks {
 		r := sized(strconv.Itoa(n), 10_000)
 		r.Task.Completion = &outriggerv1.Task_Result{Result: text("done")}
 		create(b, store, r, nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -166,7 +167,7 @@ func TestCancel(t *testing.T) {
 			}
 			wait()
 			got := get(t, m, id, cancelled)
-			if got.GetStatusMessage() == "" || got.GetCompletion() != nil || got.GetTtl().AsDuration() != time.Second+task.DefaultTTL {
+			if got.GetStatusMessage() == "" || got.GetCompletion() != nil || got.GetTtl().AsDuration() != time.Second+defaults.TaskTTL {
 				t.Errorf("%v", got)
 			}
 			if deaf {
@@ -283,7 +284,7 @@ func TestAResultThatFindsNoRoom(t *testing.T) {
 		if got := finish(100); got.GetResult().GetStatus() != "success" {
 			t.Errorf("a small one finds room always: %v", got)
 		}
-		sleep(task.DefaultTTL)
+		sleep(defaults.TaskTTL)
 		if got := finish(15_000); got.GetResult().GetStatus() != "success" {
 			t.Errorf("there is room again: %v", got.GetResult().GetStatus())
 		}

@@ -11,14 +11,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of MemoryOptions.
 const (
-	// DefaultMaxTasks is the default of limits.max_tasks.
-	DefaultMaxTasks = 10_000
-	// DefaultMaxBytes leaves 13 KB for each of DefaultMaxTasks results, or room
+	// DefaultMaxBytes leaves 13 KB for each of defaults.MaxTasks results, or room
 	// for 32 of the largest that the edges let in (4 MiB).
 	DefaultMaxBytes = 128 << 20
 	// DefaultMaxAge is more than any task needs by its own limits: a day of work
@@ -75,15 +74,9 @@ var _ Store = (*Memory)(nil)
 
 // NewMemory returns an empty store.
 func NewMemory(o MemoryOptions) *Memory {
-	if o.MaxTasks <= 0 {
-		o.MaxTasks = DefaultMaxTasks
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MaxAge <= 0 {
-		o.MaxAge = DefaultMaxAge
-	}
+	defaults.Fill(&o.MaxTasks, defaults.MaxTasks)
+	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
+	defaults.Fill(&o.MaxAge, DefaultMaxAge)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

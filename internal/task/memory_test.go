@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -93,7 +94,7 @@ func TestMemoryKeepsAndReplaces(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := task.NewMemory(task.MemoryOptions{})
-		for n := range task.DefaultMaxTasks {
+		for n := range defaults.MaxTasks {
 			create(t, s, record(strconv.Itoa(n), time.Hour), nil)
 		}
 		create(t, s, record("one more", time.Hour), task.ErrFull)

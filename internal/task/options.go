@@ -9,13 +9,12 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // Defaults of Options.
 const (
-	// DefaultTTL is the default of limits.task_ttl.
-	DefaultTTL = 3600 * time.Second
 	// DefaultPollInterval is how often a client may look without being a burden:
 	// most tasks take seconds to minutes.
 	DefaultPollInterval = time.Second
@@ -25,9 +24,9 @@ const (
 	// DefaultGrace is how long work may go on after its time is over, to say so
 	// itself.
 	DefaultGrace = 5 * time.Second
-	// DefaultMaxRunning is twice [DefaultMaxTasks]: as many again may be calls that
+	// DefaultMaxRunning is twice [defaults.MaxTasks]: as many again may be calls that
 	// are no tasks yet, and work that does not heed its end.
-	DefaultMaxRunning = 20_000
+	DefaultMaxRunning = 2 * defaults.MaxTasks
 	// DefaultMaxQuestions is how many questions one task may ask in its life: more
 	// than any person answers.
 	DefaultMaxQuestions = 1024
@@ -78,13 +77,13 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	positive(&o.TTL, DefaultTTL)
-	positive(&o.PollInterval, DefaultPollInterval)
-	positive(&o.MaxTimeout, DefaultMaxTimeout)
-	positive(&o.Grace, DefaultGrace)
-	positive(&o.MaxRunning, DefaultMaxRunning)
-	positive(&o.MaxQuestions, DefaultMaxQuestions)
-	positive(&o.MaxMessage, DefaultMaxMessage)
+	defaults.Fill(&o.TTL, defaults.TaskTTL)
+	defaults.Fill(&o.PollInterval, DefaultPollInterval)
+	defaults.Fill(&o.MaxTimeout, DefaultMaxTimeout)
+	defaults.Fill(&o.Grace, DefaultGrace)
+	defaults.Fill(&o.MaxRunning, DefaultMaxRunning)
+	defaults.Fill(&o.MaxQuestions, DefaultMaxQuestions)
+	defaults.Fill(&o.MaxMessage, DefaultMaxMessage)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -104,11 +103,4 @@ func (o Options) withDefaults() Options {
 		o.ErrorObject = ErrorObject
 	}
 	return o
-}
-
-// positive replaces a value that bounds nothing by its default.
-func positive[T int | time.Duration](v *T, byDefault T) {
-	if *v <= 0 {
-		*v = byDefault
-	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -296,7 +297,7 @@ func TestAFullStore(t *testing.T) {
 		if _, err := m.Start(t.Context(), alice(0), newWork().run); !errors.Is(err, task.ErrFull) {
 			t.Errorf("%v, want ErrFull", err)
 		}
-		sleep(task.DefaultTTL)
+		sleep(defaults.TaskTTL)
 		third := newWork()
 		begin(t, m, alice(0), third)
 		third.ends <- end{result: text("done")}

@@ -47,18 +47,7 @@ func (o Options) bounds() schema.Bounds {
 
 // effective are the bounds with the defaults in place.
 func (o Options) effective() schema.Bounds {
-	orDefault := func(n, fallback int) int {
-		if n > 0 {
-			return n
-		}
-		return fallback
-	}
-	return schema.Bounds{
-		MaxDepth:        orDefault(o.MaxDepth, schema.DefaultMaxDepth),
-		MaxNumberLength: orDefault(o.MaxNumberLength, schema.DefaultMaxNumberLength),
-		MaxValues:       orDefault(o.MaxValues, schema.DefaultMaxValues),
-		MaxViolations:   o.limit(),
-	}
+	return o.bounds().WithDefaults()
 }
 
 func (o Options) limit() int {

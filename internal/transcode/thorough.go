@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -141,7 +142,7 @@ var largeExponent = regexp.MustCompile(`[0-9][eE][+-]?[0-9]{2}`)
 
 // isOverDefaults holds where the transcoder's bounds are wider than those that a Validator holds documents to.
 func (m *Message) isOverDefaults() bool {
-	return m.bounds.MaxDepth > schema.DefaultMaxDepth || m.bounds.MaxNumberLength > schema.DefaultMaxNumberLength || m.bounds.MaxValues > schema.DefaultMaxValues
+	return m.bounds.MaxDepth > defaults.MaxJSONDepth || m.bounds.MaxNumberLength > schema.DefaultMaxNumberLength || m.bounds.MaxValues > schema.DefaultMaxValues
 }
 
 // checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting. What the plan refuses is not held

@@ -13,13 +13,14 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 func TestUnquote(t *testing.T) {
 	t.Parallel()
-	deep := strings.Repeat("[", schema.DefaultMaxDepth+1) + strings.Repeat("]", schema.DefaultMaxDepth+1)
+	deep := strings.Repeat("[", defaults.MaxJSONDepth+1) + strings.Repeat("]", defaults.MaxJSONDepth+1)
 	for _, tt := range []struct {
 		message   protoreflect.FullName
 		doc, want string // want: "" for the document as it came

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -34,7 +34,7 @@ type Registrar interface {
 // AdminOptions configure the operators' part of the tool API.
 type AdminOptions struct {
 	// Wait bounds how long RegisterTool and UnregisterTool wait for the first
-	// catalog; zero is bridge.DefaultCatalogWait.
+	// catalog; zero is defaults.CatalogWait.
 	Wait time.Duration
 	// Log receives one line for each RegisterTool and UnregisterTool; nil discards.
 	Log *zap.Logger
@@ -53,7 +53,7 @@ type admin struct {
 // the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. It is for a
 // listener that only operators reach, since it does not authenticate.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
-	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, bridge.DefaultCatalogWait), log: o.Log}
+	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log}
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}

@@ -19,15 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
-// Defaults of Options for streams that last until somebody ends them.
-const (
-	// DefaultMaxStreams is the default of limits.max_streams.
-	DefaultMaxStreams = 10000
-	// DefaultWriteTimeout is how long one message may wait for its reader: longer
-	// than a network hiccup, shorter than what an operator would call a leak.
-	DefaultWriteTimeout = 30 * time.Second
-)
-
 // errEnding ends the streams of a service that is closed.
 var errEnding = errors.New("connectapi: the service is closed")
 

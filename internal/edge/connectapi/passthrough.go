@@ -14,9 +14,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
@@ -127,7 +127,7 @@ func typedError(protocol string, resp *bridge.Response) *connect.Error {
 // that is below the one that arguments have anyway.
 func (p *PassThrough) tooDeep(m *message) *errmap.Error {
 	limits := p.service.opts.Limits
-	if m.Encoding != bridge.EncodingJSON || limits.MaxDepth >= schema.DefaultMaxDepth {
+	if m.Encoding != bridge.EncodingJSON || limits.MaxDepth >= defaults.MaxJSONDepth {
 		return nil
 	}
 	// Whatever else is wrong with it is found, and better told, with the schema.

@@ -19,6 +19,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -33,15 +34,27 @@ type Options struct {
 	MaxConcurrent int
 	// Events is the bus behind Publish and Subscribe; without one they answer
 	// unimplemented.
-	Events event.Bus
+	Events EventBus
 	// MaxStreams bounds the streams of Subscribe, WatchTools and Exchange together.
 	// WriteTimeout is how long one message of any stream may wait for its reader.
 	MaxStreams   int
 	WriteTimeout time.Duration
 }
 
-// DefaultMaxConcurrent is how many calls of one Exchange stream run at a time.
-const DefaultMaxConcurrent = 1024
+// EventBus takes events and hands them to subscribers. [event.Memory] is the one of a
+// single process.
+type EventBus interface {
+	// Publish queues an event for the subscribers that want it, and returns how many
+	// those are. It does not wait for readers, and copies what it keeps. Its error is
+	// an *[event.TooLargeError], [event.ErrNoMethod], [event.ErrClosed], or the
+	// context's, and then the event is not delivered.
+	Publish(ctx context.Context, e event.Event) (subscribers int, err error)
+	// Subscribe returns the events from now on that f lets through. Its error is
+	// [event.ErrFull], [event.ErrClosed] or an *[event.FilterError].
+	Subscribe(f event.Filter) (event.Subscription, error)
+}
+
+var _ EventBus = (*event.Memory)(nil)
 
 // Service implements ToolService over a bridge. Registration is for operators
 // alone; see [Service.AdminHandler].
@@ -63,15 +76,9 @@ var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
 // New returns the service in front of b.
 func New(rpc *dialect.Handler, o Options) *Service {
 	o.Limits = o.Limits.WithDefaults()
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
-	}
-	if o.MaxStreams <= 0 {
-		o.MaxStreams = DefaultMaxStreams
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = DefaultWriteTimeout
-	}
+	defaults.Fill(&o.MaxConcurrent, defaults.MaxPipelinedRequests)
+	defaults.Fill(&o.MaxStreams, defaults.MaxStreams)
+	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
 	s := &Service{bridge: rpc.Bridge, rpc: rpc, opts: o}
 	s.announcer, _ = rpc.Bridge.Catalogs().(announcer)
 	s.life, s.end = context.WithCancel(context.Background())

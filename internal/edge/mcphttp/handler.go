@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -31,9 +32,6 @@ type Options struct {
 	MaxBatch int
 }
 
-// DefaultMaxBatch is the default of limits.max_batch_entries.
-const DefaultMaxBatch = 100
-
 // Handler serves MCP over HTTP. Make one with [New].
 type Handler struct {
 	rpc    *dialect.Handler
@@ -43,15 +41,9 @@ type Handler struct {
 
 // New returns a handler in front of b.
 func New(rpc *dialect.Handler, o Options) *Handler {
-	if o.KeepAlive <= 0 {
-		o.KeepAlive = DefaultKeepAlive
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = DefaultWriteTimeout
-	}
-	if o.MaxBatch <= 0 {
-		o.MaxBatch = DefaultMaxBatch
-	}
+	defaults.Fill(&o.KeepAlive, defaults.KeepAliveInterval)
+	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
+	defaults.Fill(&o.MaxBatch, defaults.MaxBatchEntries)
 	return &Handler{rpc: rpc, limits: o.Limits.WithDefaults(), opts: o}
 }
 

@@ -5,6 +5,8 @@ package mcphttp_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 func TestHeadersRepeatTheBody(t *testing.T) {
@@ -139,8 +141,8 @@ func TestTheBodyIsChecked(t *testing.T) {
 	}{
 		{[]string{"Content-Type: text/plain"}, 200, 0, ""}, // the first line counts, and it says JSON
 		{modern("tools/list", "Content-Encoding: br"), 415, -32600, ""},
-		{modern("tools/list"), 413, -31011, strings.Repeat(" ", 4<<20+1)},
-		{nil, 413, -32600, strings.Repeat(" ", 4<<20+1)},
+		{modern("tools/list"), 413, -31011, strings.Repeat(" ", defaults.MaxMessageBytes+1)},
+		{nil, 413, -32600, strings.Repeat(" ", defaults.MaxMessageBytes+1)},
 	} {
 		body := tc.body
 		if body == "" {

@@ -12,16 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
-// Defaults of Options for replies that are streams.
-const (
-	// DefaultKeepAlive is below the idle timeouts of common proxies, of which
-	// 60 s is usual.
-	DefaultKeepAlive = 15 * time.Second
-	// DefaultWriteTimeout is how long one write may wait for its reader: longer than
-	// a network hiccup, shorter than what an operator would call a leak.
-	DefaultWriteTimeout = 30 * time.Second
-)
-
 // errEnded is what a stream answers after its end.
 var errEnded = errors.New("mcphttp: the stream has ended")
 

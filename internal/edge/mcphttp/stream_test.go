@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
@@ -316,7 +317,7 @@ func TestAQuietStreamOutlivesThePatienceWithItsReader(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	for name, o := range map[string]mcphttp.Options{
-		"the defaults":      {KeepAlive: mcphttp.DefaultKeepAlive, WriteTimeout: mcphttp.DefaultWriteTimeout},
+		"the defaults":      {KeepAlive: defaults.KeepAliveInterval, WriteTimeout: defaults.WriteTimeout},
 		"rarer keep-alives": {KeepAlive: 5 * time.Minute, WriteTimeout: 30 * time.Second},
 	} {
 		t.Run("modern, "+name, func(t *testing.T) {

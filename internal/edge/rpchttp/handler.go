@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -44,9 +45,7 @@ type Handler struct {
 // New returns a handler in front of b.
 func New(rpc *dialect.Handler, o Options) *Handler {
 	o.Limits = o.Limits.WithDefaults()
-	if o.MaxBatch <= 0 {
-		o.MaxBatch = jsonrpc.DefaultMaxBatch
-	}
+	defaults.Fill(&o.MaxBatch, defaults.MaxBatchEntries)
 	h := &Handler{rpc: rpc, opts: o, profile: jsonrpc.ProfileCanonical}
 	switch {
 	case o.AnyID:

@@ -14,20 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Defaults of Options.
-const (
-	// DefaultGrace is how long calls in flight may go on after the input has
-	// ended: the default timeout of one call.
-	DefaultGrace = 30 * time.Second
-	// DefaultMaxConcurrent is how many requests of the one peer run at a time.
-	DefaultMaxConcurrent = 1024
-	// DefaultMaxQueueBytes is the default of limits.max_stdio_queue_bytes: more
-	// than one message of the largest size, and thousands of small ones.
-	DefaultMaxQueueBytes = 32 << 20
-	// DefaultMaxBatch is the default of limits.max_batch_entries.
-	DefaultMaxBatch = 100
-)
-
 // Options configure Serve. Zero fields take their defaults.
 type Options struct {
 	Mode   Mode

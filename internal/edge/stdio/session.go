@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	mcpsession "github.com/outrigger-mcp/outrigger/internal/session"
@@ -52,18 +53,10 @@ type session struct {
 }
 
 func newSession(rpc *dialect.Handler, out io.Writer, o Options) *session {
-	if o.Grace <= 0 {
-		o.Grace = DefaultGrace
-	}
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
-	}
-	if o.MaxQueueBytes <= 0 {
-		o.MaxQueueBytes = DefaultMaxQueueBytes
-	}
-	if o.MaxBatch <= 0 {
-		o.MaxBatch = DefaultMaxBatch
-	}
+	defaults.Fill(&o.Grace, defaults.DrainGrace)
+	defaults.Fill(&o.MaxConcurrent, defaults.MaxPipelinedRequests)
+	defaults.Fill(&o.MaxQueueBytes, defaults.MaxStdioQueueBytes)
+	defaults.Fill(&o.MaxBatch, defaults.MaxBatchEntries)
 	s := &session{
 		rpc: rpc, opts: o, limits: o.Limits.WithDefaults(),
 		origin: rpc.Flights().NewOrigin(), queue: newQueue(o.MaxConcurrent, o.MaxQueueBytes, o.QueueBytes),

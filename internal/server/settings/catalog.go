@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
@@ -81,6 +82,6 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 		Thorough:       cfg.GetValidate() == "full",
 		Limits:         catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
-		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), schema.DefaultMaxDepth),
+		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), defaults.MaxJSONDepth),
 	}, nil
 }

@@ -5,6 +5,8 @@ package feed
 import (
 	"slices"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
 // topicKey names what a change is about: a list, a resource, or a principal's
@@ -14,54 +16,7 @@ type topicKey struct {
 	name, principal string
 }
 
-// topic is one thing that somebody wants to know about. Guarded by the hub.
-type topic struct {
-	key topicKey
-	// members are to be told. Some of the holders have another topic that covers
-	// this one, and are told there.
-	members []*seat
-	holders int
-}
-
-// seat is a subscription's place in a topic.
-type seat struct {
-	sub   *Subscription
-	topic *topic
-	// at is its index among the members, or notAMember.
-	at int
-}
-
-const notAMember = -1
-
-func (t *topic) join(s *seat, covered bool) {
-	t.holders++
-	if covered {
-		s.at = notAMember
-		return
-	}
-	s.at = len(t.members)
-	t.members = append(t.members, s)
-}
-
-// keptSeats is how much room a topic keeps free: once many have left, what they
-// took is given back.
-const keptSeats = 64
-
-func (t *topic) leave(s *seat) {
-	t.holders--
-	if s.at == notAMember {
-		return
-	}
-	last := len(t.members) - 1
-	moved := t.members[last]
-	t.members[s.at], moved.at = moved, s.at
-	t.members[last] = nil
-	t.members = t.members[:last]
-	if spare := cap(t.members); spare > keptSeats && last < spare/4 {
-		t.members = append(make([]*seat, 0, spare/2), t.members...)
-	}
-	s.at = notAMember
-}
+type topic = hub.Topic[topicKey, item]
 
 // index finds topics. Guarded by the hub.
 type index struct {
@@ -71,38 +26,41 @@ type index struct {
 	lengths map[int]int
 }
 
-func newIndex() index {
-	return index{topics: map[topicKey]*topic{}, lengths: map[int]int{}}
+func newIndex() *index {
+	return &index{topics: map[topicKey]*topic{}, lengths: map[int]int{}}
 }
 
-// add returns the topic of a key, and whether it is new.
-func (x *index) add(key topicKey) (*topic, bool) {
+// seatBytes is what a thing that a subscription asks for costs beside its name,
+// roughly.
+const seatBytes = 64
+
+// Cost implements [hub.Index].
+func (x *index) Cost(key topicKey) int { return len(key.name) + seatBytes }
+
+// Topic implements [hub.Index].
+func (x *index) Topic(key topicKey) (*topic, bool) {
 	if t, ok := x.topics[key]; ok {
 		return t, false
 	}
-	t := &topic{key: key.own()}
-	x.topics[t.key] = t
+	t := &topic{Key: key.own()}
+	x.topics[t.Key] = t
 	if key.kind == ResourceUpdated {
 		x.lengths[len(key.name)]++
 	}
 	return t, true
 }
 
-// release forgets an unused topic, and reports whether it
-// did.
-func (x *index) release(t *topic) bool {
-	if t.holders > 0 {
-		return false
+// Release implements [hub.Index].
+func (x *index) Release(t *topic) {
+	delete(x.topics, t.Key)
+	if t.Key.kind != ResourceUpdated {
+		return
 	}
-	delete(x.topics, t.key)
-	if t.key.kind == ResourceUpdated {
-		if n := len(t.key.name); x.lengths[n] > 1 {
-			x.lengths[n]--
-		} else {
-			delete(x.lengths, n)
-		}
+	if n := len(t.Key.name); x.lengths[n] > 1 {
+		x.lengths[n]--
+	} else {
+		delete(x.lengths, n)
 	}
-	return true
 }
 
 // about appends the topics that a change belongs to.
@@ -136,6 +94,21 @@ func (x *index) covering(uri string, found []*topic) []*topic {
 	}
 	return found
 }
+
+// item is what is kept of a change. It keeps nothing else alive: the URI may be
+// a part of a whole message.
+func (c *Change) item(found []*topic) item {
+	if c.Kind != ResourceUpdated {
+		return item{kind: c.Kind, name: c.Task.GetTaskId(), task: c.Task}
+	}
+	// The longest beginning comes last.
+	if name := found[len(found)-1].Key.name; len(name) == len(c.URI) {
+		return item{kind: c.Kind, name: name}
+	}
+	return item{kind: c.Kind, name: strings.Clone(c.URI)}
+}
+
+func (x *index) has(list Kind) bool { return x.topics[topicKey{kind: list}] != nil }
 
 // names returns the names of the topics of a kind, in order and each once.
 func (x *index) names(kind Kind) []string {
