@@ -22,8 +22,10 @@ type Rules struct {
 	Required bool
 	// Min is the smallest integer, nil where there is none.
 	Min *int64
-	// MaxBytes is how long a string or bytes may be.
-	MaxBytes int
+	// MaxBytes is how long a string or bytes may be; MinBytes is how long at least.
+	MinBytes, MaxBytes int
+	// MaxSeconds is how long a duration may be.
+	MaxSeconds int64
 	// In are the only values of a string.
 	In []string
 	// URI holds for strings that are absolute URIs.
@@ -67,7 +69,10 @@ func read(r *validate.FieldRules) Rules {
 	case r.HasString():
 		out = ofString(r.GetString())
 	case r.HasBytes():
-		out = Rules{MaxBytes: int(r.GetBytes().GetMaxLen()), Required: r.GetBytes().GetMinLen() > 0}
+		out = Rules{MinBytes: int(r.GetBytes().GetMinLen()), MaxBytes: int(r.GetBytes().GetMaxLen())}
+		out.Required = out.MinBytes > 0
+	case r.HasDuration():
+		out.MaxSeconds = r.GetDuration().GetLte().GetSeconds()
 	case r.HasEnum():
 		out.Required = slices.Contains(r.GetEnum().GetNotIn(), 0)
 	case r.HasInt64():
@@ -101,10 +106,10 @@ func smallest(r *validate.Int64Rules) *int64 {
 }
 
 func ofString(s *validate.StringRules) Rules {
-	out := Rules{MaxBytes: int(s.GetMaxBytes()), In: s.GetIn(), URI: s.GetUri()}
+	out := Rules{MinBytes: int(max(s.GetMinBytes(), s.GetMinLen())), MaxBytes: int(s.GetMaxBytes()), In: s.GetIn(), URI: s.GetUri()}
 	if s.HasPattern() {
 		out.Pattern = regexp.MustCompile(s.GetPattern()) // protovalidate compiles it, too
 	}
-	out.Required = s.GetMinLen() > 0 || out.URI || out.Pattern != nil && !out.Pattern.MatchString("")
+	out.Required = out.MinBytes > 0 || out.URI || out.Pattern != nil && !out.Pattern.MatchString("")
 	return out
 }

@@ -12,6 +12,8 @@ type exception struct {
 	always bool
 	// late holds for lists whose elements are judged when the whole was read.
 	late bool
+	// turn is when a member is read; the members of each turn in their order.
+	turn int8
 	// name is MCP's, where it is not the field's in camel case.
 	name string
 	// lacks is the reason where a message is written without it.
@@ -49,7 +51,7 @@ func exceptions() map[string]exception {
 		"AudioContent.mime_type":     {reason: mediaType},
 		"EmbeddedResource.contents":  {name: "resource"},
 		"ResourceContents.data":      {lacks: "Set text or blob; either may be empty.", reason: "Give either text or blob."},
-		"Icon.sizes":                 {reason: `Make it "any", or width and height like "48x48".`},
+		"Icon.sizes":                 {turn: 1, reason: `Make it "any", or width and height like "48x48".`},
 		"Icon.theme":                 {reason: "Use light or dark."},
 
 		"Tool.name":                          {kind: kindToolName},

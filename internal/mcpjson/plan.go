@@ -3,6 +3,7 @@
 package mcpjson
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,12 +23,15 @@ import (
 type plan struct {
 	// members are in the order of the descriptor, which is the order of writing.
 	members []*member
+	// reading has them in the order of reading, which decides on the fault that is
+	// reported among several.
+	reading []*member
 	// empty is the message without anything, which stands for one that is nil.
 	empty reflect.Value
 }
 
-// maxMembers is the most members of a message.
-const maxMembers = 24
+// maxMembers is the most members of a message that MCP shows.
+const maxMembers = 12
 
 // member is one field of a message, or one of its oneofs.
 type member struct {
@@ -160,6 +164,8 @@ func (p *plans) plan(t reflect.Type, known map[string]exception) *plan {
 			out.members = append(out.members, c.oneof(od))
 		}
 	}
+	out.members = slices.DeleteFunc(out.members, func(m *member) bool { return m.kind == kindHidden })
+	out.reading = slices.SortedStableFunc(slices.Values(out.members), func(a, b *member) int { return cmp.Compare(a.turn, b.turn) })
 	if len(out.members) > maxMembers {
 		p.faults = append(p.faults, string(md.FullName())+" has too many members")
 	}

@@ -27,16 +27,15 @@ func (r *reader) message(object []byte, into proto.Message) {
 func (r *reader) all(p *plan, object []byte, into reflect.Value) {
 	var found [maxMembers]json.RawMessage // an array, so that it is no allocation
 	for name, raw := range jsontext.Fields(object) {
-		for i, m := range p.members {
+		for i, m := range p.reading {
 			if found[i] == nil && string(name) == m.name {
 				found[i] = raw
 				break
 			}
 		}
 	}
-	for i, m := range p.members {
+	for i, m := range p.reading {
 		switch m.kind {
-		case kindHidden:
 		case kindChoice:
 			r.choose(m, object, into.Field(m.index))
 		case kindTagged:

@@ -23,7 +23,7 @@ func (w *writer) tool(t *outriggerv1.Tool, owned []byte) {
 	p := planOf(t)
 	w.raw("{")
 	for _, m := range p.members {
-		if m.kind != kindHidden && m.name != "_meta" {
+		if m.name != "_meta" {
 			w.write(m, p.at(reflect.ValueOf(t)))
 		}
 	}

@@ -56,9 +56,7 @@ func (w *writer) planned(p *plan, pointer reflect.Value) {
 // all appends all members of a message.
 func (w *writer) all(p *plan, message reflect.Value) {
 	for _, m := range p.members {
-		if m.kind != kindHidden {
-			w.write(m, message)
-		}
+		w.write(m, message)
 	}
 }
 
@@ -95,12 +93,13 @@ func (w *writer) write(m *member, message reflect.Value) {
 	case kindBlocks:
 		w.blocks(m, v)
 	case kindObject, kindElicitationCap:
-		if !v.IsNil() || m.Required {
-			w.named(m)
-			w.enter(m.field)
-			w.planned(m.of, v)
-			w.leave()
+		if v.IsNil() && !m.Required {
+			return
 		}
+		w.named(m)
+		w.enter(m.field)
+		w.planned(m.of, v)
+		w.leave()
 	case kindChoice, kindTagged:
 		w.choose(m, v)
 	case kindFreeForm:

@@ -287,12 +287,12 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 func TestOversizeRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := openStation(t, mcptest.Options{})
-	for _, size := range []int{catalog.MaxSchemaBytes + 1, 3 << 20} {
+	for _, size := range []int{catalog.MaxSchemaBytes() + 1, 3 << 20} {
 		raw := `{"type":"object","title":"` + strings.Repeat("x", size-28) + `"}`
 		_, err := s.register(t, echoTool(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchemaJson{InputSchemaJson: []byte(raw)}
 		}))
-		if isTooLarge := size > catalog.MaxSchemaBytes; isTooLarge != (connect.CodeOf(err) == connect.CodeResourceExhausted) {
+		if isTooLarge := size > catalog.MaxSchemaBytes(); isTooLarge != (connect.CodeOf(err) == connect.CodeResourceExhausted) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
