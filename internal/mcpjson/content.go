@@ -36,7 +36,7 @@ func AppendPromptMessages(dst []byte, messages []*outriggerv1.PromptMessage, rev
 
 // linkText appends the text block that stands for a resource link.
 func (w *writer) linkText(wrapper reflect.Value) {
-	l, _ := wrapper.Field(0).Interface().(*outriggerv1.ResourceLink)
+	l, _ := reflect.TypeAssert[*outriggerv1.ResourceLink](wrapper.Field(0))
 	w.enter("resource_link")
 	w.require("uri", l.GetUri())
 	w.require("name", l.GetName())

@@ -151,8 +151,8 @@ func (p *plans) plan(t reflect.Type, known map[string]exception) *plan {
 		return have
 	}
 	out := &plan{empty: reflect.New(t.Elem()).Elem()}
-	p.byType[t] = out                                                              // before its fields: messages may hold themselves
-	md := out.empty.Addr().Interface().(proto.Message).ProtoReflect().Descriptor() //nolint:forcetypeassert,errcheck // the caller has it from a message
+	p.byType[t] = out // before its fields: messages may hold themselves
+	md := out.empty.Addr().Interface().(proto.Message).ProtoReflect().Descriptor()
 	c := compiler{plans: p, known: known, md: md, t: t.Elem()}
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
@@ -291,7 +291,7 @@ func (c compiler) payload(m *member, field string, od protoreflect.OneofDescript
 // wrapper returns the Go type that wraps an alternative.
 func (c compiler) wrapper(fd protoreflect.FieldDescriptor, index int) reflect.Type {
 	v := reflect.New(c.t)
-	m := v.Interface().(proto.Message).ProtoReflect() //nolint:forcetypeassert,errcheck // it is the type of a message
+	m := v.Interface().(proto.Message).ProtoReflect()
 	m.Set(fd, m.NewField(fd))
 	return v.Elem().Field(index).Elem().Type()
 }

@@ -133,7 +133,7 @@ func (r *reader) special(m *member, raw []byte, into, v reflect.Value) {
 		v.Set(reflect.ValueOf(&outriggerv1.ElicitationCapability{Form: form || !url, Url: url}))
 	case kindExtensions:
 		if r.payload(m, raw, v) {
-			c, _ := into.Addr().Interface().(*outriggerv1.ClientCapabilities)
+			c, _ := reflect.TypeAssert[*outriggerv1.ClientCapabilities](into.Addr())
 			_, c.Tasks = r.member(raw, tasksExtension)
 		}
 	case kindForm:

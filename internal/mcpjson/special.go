@@ -12,7 +12,7 @@ import (
 func (w *writer) special(m *member, message, v reflect.Value) {
 	switch m.kind {
 	case kindToolName:
-		t, _ := message.Addr().Interface().(*outriggerv1.Tool)
+		t, _ := reflect.TypeAssert[*outriggerv1.Tool](message.Addr())
 		name := t.GetMcpName()
 		if name == "" {
 			name = t.GetName()
@@ -29,10 +29,10 @@ func (w *writer) special(m *member, message, v reflect.Value) {
 			w.structured(data)
 		}
 	case kindConversation:
-		s, _ := message.Addr().Interface().(*outriggerv1.Sampling)
+		s, _ := reflect.TypeAssert[*outriggerv1.Sampling](message.Addr())
 		w.conversation(m, s.GetMessages())
 	case kindExtensions:
-		c, _ := message.Addr().Interface().(*outriggerv1.ClientCapabilities)
+		c, _ := reflect.TypeAssert[*outriggerv1.ClientCapabilities](message.Addr())
 		w.extensions(m, v, c.GetTasks())
 	default: // what only clients send
 	}

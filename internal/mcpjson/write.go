@@ -200,7 +200,7 @@ func (w *writer) binary(m *member, b []byte) {
 }
 
 func (w *writer) moment(m *member, v reflect.Value) {
-	t, _ := v.Interface().(*timestamppb.Timestamp)
+	t, _ := reflect.TypeAssert[*timestamppb.Timestamp](v)
 	if t == nil && !m.Required {
 		return
 	}
@@ -303,7 +303,7 @@ func (m *member) forms(v reflect.Value) (field string, raw []byte, message proto
 	case a.kind == kindBinary:
 		raw = wrapper.Field(0).Bytes()
 	case !wrapper.Field(0).IsNil():
-		message, _ = wrapper.Field(0).Interface().(proto.Message)
+		message, _ = reflect.TypeAssert[proto.Message](wrapper.Field(0))
 	}
 	return a.field, raw, message
 }
