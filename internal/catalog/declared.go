@@ -13,9 +13,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.
-const MaxSchemaBytes = 4 << 20
-
 // Declared are the validators of the schemas that an overlay entry or a registration puts in the place of derived ones,
 // or that a native backend has for its tool; a nil one was not declared. They are asked besides the transcoder, which
 // knows only the RPC's own messages, and alone where there is none.
@@ -63,8 +60,8 @@ func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
 
 // compileSchema makes any schema ready for use, whatever its root admits.
 func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
-	if len(raw) > MaxSchemaBytes {
-		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes, at most %d are taken", len(raw), MaxSchemaBytes))
+	if len(raw) > MaxSchemaBytes() {
+		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes, at most %d are taken", len(raw), MaxSchemaBytes()))
 	}
 	var d declaration
 	var err error

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -11,16 +12,8 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// The limits of options.proto that arePlain knows.
-const (
-	maxOptionNameBytes, maxOptionVersionBytes        = 128, 128
-	maxOptionTitleBytes, maxOptionModuleBytes        = 1024, 512
-	maxOptionDeprecatedBytes                         = 128
-	maxOptionTimeoutSeconds, maxOptionCacheTTLSecond = 86_400, 31_536_000
-	maxOptionExamples, maxExampleNameBytes           = 64, 256
-	maxExampleTextBytes, maxExampleJSONBytes         = 16_384, 262_144
-	minExampleArgumentsBytes, maxPlainVersionNumbers = 2, 3
-)
+// maxPlainVersionNumbers is how many numbers a plain version has.
+const maxPlainVersionNumbers = 3
 
 // arePlain reports whether options certainly keep the rules of options.proto: they say no more than most do, and each of
 // it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
@@ -35,24 +28,21 @@ func arePlain(o *outriggerv1.ToolOptions) bool {
 	default:
 		return false
 	}
-	return (o.GetName() == "" || len(o.GetName()) <= maxOptionNameBytes && IsCanonicalName(o.GetName())) &&
-		(o.GetVersion() == "" || isPlainVersion(o.GetVersion())) &&
-		isShort(o.GetTitle(), maxOptionTitleBytes) && isShort(o.GetModule(), maxOptionModuleBytes) &&
-		isShort(o.GetDeprecatedIn(), maxOptionDeprecatedBytes) &&
-		(o.Timeout == nil || isWithin(o.Timeout, maxOptionTimeoutSeconds) && (o.Timeout.Seconds > 0 || o.Timeout.Nanos > 0)) &&
-		(o.CacheTtl == nil || isWithin(o.CacheTtl, maxOptionCacheTTLSecond)) &&
-		arePlainExamples(o.GetExamples())
+	rules := contract().options
+	return (o.GetName() == "" || len(o.GetName()) <= rules("name").MaxBytes && IsCanonicalName(o.GetName())) &&
+		(o.GetVersion() == "" || isPlainVersion(o.GetVersion(), rules("version").MaxBytes)) &&
+		isShort(o.GetTitle(), rules("title").MaxBytes) && isShort(o.GetModule(), rules("module").MaxBytes) &&
+		isShort(o.GetDeprecatedIn(), rules("deprecated_in").MaxBytes) &&
+		(o.Timeout == nil || isWithin(o.Timeout, rules("timeout").MaxSeconds) && (o.Timeout.Seconds > 0 || o.Timeout.Nanos > 0)) &&
+		(o.CacheTtl == nil || isWithin(o.CacheTtl, rules("cache_ttl").MaxSeconds)) &&
+		len(o.GetExamples()) <= rules("examples").MaxItems && !slices.ContainsFunc(o.GetExamples(), isNoPlainExample)
 }
 
-func arePlainExamples(examples []*outriggerv1.ToolExample) bool {
-	for _, e := range examples {
-		if len(e.ProtoReflect().GetUnknown()) > 0 || !isShort(e.GetName(), maxExampleNameBytes) ||
-			!isShort(e.GetDescription(), maxExampleTextBytes) || e.GetStatus() != "" || len(e.GetArgumentsJson()) < minExampleArgumentsBytes ||
-			!isShort(e.GetArgumentsJson(), maxExampleJSONBytes) || !isShort(e.GetDataJson(), maxExampleJSONBytes) {
-			return false
-		}
-	}
-	return len(examples) <= maxOptionExamples
+func isNoPlainExample(e *outriggerv1.ToolExample) bool {
+	rules := contract().examples
+	return len(e.ProtoReflect().GetUnknown()) > 0 || e.GetStatus() != "" || len(e.GetArgumentsJson()) < rules("arguments_json").MinBytes ||
+		!isShort(e.GetName(), rules("name").MaxBytes) || !isShort(e.GetDescription(), rules("description").MaxBytes) ||
+		!isShort(e.GetArgumentsJson(), rules("arguments_json").MaxBytes) || !isShort(e.GetDataJson(), rules("data_json").MaxBytes)
 }
 
 // isShort holds for texts that Protobuf can hold and that are no longer than the limit.
@@ -64,7 +54,7 @@ func isWithin(d *durationpb.Duration, maxSeconds int64) bool {
 }
 
 // isPlainVersion holds for a semantic version of nothing but its three numbers.
-func isPlainVersion(version string) bool {
+func isPlainVersion(version string, maxBytes int) bool {
 	numbers := 0
 	for number := range strings.SplitSeq(version, ".") {
 		numbers++
@@ -72,5 +62,5 @@ func isPlainVersion(version string) bool {
 			return false
 		}
 	}
-	return numbers == maxPlainVersionNumbers && len(version) <= maxOptionVersionBytes
+	return numbers == maxPlainVersionNumbers && len(version) <= maxBytes
 }

@@ -96,10 +96,6 @@ func (e *RegistrationError) Error() string {
 	return fmt.Sprintf("tool %q is not registered: %s", e.Name, strings.Join(faults, "; "))
 }
 
-// maxDescriptionBytes is the longest description of a registration: what outrigger.v1.RegisterToolRequest admits. It is
-// not cut, because the words were chosen on purpose.
-const maxDescriptionBytes = 65536
-
 // registered is a registration that is right in itself, ready to be bound to whatever catalog there is.
 type registered struct {
 	Registration
@@ -125,8 +121,8 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 	switch {
 	case r.Description == "":
 		add("/description", "required", "a tool needs a description, for a model to choose by")
-	case len(r.Description) > maxDescriptionBytes:
-		add("/description", "maxLength", fmt.Sprintf("it has %d bytes, at most %d are taken", len(r.Description), maxDescriptionBytes))
+	case len(r.Description) > contract().description: // it is not cut: the words were chosen on purpose
+		add("/description", "maxLength", fmt.Sprintf("it has %d bytes, at most %d are taken", len(r.Description), contract().description))
 	}
 	broken, err := rules.violations(r.options())
 	if err != nil {

@@ -44,7 +44,7 @@ func (r *Resources) Fingerprint() string { return r.fingerprint }
 // the template is chosen. So a value reaches the method whatever it holds, and never chooses the method; a "/" within
 // it has to be percent-encoded. Values are not empty. Whether they fit the method's fields is for Request to say.
 func (r *Resources) Match(uri string) (method *ResourceMethod, variables map[string]string, ok bool) {
-	if len(uri) > maxURIBytes {
+	if len(uri) > contract().uri {
 		return nil, nil, false
 	}
 	if m := r.byURI[uri]; m != nil {

@@ -12,13 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-const (
-	// maxListedItems is the most resources of one response: what outrigger.v1.ListResourcesResponse admits.
-	maxListedItems = 10_000
-	// maxResourceNameBytes is the longest name that outrigger.v1.Resource admits; longer ones are cut.
-	maxResourceNameBytes = 1024
-)
-
 // Items are the resources that a method among Listings lists, out of the JSON of its response as Tool.Out writes it, in
 // their order. Where some of them cannot be resources, or are too many, the error says which and why; the others are
 // returned with it.
@@ -35,8 +28,8 @@ func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error)
 	n := 0
 	for item := range jsontext.Elements(list) {
 		n++
-		if len(out) == maxListedItems {
-			left = append(left, fmt.Sprintf("those after the first %d", maxListedItems))
+		if len(out) == contract().resources {
+			left = append(left, fmt.Sprintf("those after the first %d", contract().resources))
 			break
 		}
 		resource, err := m.item(item)
@@ -71,8 +64,8 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 		values[v.name] = text
 	}
 	uri := m.template.expand(values)
-	if len(uri) > maxURIBytes {
-		return nil, fmt.Errorf("its URI has %d bytes, at most %d are taken", len(uri), maxURIBytes)
+	if len(uri) > contract().uri {
+		return nil, fmt.Errorf("its URI has %d bytes, at most %d are taken", len(uri), contract().uri)
 	}
 	o := m.options
 	out := &outriggerv1.Resource{
@@ -83,7 +76,7 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 	if m.label != nil {
 		raw, _ := m.label.in(item)
 		label, _ = jsontext.Text(raw)
-		label, _ = cutBytes(oneSpaced(label), maxResourceNameBytes)
+		label, _ = cutBytes(oneSpaced(label), contract().resourceName)
 	}
 	out.Name = cmp.Or(label, oneSpaced(o.GetName()), m.Tool.Name)
 	out.Title = cmp.Or(label, out.Title)

@@ -138,9 +138,6 @@ func (m *ResourceMethod) Contents(uri string, response []byte) (*outriggerv1.Res
 	return out, nil
 }
 
-// maxMIMEBytes is the longest media type that outrigger.v1.ResourceContents admits.
-const maxMIMEBytes = 256
-
 // mediaType is the media type that the response names, or that was declared.
 func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 	if m.mimeType == nil {
@@ -160,7 +157,7 @@ func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 // isMediaType reports whether a text is a media type, with parameters or without (RFC 9110, section 8.3.1).
 func isMediaType(text string) bool {
 	kind, _, err := mime.ParseMediaType(text)
-	return err == nil && strings.Contains(kind, "/") && len(text) <= maxMIMEBytes && strings.IndexFunc(text, shown.IsUnprintable) < 0
+	return err == nil && strings.Contains(kind, "/") && len(text) <= contract().mime && strings.IndexFunc(text, shown.IsUnprintable) < 0
 }
 
 // isTextType reports whether a media type is one of text in UTF-8.

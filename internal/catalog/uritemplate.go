@@ -32,12 +32,8 @@ type uriTemplate struct {
 // uriSegment is a run of characters that are not reserved: all given, or a value with something before and after it.
 type uriSegment struct{ prefix, variable, suffix string }
 
-const (
-	// maxURIBytes is the longest URI and the longest template: what outrigger.v1.Resource.uri admits.
-	maxURIBytes = 8192
-	// reservedCharacters part segments. RFC 6570 admits all but the apostrophe in a template.
-	reservedCharacters = ":/?#[]@!$&'()*+,;="
-)
+// reservedCharacters part segments. RFC 6570 admits all but the apostrophe in a template.
+const reservedCharacters = ":/?#[]@!$&'()*+,;="
 
 // isUnreserved reports whether RFC 3986 leaves the character as it is, and gives it no other meaning.
 func isUnreserved(c byte) bool {
@@ -47,8 +43,8 @@ func isUnreserved(c byte) bool {
 // parseTemplate reads a template. The error says what is wrong with it, and what would be right. That what it makes are
 // URIs is for the rules of the contract to say.
 func parseTemplate(text string) (*uriTemplate, error) {
-	if len(text) > maxURIBytes {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are taken", len(text), maxURIBytes)
+	if len(text) > contract().uri {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are taken", len(text), contract().uri)
 	}
 	t := &uriTemplate{text: text, segments: []uriSegment{{}}}
 	for rest := text; rest != ""; {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -158,9 +159,9 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for name, raw := range samples(t, "SubscriptionsListenRequest") {
-		f, err := ReadChangeFilter(member(raw, "params", "notifications"))
+		f, err := ReadChangeFilter(memberAt(raw, "params", "notifications"))
 		out, _ := AppendChangeFilter(nil, f)
-		if err != nil || !sameJSON(t, out, member(raw, "params", "notifications")) {
+		if err != nil || !sameJSON(t, out, memberAt(raw, "params", "notifications")) {
 			t.Errorf("%s became %s, %v", name, out, err)
 		}
 	}
@@ -170,10 +171,10 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for name, raw := range samples(t, "GetPromptRequestParams") {
-		if a, err := ReadPromptArguments(member(raw, "arguments")); err != nil || a["code"] != "def hello():\n    print('world')" {
+		if a, err := ReadPromptArguments(memberAt(raw, "arguments")); err != nil || a["code"] != "def hello():\n    print('world')" {
 			t.Errorf("%s: %v, %v", name, a, err)
 		}
-		if i, err := ReadImplementation(member(raw, "_meta", "io.modelcontextprotocol/clientInfo")); err != nil || i.GetName() != "ExampleClient" {
+		if i, err := ReadImplementation(memberAt(raw, "_meta", "io.modelcontextprotocol/clientInfo")); err != nil || i.GetName() != "ExampleClient" {
 			t.Errorf("%s: %v, %v", name, i, err)
 		}
 	}
@@ -187,11 +188,12 @@ func TestSampleBlocks(t *testing.T) {
 		for name, raw := range samples(t, definition) {
 			var r reader
 			w := newWriter(nil, Rev20260728)
+			var block proto.Message = new(outriggerv1.ContentBlock)
 			if strings.HasPrefix(definition, "Tool") {
-				w.samplingBlock(r.samplingBlock(jsontext.Trim(raw)))
-			} else {
-				w.block(r.block(jsontext.Trim(raw)))
+				block = new(outriggerv1.SamplingContent)
 			}
+			r.message(jsontext.Trim(raw), block)
+			w.object(block)
 			out, err := w.done()
 			if r.err != nil || err != nil || !sameJSON(t, raw, out) {
 				t.Errorf("%s/%s became %s: %v, %v", definition, name, out, r.err, err)

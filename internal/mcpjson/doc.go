@@ -4,6 +4,14 @@
 // JSON into them. It stands between the bridge, which decides, and a backend
 // that speaks the tool API: pure translation, no I/O, no policy, no state.
 //
+// # Plans
+//
+// Each message has a plan, compiled once from its descriptor, the rules of the
+// contract and the table of exceptions, and used for both directions. A field that is
+// added to a message that has a plan is a member of MCP's object, named in camel case
+// and within its rules. Where MCP has no such member, or another one, exceptions.go
+// says so. What no plan can say is written by hand, beside it.
+//
 // # Writing
 //
 // Every Append function appends to dst and returns the extended buffer. What it

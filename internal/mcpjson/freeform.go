@@ -5,6 +5,7 @@ package mcpjson
 import (
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -79,43 +80,21 @@ func (w *writer) check(text []byte) bool {
 	return true
 }
 
-// object appends a free-form member that has to be an object, where it is set, and
-// reports whether it is. The field is the name of the Struct form; that of the
-// text ends in _json.
-func (w *writer) object(name, field string, text []byte, s *structpb.Struct) bool {
-	if text == nil && s == nil {
-		return false
-	}
-	w.member(name)
-	at := len(w.dst)
-	w.payload(field, text, s)
-	if w.err == nil && w.dst[at] != '{' {
-		w.failIn(field+"_json", "Make it a JSON object.")
-	}
-	return true
-}
-
-// value appends a free-form member of any kind, where it is set, and reports
-// whether it is.
-func (w *writer) value(name, field string, text []byte, v *structpb.Value) bool {
-	if text == nil && v == nil {
-		return false
-	}
-	w.member(name)
-	w.payload(field, text, v)
-	return true
-}
-
-// payload appends a payload of which one form is set.
-func (w *writer) payload(field string, text []byte, m proto.Message) {
+// formName is the name of the form of a payload that is set, made of that of the text.
+func formName(field string, text []byte) string {
 	if text == nil {
-		w.enter(field)
-		w.message(m)
-		w.leave()
-		return
+		return strings.TrimSuffix(field, "_json")
 	}
-	w.enter(field + "_json")
-	if w.check(text) {
+	return field
+}
+
+// form appends a payload of which one form is set, whose name is given.
+func (w *writer) form(field string, text []byte, m proto.Message) {
+	w.enter(field)
+	switch {
+	case text == nil:
+		w.message(m)
+	case w.check(text):
 		w.dst = jsontext.Compact(w.dst, text)
 	}
 	w.leave()

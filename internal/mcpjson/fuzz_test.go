@@ -144,14 +144,7 @@ func checkSampling(t *testing.T, raw []byte, s *outriggerv1.SamplingResult) {
 		return
 	}
 	w := newWriter(nil, Rev20260728)
-	w.raw(`{"model":`)
-	w.quote(s.GetModel())
-	w.text("stopReason", s.GetStopReason())
-	w.roleMember(s.GetRole())
-	w.member("content")
-	list(&w, "content", s.GetContent(), (*writer).samplingBlock)
-	w.object("_meta", "meta", s.GetMetaJson(), s.GetMeta())
-	w.raw("}")
+	w.object(s)
 	out, err := w.done()
 	if err != nil {
 		t.Fatalf("%s cannot be written: %v", raw, err)

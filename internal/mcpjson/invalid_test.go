@@ -141,7 +141,7 @@ func TestListsRefuse(t *testing.T) {
 		{"message without content", `messages { role: ROLE_USER }`, "/messages/0/content"},
 	})
 	refuses(t, anew[outriggerv1.CompleteResponse], AppendCompletion, []unfit{
-		{"too many values", strings.Repeat(`values: "a" `, maxCompletions+1), "/values"},
+		{"too many values", strings.Repeat(`values: "a" `, 100+1), "/values"},
 	})
 	refuses(t, anew[outriggerv1.Tool], func(dst []byte, tool *outriggerv1.Tool) ([]byte, error) {
 		return AppendTool(dst, tool, []byte(`"a":1`), Rev20251125)

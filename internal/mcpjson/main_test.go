@@ -23,3 +23,16 @@ func parse[T proto.Message](t testing.TB, into T, text string) T {
 	}
 	return into
 }
+
+// Bounds of the contract, as these tests know them; the code reads them from the rules.
+const (
+	maxNameBytes      = 1024
+	maxURIBytes       = 8192
+	maxSentencesBytes = 16384
+	maxTextBytes      = 65536
+	maxSettingsBytes  = 65536
+	maxValueBytes     = 1 << 20
+	maxAnswers        = 64
+	maxItems          = 1024
+	maxPairs          = 256
+)

@@ -59,7 +59,7 @@ func (w *writer) meta(from MetaHolder) []byte {
 		return nil
 	}
 	text := from.GetMetaJson()
-	w.enter(formName("meta", text != nil))
+	w.enter(formName("meta_json", text))
 	defer w.leave()
 	meta := w.freeForm(text, from.GetMeta())
 	if meta != nil && !jsontext.IsObject(meta) {

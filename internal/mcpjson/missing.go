@@ -3,6 +3,8 @@
 package mcpjson
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -33,7 +35,7 @@ func MissingAny(c *outriggerv1.ClientCapabilities, requests map[string]*outrigge
 		case all == nil:
 			all = one
 		default:
-			addCapabilities(all, one)
+			proto.Merge(all, one)
 		}
 	}
 	return all
@@ -59,19 +61,4 @@ func missingSampling(has *outriggerv1.SamplingCapability, s *outriggerv1.Samplin
 		return nil
 	}
 	return &outriggerv1.ClientCapabilities{Sampling: lacks}
-}
-
-// addCapabilities adds what more has to all.
-func addCapabilities(all, more *outriggerv1.ClientCapabilities) {
-	if e := more.GetElicitation(); e != nil {
-		have := all.GetElicitation()
-		all.Elicitation = &outriggerv1.ElicitationCapability{Form: have.GetForm() || e.GetForm(), Url: have.GetUrl() || e.GetUrl()}
-	}
-	if s := more.GetSampling(); s != nil {
-		have := all.GetSampling()
-		all.Sampling = &outriggerv1.SamplingCapability{Tools: have.GetTools() || s.GetTools(), Context: have.GetContext() || s.GetContext()}
-	}
-	if more.GetRoots() != nil {
-		all.Roots = more.GetRoots()
-	}
 }

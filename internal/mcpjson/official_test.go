@@ -160,7 +160,7 @@ func decoded(t testing.TB, raw []byte) any {
 }
 
 // member returns a value inside an object, by the names on the way to it.
-func member(raw []byte, names ...string) []byte {
+func memberAt(raw []byte, names ...string) []byte {
 	for _, name := range names {
 		raw, _ = jsontext.Lookup(raw, name)
 	}

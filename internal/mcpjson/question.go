@@ -4,6 +4,7 @@ package mcpjson
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -80,7 +81,7 @@ func (w *writer) question(request *outriggerv1.InputRequest) {
 		w.leave()
 	case *outriggerv1.InputRequest_ListRoots:
 		w.enter("list_roots")
-		w.object("_meta", "meta", q.ListRoots.GetMetaJson(), q.ListRoots.GetMeta())
+		w.members(q.ListRoots)
 		w.leave()
 	default:
 		w.fail("Set what is asked.")
@@ -92,13 +93,14 @@ func (w *writer) elicitation(e *outriggerv1.Elicitation) {
 	if !w.rev.hasElicitation() {
 		w.unsupported("elicitation")
 	}
+	p := planOf(e)
+	v := p.at(reflect.ValueOf(e))
 	switch mode := e.GetMode().(type) {
 	case *outriggerv1.Elicitation_Form:
 		if w.rev.hasModes() {
-			w.member("mode")
-			w.raw(`"form"`)
+			w.raw(`"mode":"form"`)
 		}
-		w.need("message", "message", e.GetMessage())
+		w.write(p.field("message"), v)
 		w.enter("form")
 		w.requestedSchema(mode.Form)
 		w.leave()
@@ -107,24 +109,26 @@ func (w *writer) elicitation(e *outriggerv1.Elicitation) {
 			w.unsupported("elicitation by URL")
 		}
 		w.raw(`"mode":"url"`)
-		w.need("message", "message", e.GetMessage())
+		w.write(p.field("message"), v)
 		w.enter("url")
-		w.need("url", "url", mode.Url.GetUrl())
+		w.members(mode.Url)
 		if w.rev.namesElicitations() {
-			w.need("elicitationId", "elicitation_id", mode.Url.GetElicitationId())
+			w.require("elicitation_id", mode.Url.GetElicitationId())
+			w.member("elicitationId")
+			w.quote(mode.Url.GetElicitationId())
 		}
 		w.leave()
 	default:
 		w.fail("Set how to ask, form or url.")
 	}
-	w.object("_meta", "meta", e.GetMetaJson(), e.GetMeta())
+	w.write(p.field("meta"), v)
 }
 
 // requestedSchema appends the schema of a form, unchanged. MCP requires its type
 // and its properties (ElicitRequestFormParams).
 func (w *writer) requestedSchema(f *outriggerv1.ElicitationForm) {
 	text := f.GetRequestedSchemaJson()
-	w.enter(formName("requested_schema", text != nil))
+	w.enter(formName("requested_schema_json", text))
 	defer w.leave()
 	schema := w.freeForm(text, f.GetRequestedSchema())
 	properties, _ := jsontext.Lookup(schema, "properties")

@@ -47,27 +47,17 @@ func AppendToolResult(dst []byte, r *outriggerv1.ToolResult, rev Revision) ([]by
 // data returns the data of a result as compact JSON, nil where there are none;
 // null counts as none.
 func (w *writer) data(r *outriggerv1.ToolResult) []byte {
-	w.enter(formName("data", r.GetDataJson() != nil))
+	w.enter(dataForm(r))
 	defer w.leave()
-	var data []byte
-	if text := r.GetDataJson(); text != nil {
-		data = w.freeForm(text, nil)
-	} else {
-		data = w.freeForm(nil, r.GetData())
-	}
+	data := w.freeForm(r.GetDataJson(), r.GetData())
 	if jsontext.IsNull(data) {
 		return nil
 	}
 	return data
 }
 
-// formName is the name of the form of a payload that is set.
-func formName(field string, isText bool) string {
-	if isText {
-		return field + "_json"
-	}
-	return field
-}
+// dataForm is the name of the form of the data that is set.
+func dataForm(r *outriggerv1.ToolResult) string { return formName("data_json", r.GetDataJson()) }
 
 // checkStatus keeps what makes a result impossible to show: MCP knows only that a
 // tool failed or did not, and a failure has to say why.
@@ -81,7 +71,7 @@ func (w *writer) checkStatus(r *outriggerv1.ToolResult, data []byte) {
 		}
 		w.leave()
 		if data != nil {
-			w.failIn(formName("data", r.GetDataJson() != nil), "A failure has no data; leave it out.")
+			w.failIn(dataForm(r), "A failure has no data; leave it out.")
 		}
 	default:
 		w.failIn("status", "Use success, failure, no_change_needed or partial_success.")
@@ -91,7 +81,7 @@ func (w *writer) checkStatus(r *outriggerv1.ToolResult, data []byte) {
 // givenContent appends the backend's own content. A revision without structured
 // content gets the data as a text block behind it, unless they are in it already.
 func (w *writer) givenContent(blocks []*outriggerv1.ContentBlock, data []byte) {
-	list(w, "content", blocks, (*writer).block)
+	array(w, "content", blocks)
 	if data == nil || w.rev.hasStructuredContent() {
 		return
 	}
@@ -167,7 +157,10 @@ func AppendResultMeta(dst []byte, r *outriggerv1.ToolResult) ([]byte, error) {
 	w.raw("{")
 	w.member("status")
 	w.quote(r.GetStatus())
-	w.text("explanation", r.GetExplanation())
+	if r.GetExplanation() != "" {
+		w.member("explanation")
+		w.quote(r.GetExplanation())
+	}
 	if e := r.GetError(); e != nil {
 		w.enter("error")
 		w.member("error")
@@ -176,7 +169,10 @@ func AppendResultMeta(dst []byte, r *outriggerv1.ToolResult) ([]byte, error) {
 		w.quote(e.GetErrorType())
 		w.member("error_message")
 		w.quote(e.GetErrorMessage())
-		w.value("error_details", "error_details", e.GetErrorDetailsJson(), e.GetErrorDetails())
+		if e.GetErrorDetailsJson() != nil || e.GetErrorDetails() != nil {
+			w.member("error_details")
+			w.form(formName("error_details_json", e.GetErrorDetailsJson()), e.GetErrorDetailsJson(), e.GetErrorDetails())
+		}
 		w.raw("}")
 		w.leave()
 	}

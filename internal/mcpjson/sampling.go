@@ -3,6 +3,7 @@
 package mcpjson
 
 import (
+	"reflect"
 	"slices"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -16,39 +17,7 @@ func (w *writer) sampling(s *outriggerv1.Sampling) {
 	if usesTools(s) && !w.rev.hasSamplingTools() {
 		w.unsupported(featureSamplingTools)
 	}
-	if len(s.GetMessages()) == 0 {
-		w.failIn("messages", "Give at least one message.")
-	}
-	w.checkToolUses(s.GetMessages())
-	w.member("messages")
-	w.conversation(s.GetMessages())
-	if s.GetMaxTokens() <= 0 {
-		w.failIn("max_tokens", "MCP requires it; make it positive.")
-	}
-	w.integer("maxTokens", s.GetMaxTokens())
-	w.text("systemPrompt", s.GetSystemPrompt())
-	w.modelPreferences(s.GetModelPreferences())
-	w.oneOf("includeContext", "include_context", s.GetIncludeContext(), "none", "thisServer", "allServers")
-	if s != nil && s.Temperature != nil {
-		w.number("temperature", "temperature", s.GetTemperature())
-	}
-	if len(s.GetStopSequences()) > 0 {
-		w.texts("stopSequences", s.GetStopSequences())
-	}
-	w.object("metadata", "metadata", s.GetMetadataJson(), s.GetMetadata())
-	if len(s.GetTools()) > 0 {
-		w.member("tools")
-		list(w, "tools", s.GetTools(), func(w *writer, t *outriggerv1.Tool) { w.tool(t, nil) })
-	}
-	if c := s.GetToolChoice(); c != nil {
-		w.enter("tool_choice")
-		w.member("toolChoice")
-		w.raw("{")
-		w.oneOf("mode", "mode", c.GetMode(), "auto", "required", "none")
-		w.raw("}")
-		w.leave()
-	}
-	w.object("_meta", "meta", s.GetMetaJson(), s.GetMeta())
+	w.members(s)
 }
 
 // usesTools reports whether a conversation is for a client that knows tools in
@@ -62,125 +31,33 @@ func usesTools(s *outriggerv1.Sampling) bool {
 		})
 }
 
-// conversation appends messages as an array. In the revisions in which a message
-// is one block, each block becomes a message of the same role.
-func (w *writer) conversation(messages []*outriggerv1.SamplingMessage) {
+// conversation appends the messages of a conversation. In the revisions in which a
+// message is one block, each block becomes a message of the same role.
+func (w *writer) conversation(m *member, messages []*outriggerv1.SamplingMessage) {
+	w.checkToolUses(messages)
+	w.named(m)
 	w.raw("[")
-	w.enter("messages")
-	for i, m := range messages {
+	w.enter(m.field)
+	for i, message := range messages {
 		w.item(i)
-		switch blocks := m.GetContent(); {
+		switch blocks := message.GetContent(); {
 		case len(blocks) == 0:
 			w.failIn("content", "Give at least one block.")
 		case len(blocks) == 1 || w.rev.hasSamplingTools():
-			w.samplingMessage(m, blocks, 0)
+			w.comma()
+			w.planned(m.of, reflect.ValueOf(message))
 		default:
 			for j := range blocks {
-				w.samplingMessage(m, blocks[j:j+1], j)
+				w.comma()
+				w.firstBlock = int32(j)
+				w.object(&outriggerv1.SamplingMessage{Role: message.GetRole(), Content: blocks[j : j+1], MetaForm: message.GetMetaForm()})
 			}
+			w.firstBlock = 0
 		}
 		w.leave()
 	}
 	w.leave()
 	w.raw("]")
-}
-
-// samplingMessage appends one message with these blocks of it, the first of which
-// has this index. A single block has no array around it, which every revision
-// understands.
-func (w *writer) samplingMessage(m *outriggerv1.SamplingMessage, blocks []*outriggerv1.SamplingContent, first int) {
-	w.comma()
-	w.raw("{")
-	w.roleMember(m.GetRole())
-	w.member("content")
-	if len(blocks) == 1 {
-		w.enter("content")
-		w.item(first)
-		w.samplingBlock(blocks[0])
-		w.leave()
-		w.leave()
-	} else {
-		list(w, "content", blocks, (*writer).samplingBlock)
-	}
-	w.object("_meta", "meta", m.GetMetaJson(), m.GetMeta())
-	w.raw("}")
-}
-
-// samplingBlock appends one block of a message to a model.
-func (w *writer) samplingBlock(c *outriggerv1.SamplingContent) {
-	w.raw("{")
-	switch block := c.GetBlock().(type) {
-	case *outriggerv1.SamplingContent_Text:
-		w.textBlock(block.Text)
-	case *outriggerv1.SamplingContent_Image:
-		w.mediaBlock("image", block.Image)
-	case *outriggerv1.SamplingContent_Audio:
-		w.mediaBlock("audio", block.Audio)
-	case *outriggerv1.SamplingContent_ToolUse:
-		w.enter("tool_use")
-		w.toolUse(block.ToolUse)
-		w.leave()
-	case *outriggerv1.SamplingContent_ToolResult:
-		w.enter("tool_result")
-		w.toolResult(block.ToolResult)
-		w.leave()
-	default:
-		w.fail("Set what the block is.")
-	}
-	w.annotations(c.GetAnnotations())
-	w.object("_meta", "meta", c.GetMetaJson(), c.GetMeta())
-	w.raw("}")
-}
-
-func (w *writer) toolUse(u *outriggerv1.ToolUseContent) {
-	w.raw(`"type":"tool_use"`)
-	w.need("id", "id", u.GetId())
-	w.need("name", "name", u.GetName())
-	if !w.object("input", "input", u.GetInputJson(), u.GetInput()) {
-		w.member("input")
-		w.raw("{}")
-	}
-}
-
-func (w *writer) toolResult(r *outriggerv1.ToolResultContent) {
-	w.raw(`"type":"tool_result"`)
-	w.need("toolUseId", "tool_use_id", r.GetToolUseId())
-	w.member("content")
-	list(w, "content", r.GetContent(), (*writer).block)
-	w.enter(formName("structured_content", r.GetStructuredContentJson() != nil))
-	var data []byte
-	if text := r.GetStructuredContentJson(); text != nil {
-		data = w.freeForm(text, nil)
-	} else {
-		data = w.freeForm(nil, r.GetStructuredContent())
-	}
-	w.leave()
-	if data != nil {
-		w.structured(data)
-	}
-	w.flag("isError", r.GetIsError())
-}
-
-func (w *writer) modelPreferences(p *outriggerv1.ModelPreferences) {
-	if p == nil {
-		return
-	}
-	w.enter("model_preferences")
-	w.member("modelPreferences")
-	w.raw("{")
-	if len(p.GetHints()) > 0 {
-		w.member("hints")
-		list(w, "hints", p.GetHints(), func(w *writer, h *outriggerv1.ModelHint) {
-			w.raw("{")
-			w.text("name", h.GetName())
-			w.raw("}")
-		})
-	}
-	w.fraction("costPriority", "cost_priority", p.CostPriority)
-	w.fraction("speedPriority", "speed_priority", p.SpeedPriority)
-	w.fraction("intelligencePriority", "intelligence_priority", p.IntelligencePriority)
-	w.raw("}")
-	w.leave()
 }
 
 // checkToolUses keeps what breaks MCP's rule for tools in a conversation: a message
@@ -190,6 +67,9 @@ func (w *writer) modelPreferences(p *outriggerv1.ModelPreferences) {
 func (w *writer) checkToolUses(messages []*outriggerv1.SamplingMessage) {
 	w.enter("messages")
 	defer w.leave()
+	if len(messages) == 0 {
+		w.fail("Give at least one message.")
+	}
 	var open []string
 	for i, m := range messages {
 		var uses, results []string

@@ -43,7 +43,7 @@ func AppendTask(dst []byte, t *outriggerv1.Task, result []byte) ([]byte, error) 
 	case outriggerv1.TaskStatus_TASK_STATUS_FAILED:
 		w.member("error")
 		w.enter("error")
-		w.errorObject(t.GetError())
+		w.object(t.GetError())
 		w.leave()
 	}
 	return w.done()
@@ -51,64 +51,26 @@ func AppendTask(dst []byte, t *outriggerv1.Task, result []byte) ([]byte, error) 
 
 // taskState appends what every view of a task has.
 func (w *writer) taskState(t *outriggerv1.Task) {
-	w.need("taskId", "task_id", t.GetTaskId())
-	w.member("status")
-	w.quote(taskStatus(t.GetStatus()))
-	if taskStatus(t.GetStatus()) == "" {
-		w.failIn("status", "MCP requires it; give one of the five.")
-	}
-	w.text("statusMessage", t.GetStatusMessage())
-	w.time("createdAt", "created_at", t.GetCreatedAt())
-	w.time("lastUpdatedAt", "last_updated_at", t.GetLastUpdatedAt())
+	w.members(t)
+	w.member("ttlMs")
 	if t.GetTtl() == nil {
-		w.member("ttlMs")
 		w.raw("null")
 	} else {
-		w.integer("ttlMs", w.milliseconds("ttl", t.GetTtl(), 0))
+		w.milliseconds("ttl", t.GetTtl(), 0)
 	}
 	if t.GetPollInterval() != nil {
-		w.integer("pollIntervalMs", w.milliseconds("poll_interval", t.GetPollInterval(), time.Millisecond-1))
+		w.member("pollIntervalMs")
+		w.milliseconds("poll_interval", t.GetPollInterval(), time.Millisecond-1)
 	}
 }
 
-// milliseconds returns a duration in whole milliseconds, after something was added
-// to round up with.
-func (w *writer) milliseconds(field string, d *durationpb.Duration, extra time.Duration) int64 {
+// milliseconds appends a duration in whole milliseconds, after something was added to
+// round up with.
+func (w *writer) milliseconds(field string, d *durationpb.Duration, extra time.Duration) {
 	if d.CheckValid() != nil || d.GetSeconds() < 0 || d.GetNanos() < 0 {
 		w.failIn(field, "Make it a duration that is not negative.")
-		return 0
+		return
 	}
 	// Not by time.Duration, which ends at 292 years and Protobuf's at 10,000.
-	return d.GetSeconds()*1000 + (int64(d.GetNanos())+int64(extra))/int64(time.Millisecond)
-}
-
-func taskStatus(s outriggerv1.TaskStatus) string {
-	switch s {
-	case outriggerv1.TaskStatus_TASK_STATUS_WORKING:
-		return "working"
-	case outriggerv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED:
-		return "input_required"
-	case outriggerv1.TaskStatus_TASK_STATUS_COMPLETED:
-		return "completed"
-	case outriggerv1.TaskStatus_TASK_STATUS_FAILED:
-		return "failed"
-	case outriggerv1.TaskStatus_TASK_STATUS_CANCELLED:
-		return "cancelled"
-	default:
-		return ""
-	}
-}
-
-// errorObject appends a JSON-RPC error. Its message may be empty, its code not: 0
-// is what a code that was never set looks like.
-func (w *writer) errorObject(e *outriggerv1.ErrorObject) {
-	if e.GetCode() == 0 {
-		w.failIn("code", "A failed task has an error with a code other than 0.")
-	}
-	w.raw(`{"code":`)
-	w.dst = strconv.AppendInt(w.dst, int64(e.GetCode()), 10)
-	w.member("message")
-	w.quote(e.GetMessage())
-	w.value("data", "data", e.GetDataJson(), e.GetData())
-	w.raw("}")
+	w.dst = strconv.AppendInt(w.dst, d.GetSeconds()*1000+(int64(d.GetNanos())+int64(extra))/int64(time.Millisecond), 10)
 }

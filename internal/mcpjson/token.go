@@ -14,10 +14,11 @@ import (
 // integer of any size.
 func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 	var r reader
+	most := compiled().token.MaxBytes
 	raw = jsontext.Trim(raw)
 	if text, ok := jsontext.Text(raw); ok {
-		if len(text) > maxNameBytes {
-			r.fail("Make it at most %d bytes long.", maxNameBytes)
+		if len(text) > most {
+			r.fail("Make it at most %d bytes long.", most)
 			return nil, r.err
 		}
 		return &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: text}}, nil
@@ -28,8 +29,8 @@ func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 	switch {
 	case !jsontext.IsInteger(raw):
 		r.fail("Make it a string or an integer, not %s.", kindOf(raw))
-	case len(raw) > maxNameBytes:
-		r.fail("Make it at most %d bytes long.", maxNameBytes)
+	case len(raw) > most:
+		r.fail("Make it at most %d bytes long.", most)
 	default:
 		return &outriggerv1.Id{Kind: &outriggerv1.Id_BigInteger{BigInteger: string(raw)}}, nil
 	}

@@ -3,6 +3,8 @@
 package mcpjson
 
 import (
+	"reflect"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -16,19 +18,15 @@ func AppendTool(dst []byte, t *outriggerv1.Tool, owned []byte, rev Revision) ([]
 	return w.done()
 }
 
+// tool appends a tool, whose _meta has owned members, too.
 func (w *writer) tool(t *outriggerv1.Tool, owned []byte) {
+	p := planOf(t)
 	w.raw("{")
-	name := t.GetMcpName()
-	if name == "" {
-		name = t.GetName()
+	for _, m := range p.members {
+		if m.name != "_meta" {
+			w.write(m, p.at(reflect.ValueOf(t)))
+		}
 	}
-	w.need("name", "name", name)
-	w.text("title", t.GetTitle())
-	w.text("description", t.GetDescription())
-	w.icons(t.GetIcons())
-	w.inputSchema(t)
-	w.outputSchema(t)
-	w.toolAnnotations(t.GetAnnotations())
 	if meta := w.meta(t); len(meta) > 0 || len(owned) > 0 {
 		w.member("_meta")
 		merged, err := AppendMeta(w.dst, t, owned)
@@ -39,30 +37,26 @@ func (w *writer) tool(t *outriggerv1.Tool, owned []byte) {
 	w.raw("}")
 }
 
-// inputSchema appends the schema of the arguments, whose root must be an object's.
-func (w *writer) inputSchema(t *outriggerv1.Tool) {
-	w.enter(formName("input_schema", t.GetInputSchemaJson() != nil))
+// toolSchema appends the schema of the arguments, whose root must be an object's, or
+// that of the data, where the tool has one that the revision understands.
+func (w *writer) toolSchema(m *member, v reflect.Value) {
+	field, raw, message := m.forms(v)
+	w.enter(field)
 	defer w.leave()
-	schema := w.freeForm(t.GetInputSchemaJson(), t.GetInputSchema())
-	if !isObjectSchema(schema) {
-		w.fail(`Give a JSON Schema with "type": "object" at its root.`)
-		return
-	}
-	w.schema("inputSchema", schema)
-}
-
-// outputSchema appends the schema of the data, where the tool has one that the
-// revision understands.
-func (w *writer) outputSchema(t *outriggerv1.Tool) {
-	w.enter(formName("output_schema", t.GetOutputSchemaJson() != nil))
-	defer w.leave()
-	schema := w.freeForm(t.GetOutputSchemaJson(), t.GetOutputSchema())
+	schema := w.freeForm(raw, message)
+	isOfObject := isObjectSchema(schema)
 	switch {
+	case m.kind == kindInputSchema && !isOfObject:
+		w.fail(`Give a JSON Schema with "type": "object" at its root.`)
 	case schema == nil:
 	case !jsontext.IsObject(schema):
 		w.fail("Give a JSON Schema that is an object.")
-	case w.rev.isModern(), w.rev.hasStructuredContent() && isObjectSchema(schema):
-		w.schema("outputSchema", schema)
+	case w.rev.isModern():
+		w.named(m)
+		w.dst = append(w.dst, schema...)
+	case m.kind == kindInputSchema, w.rev.hasStructuredContent() && isOfObject:
+		w.named(m)
+		w.dst = AppendLegacySchema(w.dst, schema)
 	}
 }
 
@@ -72,16 +66,6 @@ func isObjectSchema(schema []byte) bool {
 	kind, _ := jsontext.Lookup(schema, "type")
 	text, ok := jsontext.Text(kind)
 	return ok && text == "object"
-}
-
-// schema appends a schema, unchanged in the modern revision.
-func (w *writer) schema(name string, schema []byte) {
-	w.member(name)
-	if w.rev.isModern() {
-		w.dst = append(w.dst, schema...)
-		return
-	}
-	w.dst = AppendLegacySchema(w.dst, schema)
 }
 
 // AppendLegacySchema appends the schema of a tool's input or output, a JSON
@@ -113,26 +97,4 @@ func AppendLegacySchema(dst, schema []byte) []byte {
 	}
 	w.raw("}")
 	return w.dst
-}
-
-func (w *writer) toolAnnotations(a *outriggerv1.ToolAnnotations) {
-	if a == nil {
-		return
-	}
-	w.member("annotations")
-	w.raw("{")
-	w.text("title", a.GetTitle())
-	for _, hint := range []struct {
-		name  string
-		value *bool
-	}{
-		{"readOnlyHint", a.ReadOnlyHint}, {"destructiveHint", a.DestructiveHint},
-		{"idempotentHint", a.IdempotentHint}, {"openWorldHint", a.OpenWorldHint},
-	} {
-		if hint.value != nil {
-			w.member(hint.name)
-			w.raw(boolText(*hint.value))
-		}
-	}
-	w.raw("}")
 }

@@ -5,11 +5,8 @@ package mcpjson
 import (
 	"encoding/base64"
 	"math"
-	"slices"
 	"strconv"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -22,6 +19,9 @@ type writer struct {
 	dst   []byte
 	start int
 	rev   Revision
+	// firstBlock is the place of the first block of a message that is written in
+	// parts.
+	firstBlock int32
 }
 
 func newWriter(dst []byte, rev Revision) writer {
@@ -70,76 +70,15 @@ func (w *writer) key(name string) {
 
 func (w *writer) quote(s string) { w.dst = jsontext.AppendString(w.dst, s) }
 
-// text appends a member that is left out where it is empty.
-func (w *writer) text(name, value string) {
-	if value != "" {
-		w.member(name)
-		w.quote(value)
-	}
-}
-
-// need appends a member that MCP requires and that says nothing when empty. The
-// field is its name in the message.
-func (w *writer) need(name, field, value string) {
-	w.require(field, value)
-	w.member(name)
-	w.quote(value)
-}
-
 // require keeps the fault of a field that is empty.
 func (w *writer) require(field, value string) {
 	if value == "" {
-		w.failIn(field, "MCP requires it; give it a value.")
+		w.failIn(field, noValue)
 	}
 }
 
-// oneOf appends a member that is one of a few words, and leaves it out where it is
-// empty.
-func (w *writer) oneOf(name, field, value string, words ...string) {
-	if value != "" && !slices.Contains(words, value) {
-		w.failIn(field, "Use one of the words that MCP knows here.")
-	}
-	w.text(name, value)
-}
-
-// flag appends a member that is left out where it is false.
-func (w *writer) flag(name string, value bool) {
-	if value {
-		w.member(name)
-		w.raw("true")
-	}
-}
-
-func (w *writer) integer(name string, value int64) {
-	w.member(name)
-	w.dst = strconv.AppendInt(w.dst, value, 10)
-}
-
-// number appends a number that has to be finite, because JSON knows no other.
-func (w *writer) number(name, field string, value float64) {
-	if !isFinite(value) {
-		w.failIn(field, "Make it a finite number; JSON knows no other.")
-		return
-	}
-	w.member(name)
-	w.dst = appendNumber(w.dst, value)
-}
-
-// fraction appends a number from 0 to 1, where it is set.
-func (w *writer) fraction(name, field string, value *float64) {
-	if value == nil {
-		return
-	}
-	if !(*value >= 0 && *value <= 1) {
-		w.failIn(field, "Make it a number from 0 to 1.")
-		return
-	}
-	w.number(name, field, *value)
-}
-
-// bytes appends base64 with padding (RFC 4648, section 4).
-func (w *writer) bytes(name string, value []byte) {
-	w.member(name)
+// base64 appends base64 with padding (RFC 4648, section 4).
+func (w *writer) base64(value []byte) {
 	w.raw(`"`)
 	w.dst = base64.StdEncoding.AppendEncode(w.dst, value)
 	w.raw(`"`)
@@ -147,40 +86,10 @@ func (w *writer) bytes(name string, value []byte) {
 
 // time appends a time of RFC 3339 in UTC, with as many digits of a second as there
 // are.
-func (w *writer) time(name, field string, t *timestamppb.Timestamp) {
-	if t.CheckValid() != nil {
-		w.failIn(field, "Make it a time between the years 1 and 9999.")
-		return
-	}
-	w.member(name)
+func (w *writer) time(t time.Time) {
 	w.raw(`"`)
-	w.dst = t.AsTime().AppendFormat(w.dst, time.RFC3339Nano)
+	w.dst = t.AppendFormat(w.dst, time.RFC3339Nano)
 	w.raw(`"`)
-}
-
-// list appends an array, each element by a function that may fail.
-func list[T any](w *writer, field string, items []T, one func(*writer, T)) {
-	w.raw("[")
-	w.enter(field)
-	for i, item := range items {
-		w.comma()
-		w.item(i)
-		one(w, item)
-		w.leave()
-	}
-	w.leave()
-	w.raw("]")
-}
-
-// texts appends an array of strings.
-func (w *writer) texts(name string, values []string) {
-	w.member(name)
-	w.raw("[")
-	for _, v := range values {
-		w.comma()
-		w.quote(v)
-	}
-	w.raw("]")
 }
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

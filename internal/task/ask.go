@@ -9,17 +9,16 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/fieldrules"
 )
 
-const (
-	// maxOutstanding is how many questions a task may show at a time, and maxKey
-	// how long the key of one may be in bytes: Task.input_requests of the contract.
-	maxOutstanding = 64
-	maxKey         = 256
-)
+// questionRules are those of the contract for what a task asks at a time: how many
+// questions, and how long their keys may be.
+var questionRules = sync.OnceValue(func() fieldrules.Rules { return fieldrules.Of(new(outriggerv1.Task), "input_requests") })
 
 // Sentinels of [Ask].
 var (
@@ -102,7 +101,7 @@ func (r *run) needTask(ctx context.Context) error {
 func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[string]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(questions) > maxOutstanding || len(r.asked)+len(questions) > r.m.opts.MaxQuestions {
+	if len(questions) > questionRules().MaxItems || len(r.asked)+len(questions) > r.m.opts.MaxQuestions {
 		return nil, ErrTooManyQuestions
 	}
 	shown := make(map[string]string, len(questions))
@@ -111,7 +110,7 @@ func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[strin
 		name := key
 		for n := len(r.asked) + 1; ; n++ {
 			_, taken := r.asked[name]
-			if !taken && name != "" && len(name) <= maxKey && utf8.ValidString(name) {
+			if !taken && name != "" && len(name) <= questionRules().Keys.MaxBytes && utf8.ValidString(name) {
 				break
 			}
 			name = "q" + strconv.Itoa(n)
@@ -133,7 +132,7 @@ func (r *run) pose(ctx context.Context, shown map[string]string, questions map[s
 		for key, name := range shown {
 			open[name] = questions[key]
 		}
-		if tooMany = len(open) > maxOutstanding; tooMany {
+		if tooMany = len(open) > questionRules().MaxItems; tooMany {
 			return false
 		}
 		record.Answers = r.unread(record.Answers)

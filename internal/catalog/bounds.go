@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/fieldrules"
+)
+
+// MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.
+func MaxSchemaBytes() int { return contract().schema }
+
+// bounds are those of the contract that this package keeps itself, read from its rules.
+type bounds struct {
+	schema, description                int // of outrigger.v1.RegisterToolRequest
+	uri, resourceName, resources, mime int // of resources; the one of URIs holds for templates, too
+	options                            func(field protoreflect.Name) fieldrules.Rules
+	examples                           func(field protoreflect.Name) fieldrules.Rules
+}
+
+var contract = sync.OnceValue(func() *bounds {
+	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
+	resource := rulesOf(new(outriggerv1.Resource))
+	return &bounds{
+		schema:       registration("input_schema_json").MaxBytes,
+		description:  registration("description").MaxBytes,
+		uri:          resource("uri").MaxBytes,
+		resourceName: resource("name").MaxBytes,
+		mime:         resource("mime_type").MaxBytes,
+		resources:    rulesOf(new(outriggerv1.ListResourcesResponse))("resources").MaxItems,
+		options:      rulesOf(new(outriggerv1.ToolOptions)),
+		examples:     rulesOf(new(outriggerv1.ToolExample)),
+	}
+})
+
+// rulesOf returns the rules of the fields of a message by their names.
+func rulesOf(m proto.Message) func(protoreflect.Name) fieldrules.Rules {
+	rules := make(map[protoreflect.Name]fieldrules.Rules)
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		rules[fields.Get(i).Name()] = fieldrules.Read(fields.Get(i))
+	}
+	return func(field protoreflect.Name) fieldrules.Rules { return rules[field] }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fieldrules reads the bounds of a field from its rules (buf.validate) in
+// the descriptor, so that code that has to keep a bound does not repeat it.
+//
+// It reads bounds and judges nothing: whole messages are for protovalidate.
+package fieldrules
+
+import (
+	"regexp"
+	"slices"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Rules are the bounds of one value: of a field, of an element of a list, or of a key
+// or a value of a map. Zero means that there is no such rule.
+type Rules struct {
+	// Required holds where the zero value breaks the rules.
+	Required bool
+	// Min is the smallest integer, nil where there is none.
+	Min *int64
+	// MaxBytes is how long a string or bytes may be; MinBytes is how long at least.
+	MinBytes, MaxBytes int
+	// MaxSeconds is how long a duration may be.
+	MaxSeconds int64
+	// In are the only values of a string.
+	In []string
+	// URI holds for strings that are absolute URIs.
+	URI bool
+	// Pattern is what a string has to match.
+	Pattern *regexp.Regexp
+	// Low and High bound a number that has both bounds (Ranged).
+	Low, High float64
+	Ranged    bool
+	// MaxItems is how many elements a list and how many pairs a map may have.
+	MaxItems int
+	// Items are the rules of an element of a list or of a value of a map, Keys those
+	// of a map's key.
+	Items, Keys *Rules
+}
+
+// Of returns the rules of a field of a message; none where it has no such field.
+func Of(m proto.Message, field protoreflect.Name) Rules {
+	if fd := m.ProtoReflect().Descriptor().Fields().ByName(field); fd != nil {
+		return Read(fd)
+	}
+	return Rules{}
+}
+
+// Read returns the rules of a field.
+func Read(fd protoreflect.FieldDescriptor) Rules {
+	r, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
+	return read(r)
+}
+
+// OneofRequired reports whether one of the alternatives has to be set.
+func OneofRequired(od protoreflect.OneofDescriptor) bool {
+	r, _ := proto.GetExtension(od.Options(), validate.E_Oneof).(*validate.OneofRules)
+	return r.GetRequired()
+}
+
+// read relies on getters of nil that say nothing.
+func read(r *validate.FieldRules) Rules {
+	var out Rules
+	switch {
+	case r.HasString():
+		out = ofString(r.GetString())
+	case r.HasBytes():
+		out = Rules{MinBytes: int(r.GetBytes().GetMinLen()), MaxBytes: int(r.GetBytes().GetMaxLen())}
+		out.Required = out.MinBytes > 0
+	case r.HasDuration():
+		out.MaxSeconds = r.GetDuration().GetLte().GetSeconds()
+	case r.HasEnum():
+		out.Required = slices.Contains(r.GetEnum().GetNotIn(), 0)
+	case r.HasInt64():
+		out.Min = smallest(r.GetInt64())
+		out.Required = out.Min != nil && *out.Min > 0
+	case r.HasSint32():
+		out.Required = slices.Contains(r.GetSint32().GetNotIn(), 0)
+	case r.HasDouble():
+		d := r.GetDouble()
+		out = Rules{Low: d.GetGte(), High: d.GetLte(), Ranged: d.HasGte() && d.HasLte()}
+	case r.HasRepeated():
+		out = Rules{MaxItems: int(r.GetRepeated().GetMaxItems()), Required: r.GetRepeated().GetMinItems() > 0}
+		out.Items = new(read(r.GetRepeated().GetItems()))
+	case r.HasMap():
+		out.MaxItems = int(r.GetMap().GetMaxPairs())
+		out.Keys, out.Items = new(read(r.GetMap().GetKeys())), new(read(r.GetMap().GetValues()))
+	}
+	out.Required = r.GetRequired() || out.Required && r.GetIgnore() != validate.Ignore_IGNORE_IF_ZERO_VALUE
+	return out
+}
+
+// smallest returns the smallest integer that the rules admit.
+func smallest(r *validate.Int64Rules) *int64 {
+	switch {
+	case r.HasGte():
+		return new(r.GetGte())
+	case r.HasGt():
+		return new(r.GetGt() + 1)
+	}
+	return nil
+}
+
+func ofString(s *validate.StringRules) Rules {
+	out := Rules{MinBytes: int(max(s.GetMinBytes(), s.GetMinLen())), MaxBytes: int(s.GetMaxBytes()), In: s.GetIn(), URI: s.GetUri()}
+	if s.HasPattern() {
+		out.Pattern = regexp.MustCompile(s.GetPattern()) // protovalidate compiles it, too
+	}
+	out.Required = out.MinBytes > 0 || out.URI || out.Pattern != nil && !out.Pattern.MatchString("")
+	return out
+}
