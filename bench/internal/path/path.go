@@ -79,6 +79,7 @@ func All() []*Path {
 		{Name: "mcp-legacy", Title: "`/mcp`, MCP 2025-11-25", Middle: Sidecar, open: openLegacy},
 		{Name: "rpc", Title: "`/rpc`, canonical JSON-RPC", Middle: Sidecar, open: openCanonical},
 		{Name: "calltool-connect", Title: "`ToolService.CallTool`, Connect over HTTP/1.1", Middle: Sidecar, open: openToolConnect},
+		{Name: "calltool-json", Title: "`ToolService.CallTool`, Connect with JSON over HTTP/1.1", Middle: Sidecar, open: openToolJSON},
 		{Name: "calltool-grpc", Title: "`ToolService.CallTool`, gRPC", Middle: Sidecar, open: openToolGRPC},
 		{Name: "typed-grpc", Title: "typed pass-through, gRPC", Middle: Sidecar, open: openTyped},
 	}
