@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"google.golang.org/protobuf/proto"
+	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -29,31 +29,40 @@ func (s *Service) plainTool(next http.Handler) http.Handler {
 
 // plainCall runs CallTool.
 func (s *Service) plainCall(ctx context.Context, r *rpc, body []byte, isJSON bool) (*unaryAnswer, error) {
-	msg := &outriggerv1.ToolCall{}
-	if err := s.readCall(body, isJSON, msg); err != nil {
-		return nil, err
-	}
-	if err := s.checkRules(r.protocol, msg); err != nil {
+	msg, err := s.readCall(r.protocol, body, isJSON)
+	if err != nil {
 		return nil, err
 	}
 	resp, err := s.callTool(ctx, r, msg)
 	if err != nil {
 		return nil, err
 	}
-	return &unaryAnswer{resp: resp, appendTo: func(dst []byte) ([]byte, error) {
-		if isJSON {
-			return jsonMessages{}.MarshalAppend(dst, resp.ToolOutcome())
-		}
-		return proto.MarshalOptions{}.MarshalAppend(dst, resp.ToolOutcome())
-	}}, nil
+	appendTo := appendOutcome
+	if isJSON {
+		appendTo = appendOutcomeJSON
+	}
+	return &unaryAnswer{resp: resp, appendTo: appendTo}, nil
 }
 
-// readCall reads a ToolCall as the library would, with the same codecs.
-func (s *Service) readCall(body []byte, isJSON bool, into *outriggerv1.ToolCall) error {
+// readCall reads a ToolCall. One that is not short goes the way that it would go in the
+// library: its codec, and the rules of the contract.
+func (s *Service) readCall(protocol string, body []byte, isJSON bool) (*outriggerv1.ToolCall, error) {
+	var codec connect.Codec = protoMessages{}
+	var short *outriggerv1.ToolCall
 	if isJSON {
-		return jsonMessages{limits: s.opts.Limits}.Unmarshal(body, into)
+		codec = jsonMessages{limits: s.opts.Limits}
+		short = readShortJSON(body, s.opts.Limits)
+	} else {
+		short = readShortProto(body)
 	}
-	return protoMessages{}.Unmarshal(body, into)
+	if short != nil {
+		return short, nil
+	}
+	msg := &outriggerv1.ToolCall{}
+	if err := codec.Unmarshal(body, msg); err != nil {
+		return nil, err
+	}
+	return msg, s.checkRules(protocol, msg)
 }
 
 // plainTyped runs a typed call.
@@ -66,7 +75,7 @@ func (p *PassThrough) plainTyped(ctx context.Context, r *rpc, body []byte, isJSO
 	if err != nil {
 		return nil, err
 	}
-	return &unaryAnswer{resp: resp, appendTo: func(dst []byte) ([]byte, error) {
+	return &unaryAnswer{resp: resp, appendTo: func(dst []byte, resp *bridge.Response) ([]byte, error) {
 		if resp.Result.Encoding != encoding {
 			return nil, fmt.Errorf("pass-through: result has encoding %d, want %d", resp.Result.Encoding, encoding)
 		}

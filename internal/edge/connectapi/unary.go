@@ -35,7 +35,7 @@ type unaryCall func(ctx context.Context, r *rpc, body []byte, isJSON bool) (*una
 type unaryAnswer struct {
 	resp *bridge.Response
 	// appendTo appends the message to a buffer.
-	appendTo func(dst []byte) ([]byte, error)
+	appendTo func(dst []byte, resp *bridge.Response) ([]byte, error)
 }
 
 // unary is a handler of unary methods in front of the library's.
@@ -83,7 +83,7 @@ func (u *unary) answer(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		way.writeError(w, r, err)
 		return
 	}
-	message, err := out.appendTo(way.prefix())
+	message, err := out.appendTo(way.prefix(), out.resp)
 	if err != nil {
 		way.writeError(w, r, connect.NewError(connect.CodeInternal, errors.New("the result cannot be encoded")))
 		return
