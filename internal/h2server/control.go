@@ -250,6 +250,6 @@ func codeOf(err error) (http2.ErrCode, bool) {
 // logf writes to the server's log.
 func logf(server *http.Server, format string, args ...any) {
 	if server.ErrorLog != nil {
-		server.ErrorLog.Printf(format, args...)
+		server.ErrorLog.Printf(format, args...) //nolint:forbidigo // the log that net/http was given, which is zap's
 	}
 }

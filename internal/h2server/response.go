@@ -57,7 +57,7 @@ func (w *response) Header() http.Header { return w.header }
 func (w *response) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) //nolint:forbidigo // as net/http: it is the handler's fault
 	case w.status != 0:
 		logf(w.s.conn.opts.Server, "http2: superfluous response.WriteHeader call")
 		return

@@ -22,7 +22,7 @@ func (w *response) send(p []byte) error {
 		return err
 	}
 	if !w.sent {
-		w.appendHeader(false, len(w.buf) == 0 && len(p) == 0, false)
+		w.appendHeader(p, false, false)
 	}
 	if w.isHead {
 		w.buf = w.buf[:0]
@@ -77,7 +77,7 @@ func (w *response) appendRest(late []hpack.HeaderField) error {
 	c := w.s.conn
 	hasBody := !w.isHead && len(w.buf) > 0
 	if !w.sent {
-		if w.appendHeader(!hasBody && len(late) == 0, !hasBody, len(late) > 0); w.s.ended {
+		if w.appendHeader(nil, !hasBody && len(late) == 0, len(late) > 0); w.s.ended {
 			return nil
 		}
 	}
@@ -97,15 +97,19 @@ func (w *response) appendRest(late []hpack.HeaderField) error {
 	return nil
 }
 
-// appendHeader appends the head of the answer. It has no length yet where more follows.
-func (w *response) appendHeader(end, isEmpty, trailed bool) {
+// appendHeader appends the head of the answer; next is written behind what is kept. It has
+// no length yet where more follows.
+func (w *response) appendHeader(next []byte, end, trailed bool) {
 	c, done := w.s.conn, w.s.handled
 	w.sent = true
 	w.s.expects = false
 	c.field(":status", strconv.Itoa(w.status))
 	c.fields(w.fields)
-	if !w.hasType && !w.encoded && bodyAllowed(w.status) && !isEmpty && len(w.buf) > 0 {
-		c.field("content-type", http.DetectContentType(w.buf))
+	if len(w.buf) > 0 {
+		next = w.buf
+	}
+	if !w.hasType && !w.encoded && bodyAllowed(w.status) && len(next) > 0 {
+		c.field("content-type", http.DetectContentType(next))
 	}
 	switch {
 	case w.length >= 0:

@@ -96,7 +96,7 @@ func (u *unary) run(ctx context.Context, r *rpc, body []byte, isJSON bool) (out 
 	defer func() {
 		p := recover()
 		if p == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-			panic(p)
+			panic(p) //nolint:forbidigo // net/http ends the connection, as the handler wants
 		}
 		if p != nil {
 			err = errmap.ToConnect(u.service.bridge.Panicked(p), errmap.About{})
