@@ -140,6 +140,7 @@ func New(nc net.Conn, o Options) *Conn {
 	c.framer.SetMaxReadFrameSize(maxFrame)
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil) // the default size of the table, RFC 9113, section 6.5.2
 	c.framer.MaxHeaderListSize = c.maxHeaderList()
+	c.greet()
 	return c
 }
 
@@ -158,7 +159,7 @@ func (c *Conn) maxHeaderList() uint32 {
 func (c *Conn) Serve() {
 	c.opts.State(http.StateActive) // as net/http begins
 	c.opts.State(http.StateIdle)
-	c.greet()
+	c.await()
 	go c.writeLoop()
 	c.farewell(c.readLoop())
 }

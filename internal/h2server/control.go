@@ -17,13 +17,8 @@ const leavePing = "outrigr!"
 // maxSettings is how many settings one frame may have. There are six.
 const maxSettings = 100
 
-// greet writes the server's settings, and gives the client a time for its own.
+// greet appends the server's settings, which are its first frame.
 func (c *Conn) greet() {
-	if d := c.opts.Server.ReadHeaderTimeout; d > 0 {
-		_ = c.nc.SetReadDeadline(time.Now().Add(d))
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	const settings = 3
 	c.out = appendFrameHeader(c.out, settings*6, http2.FrameSettings, 0, 0)
 	c.out = appendSetting(c.out, http2.SettingMaxConcurrentStreams, uint32(c.opts.MaxStreams))
@@ -31,8 +26,17 @@ func (c *Conn) greet() {
 	c.out = appendSetting(c.out, http2.SettingInitialWindowSize, streamWindow)
 	c.out = appendWindowUpdate(c.out, 0, connWindow-defaultWindow)
 	c.unacked++
-	c.startIdleTimer()
 	c.startWriting()
+}
+
+// await gives the client a time for its settings, and for its first request.
+func (c *Conn) await() {
+	if d := c.opts.Server.ReadHeaderTimeout; d > 0 {
+		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startIdleTimer()
 }
 
 // settings takes the peer's settings, or its word that it has ours.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/outrigger-mcp/outrigger/internal/h2server"
 )
 
 // TestIdleConnectionsEnd: with GOAWAY, after the idle time and not before.
@@ -282,4 +285,24 @@ func sumOf(said []string) (sum int) {
 		sum += n
 	}
 	return sum
+}
+
+// TestTheFirstFrameIsOfSettings also where the drain comes before the connection is served.
+func TestTheFirstFrameIsOfSettings(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	server := quiet(laboratory())
+	c := h2server.New(near, h2server.Options{Handler: server.Handler, Server: server, MaxStreams: 1})
+	c.Leave()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Serve()
+	}()
+	first := make([]byte, 9)
+	if _, err := io.ReadFull(far, first); err != nil || http2.FrameType(first[3]) != http2.FrameSettings {
+		t.Errorf("the first frame is %x, %v", first, err)
+	}
+	_ = far.Close()
+	<-done
 }

@@ -75,6 +75,11 @@ func (w *response) finish() {
 // appendRest appends what is left of an answer, with its end.
 func (w *response) appendRest(late []hpack.HeaderField) error {
 	c := w.s.conn
+	for len(c.out) >= highWater {
+		if err := c.awaitRoom(w.s); err != nil {
+			return err
+		}
+	}
 	hasBody := !w.isHead && len(w.buf) > 0
 	if !w.sent {
 		if w.appendHeader(nil, !hasBody && len(late) == 0, len(late) > 0); w.s.ended {
