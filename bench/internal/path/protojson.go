@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 )
 
 // openToolJSON speaks the unary form of the Connect protocol with JSON.
@@ -22,7 +23,7 @@ func openToolJSON(_ context.Context, s *Session) error {
 		tool, _ := s.work.Tool()
 		before, after := s.work.Arguments()
 		c.before = append([]byte(`{"tool_name":"`+tool+`","arguments":`), before...)
-		c.after = append(after, '}')
+		c.after = slices.Concat(after, []byte{'}'})
 		s.Callers = append(s.Callers, c)
 	}
 	return nil
