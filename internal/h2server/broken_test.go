@@ -39,7 +39,7 @@ func brokenRules() map[string]brokenRule {
 		"streams go down": {say: func(p *peer) {
 			p.open(5, true, head("GET", "/nothing")...)
 			p.open(3, true, head("GET", "/nothing")...)
-		}, last: goAway(http2.ErrCodeProtocol)},
+		}, last: goAway(http2.ErrCodeProtocol), differs: "the answer to the first may come before"},
 		"a push":                        {say: raw(http2.FramePushPromise, 4, 1, "\x00\x00\x00\x02\x82"), last: goAway(http2.ErrCodeProtocol)},
 		"data of no stream":             {say: data(7, false, 1), last: goAway(http2.ErrCodeProtocol)},
 		"a reset of no stream":          {say: raw(http2.FrameRSTStream, 0, 7, "\x00\x00\x00\x08"), last: goAway(http2.ErrCodeProtocol)},

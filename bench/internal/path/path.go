@@ -79,10 +79,17 @@ func All() []*Path {
 		{Name: "mcp-legacy", Title: "`/mcp`, MCP 2025-11-25", Middle: Sidecar, open: openLegacy},
 		{Name: "rpc", Title: "`/rpc`, canonical JSON-RPC", Middle: Sidecar, open: openCanonical},
 		{Name: "calltool-connect", Title: "`ToolService.CallTool`, Connect over HTTP/1.1", Middle: Sidecar, open: openToolConnect},
-		{Name: "calltool-json", Title: "`ToolService.CallTool`, Connect with JSON over HTTP/1.1", Middle: Sidecar, open: openToolJSON},
 		{Name: "calltool-grpc", Title: "`ToolService.CallTool`, gRPC", Middle: Sidecar, open: openToolGRPC},
 		{Name: "typed-grpc", Title: "typed pass-through, gRPC", Middle: Sidecar, open: openTyped},
 	}
+}
+
+// ToolJSON is a path that is not among those of the tables.
+const ToolJSON = "calltool-json"
+
+// others are the paths that are not in All.
+func others() []*Path {
+	return []*Path{{Name: ToolJSON, Title: "`ToolService.CallTool`, Connect with JSON over HTTP/1.1", Middle: Sidecar, open: openToolJSON}}
 }
 
 // ErrNoPath tells that there is no path of that name.
@@ -90,7 +97,7 @@ var ErrNoPath = errors.New("no such path")
 
 // Named returns the path of that name.
 func Named(name string) (*Path, error) {
-	for _, p := range All() {
+	for _, p := range append(All(), others()...) {
 		if p.Name == name {
 			return p, nil
 		}

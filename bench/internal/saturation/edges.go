@@ -75,7 +75,7 @@ func (m *measurement) edges(ctx context.Context) ([]edge, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, way := range map[string]string{report.ToolGRPC: "calltool-grpc", report.TypedGRPC: "typed-grpc", report.ToolJSON: "calltool-json"} {
+		for name, way := range map[string]string{report.ToolGRPC: "calltool-grpc", report.TypedGRPC: "typed-grpc", report.ToolJSON: path.ToolJSON} {
 			out = append(out, edge{name + build.suffix, way, s.Process, path.Addrs{Sidecar: s.Addr}})
 		}
 	}
