@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleBench:
 			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
-		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal:
+		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal, peer.RoleGRPCProxy:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}

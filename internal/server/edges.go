@@ -123,9 +123,7 @@ func (a *App) openEdges() {
 	for _, path := range mcphttp.RetiredPaths() {
 		paths[path] = mcp.Retired()
 	}
-	typed := http.NewServeMux()
-	a.api.Mount(typed)
-	typed.Handle("/", a.api.PassThrough(a.api.NotFound()))
+	typed := a.api.Root(a.api.PassThrough(a.api.NotFound()))
 	a.table = route.NewTable()
 	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
 	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: rpc}, Refuse: rpc.Refuse})

@@ -84,12 +84,20 @@ func All() []*Path {
 	}
 }
 
+// ToolJSON is a path that is not among those of the tables.
+const ToolJSON = "calltool-json"
+
+// others are the paths that are not in All.
+func others() []*Path {
+	return []*Path{{Name: ToolJSON, Title: "`ToolService.CallTool`, Connect with JSON over HTTP/1.1", Middle: Sidecar, open: openToolJSON}}
+}
+
 // ErrNoPath tells that there is no path of that name.
 var ErrNoPath = errors.New("no such path")
 
 // Named returns the path of that name.
 func Named(name string) (*Path, error) {
-	for _, p := range All() {
+	for _, p := range append(All(), others()...) {
 		if p.Name == name {
 			return p, nil
 		}

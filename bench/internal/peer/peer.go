@@ -26,10 +26,12 @@ const (
 	RoleSubject = "serve-subject"
 	RoleFloor   = "serve-floor"
 	RoleRefusal = "serve-refusal"
+	// RoleGRPCProxy is the empty proxy between gRPC and gRPC.
+	RoleGRPCProxy = "serve-grpc-proxy"
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
+var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy and serve-grpc-proxy need the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -56,6 +58,11 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 			return true, ErrUsage
 		}
 		return true, serveProxy(ctx, stdout, args[1], args[2])
+	case RoleGRPCProxy:
+		if len(args) != 3 {
+			return true, ErrUsage
+		}
+		return true, serveGRPCProxy(ctx, stdout, args[1], args[2])
 	case RoleFloor:
 		if len(args) != 4 {
 			return true, ErrUsage

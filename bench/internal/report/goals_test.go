@@ -109,6 +109,11 @@ func saturation() *report.Saturation {
 		for name, cost := range map[string]time.Duration{report.CostResult: 80e3, report.CostError: 90e3, report.CostRejected: 40e3, report.CostFloor: 20e3} {
 			s.Costs.Add(name, report.LoadPoint{CPU: cost})
 		}
+		for name, cost := range map[string]time.Duration{
+			report.ProxyGRPC: 40e3, report.ProxyHTTP: 45e3, report.ToolGRPC: 50e3, report.TypedGRPC: 60e3, report.TypedGRPC + report.OfOtherBuild: 100e3, report.ToolJSON: 60e3,
+		} {
+			s.Edges.Add(name, report.LoadPoint{CPU: cost, Answered: 9000})
+		}
 		s.SlowTool.Add(report.Alone, at(500, 0, 500, 2*time.Millisecond))
 		s.SlowTool.Add(report.BesideSlow, at(500, 0, 400, 8*time.Millisecond))
 		s.SlowBackend.Add(report.OfSidecar, at(2, 800, 780, 250*time.Millisecond))
@@ -144,6 +149,7 @@ func TestLoadGoals(t *testing.T) {
 		"CPU of a rejected call, of a result's",
 		"a fast tool beside 1,024 callers of a slow one: goodput of that alone",
 		"the same: p99 of that alone",
+		"CPU of a call, typed gRPC, of the empty proxy, gRPC to gRPC",
 	}
 	if diff := cmp.Diff(want, saturation().Missed()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -58,6 +58,7 @@ func (m *measurement) steps() []step {
 		{"slow-tool", m.slowTool},
 		{"slow-backend", m.slowBackend},
 		{"neighbours", m.neighbours},
+		{"grpc", m.grpc},
 	}
 }
 

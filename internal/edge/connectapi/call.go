@@ -4,6 +4,7 @@ package connectapi
 
 import (
 	"context"
+	"net/http"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -18,18 +19,38 @@ import (
 // CallTool runs one tool and waits for its outcome: a result, a question to the
 // caller's client, or a task. The deadline of the RPC is the caller's timeout.
 func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*connect.Response[outriggerv1.ToolOutcome], error) {
-	call, failed := s.call(ctx, req)
-	if failed != nil {
-		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
-	}
-	resp := s.handle(ctx, call)
-	if resp.Err != nil {
-		return nil, connectError(resp)
+	resp, err := s.callTool(ctx, rpcOf(req), req.Msg)
+	if err != nil {
+		return nil, err
 	}
 	out := connect.NewResponse(resp.ToolOutcome())
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)
 	return out, nil
+}
+
+// rpc is what is known of an RPC beside its message.
+type rpc struct {
+	header                    http.Header
+	peer, protocol, procedure string
+}
+
+func rpcOf(req connect.AnyRequest) *rpc {
+	return &rpc{header: req.Header(), peer: req.Peer().Addr, protocol: req.Peer().Protocol, procedure: req.Spec().Procedure}
+}
+
+// callTool is CallTool in front of whatever reads and writes its messages. The response
+// has no error where err is nil.
+func (s *Service) callTool(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (*bridge.Response, error) {
+	call, failed := s.call(ctx, r, msg)
+	if failed != nil {
+		return nil, s.refused(r.protocol, failed, errmap.About{ToolCall: true})
+	}
+	resp := s.handle(ctx, call)
+	if resp.Err != nil {
+		return nil, connectError(resp)
+	}
+	return resp, nil
 }
 
 // handle runs a call. What was decoded in its arguments, the result says.
@@ -43,8 +64,7 @@ func (s *Service) handle(ctx context.Context, call *bridge.Request) *bridge.Resp
 
 // call is the neutral form of a ToolCall. For whom it is made and what their
 // client can do is the caller's own statement.
-func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*bridge.Request, *errmap.Error) {
-	msg := req.Msg
+func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (*bridge.Request, *errmap.Error) {
 	arguments, failed := s.arguments(msg)
 	if failed != nil {
 		return nil, failed
@@ -63,10 +83,10 @@ func (s *Service) call(ctx context.Context, req *connect.Request[outriggerv1.Too
 		Version:        msg.GetVersion(),
 		Arguments:      arguments,
 		Timeout:        timeLeft(ctx),
-		Header:         dialect.WithTraceContext(req.Header(), meta),
-		Caller:         bridge.CallerOf(ctx, req.Peer().Addr),
-		Transport:      req.Peer().Protocol,
-		Route:          req.Spec().Procedure,
+		Header:         dialect.WithTraceContext(r.header, meta),
+		Caller:         bridge.CallerOf(ctx, r.peer),
+		Transport:      r.protocol,
+		Route:          r.procedure,
 		Context:        msg.GetContext(),
 		Meta:           meta,
 		InputResponses: msg.GetInputResponses(),
@@ -100,7 +120,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	call, failed := s.call(ctx, req)
+	call, failed := s.call(ctx, rpcOf(req), req.Msg)
 	if failed != nil {
 		return s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
 	}

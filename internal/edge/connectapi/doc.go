@@ -8,6 +8,9 @@
 // bridge.Requests; errors become Connect errors with the canonical code in
 // their details.
 //
+// Unary calls that are plain are read and answered by the package itself
+// (unary.go), everything else by the RPC library.
+//
 // The sidecar serves all of the tool API, as a backend would that implements it
 // itself, so that it can be the backend of another sidecar. RegisterTool and
 // UnregisterTool are served on the admin listener only. What is not offered,

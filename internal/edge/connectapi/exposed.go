@@ -5,6 +5,7 @@ package connectapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
@@ -21,8 +22,17 @@ import (
 
 // Mount adds the tool API, health and reflection to a mux.
 func (s *Service) Mount(mux *http.ServeMux) {
-	mux.Handle(s.Handler())
-	mux.Handle(grpchealth.NewHandler(health{s.bridge}, s.bounds()))
+	for path, handler := range s.services() {
+		mux.Handle(path, handler)
+	}
+}
+
+// services are the handlers of services that are not of the catalog, by their paths.
+func (s *Service) services() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	add := func(path string, handler http.Handler) { all[path] = handler }
+	add(s.Handler())
+	add(grpchealth.NewHandler(health{s.bridge}, s.bounds()))
 	reflector := grpcreflect.NewReflector(names{s.bridge},
 		grpcreflect.WithDescriptorResolver(descriptors{s.bridge}),
 		grpcreflect.WithExtensionResolver(protoregistry.GlobalTypes))
@@ -30,8 +40,43 @@ func (s *Service) Mount(mux *http.ServeMux) {
 		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
 	} {
 		path, reflects := handler(reflector, s.bounds())
-		mux.Handle(path, s.forAllTools(reflects))
+		add(path, s.forAllTools(reflects))
 	}
+	return all
+}
+
+// Root serves what Mount does, and leaves all other paths to next.
+func (s *Service) Root(next http.Handler) http.Handler {
+	root := &rootHandler{services: s.services(), next: next, mux: http.NewServeMux()}
+	for path, handler := range root.services {
+		root.mux.Handle(path, handler)
+	}
+	root.mux.Handle("/", next)
+	return root
+}
+
+// rootHandler finds the service of an ordinary path, /<service>/<method>, in a map, and has
+// a mux for the others, whose search costs more.
+type rootHandler struct {
+	services map[string]http.Handler
+	next     http.Handler
+	mux      *http.ServeMux
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *rootHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	method := strings.LastIndexByte(path, '/') + 1
+	if r.Method != http.MethodPost || r.URL.RawPath != "" || method < 3 || method == len(path) || path[method] == '.' ||
+		path[0] != '/' || path[1] == '.' || strings.Count(path, "/") != 2 {
+		h.mux.ServeHTTP(w, r)
+		return
+	}
+	handler, ok := h.services[path[:method]]
+	if !ok {
+		handler = h.next
+	}
+	handler.ServeHTTP(w, r)
 }
 
 // forAllTools lets callers through who may call every tool. Reflection shows

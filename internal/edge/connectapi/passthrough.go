@@ -32,16 +32,20 @@ type PassThrough struct {
 	unary   http.Handler
 	// reading is unary for methods without side effects, which Connect also calls by GET.
 	reading http.Handler
-	next    http.Handler
+	// plain answers plain requests, and leaves the others to the two.
+	plain  http.Handler
+	next   http.Handler
+	errors *connect.ErrorWriter
 }
 
 // PassThrough returns the handler; next answers what is no tool's path.
 func (s *Service) PassThrough(next http.Handler) *PassThrough {
-	p := &PassThrough{service: s, next: next}
+	p := &PassThrough{service: s, next: next, errors: connect.NewErrorWriter()}
 	options := append(s.handlerOptions(),
 		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
 	p.unary = s.counted(true, connect.NewUnaryHandler("", p.call, options...))
 	p.reading = s.counted(true, connect.NewUnaryHandler("", p.call, append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))...))
+	p.plain = &unary{service: s, call: p.plainTyped, next: http.HandlerFunc(p.serveOther)}
 	return p
 }
 
@@ -61,16 +65,24 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	if writer := connect.NewErrorWriter(); isStreaming(tool) && writer.IsSupported(r) {
+	if isStreaming(tool) && p.errors.IsSupported(r) {
 		// Connect's streams have content types of their own, which a unary
 		// handler would refuse without a word about the reason.
-		_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
+		_ = p.errors.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
 			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
 		return
 	}
+	p.plain.ServeHTTP(w, r)
+}
+
+// serveOther answers requests that are not plain. The tool may have gone in the meantime.
+func (p *PassThrough) serveOther(w http.ResponseWriter, r *http.Request) {
+	procedure := r.URL.Path
 	handler := p.unary
-	if hasNoSideEffects(tool) {
-		handler = p.reading
+	if cat := p.service.bridge.Catalogs().Current(); cat != nil {
+		if tool, ok := cat.ByProcedure(procedure); ok && hasNoSideEffects(tool) {
+			handler = p.reading
+		}
 	}
 	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
 }
@@ -88,29 +100,40 @@ func isStreaming(tool *catalog.Tool) bool {
 
 // call runs one typed call.
 func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
-	procedure, _ := ctx.Value(procedureKey{}).(string)
-	if failed := p.tooDeep(req.Msg); failed != nil {
-		return nil, p.service.refusedAt(stats.EdgeTyped, failed, errmap.About{ToolCall: true})
-	}
-	resp := p.service.bridge.Handle(ctx, &bridge.Request{
-		Op:        bridge.OpCall,
-		Origin:    p.service.bridge.Flights().NewOrigin(),
-		Procedure: procedure,
-		Arguments: received(req),
-		Timeout:   timeLeft(ctx),
-		Header:    req.Header(),
-		Caller:    bridge.CallerOf(ctx, req.Peer().Addr),
-		Transport: req.Peer().Protocol,
-		Route:     procedure,
-	})
-	if resp.Err != nil {
-		return nil, typedError(req.Peer().Protocol, resp)
+	r := rpcOf(req)
+	r.procedure, _ = ctx.Value(procedureKey{}).(string)
+	resp, err := p.callTyped(ctx, r, received(req))
+	if err != nil {
+		return nil, err
 	}
 	result := message(resp.Result)
 	out := connect.NewResponse(&result)
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)
 	return out, nil
+}
+
+// callTyped is call in front of whatever reads and writes its messages. The response has
+// no error where err is nil.
+func (p *PassThrough) callTyped(ctx context.Context, r *rpc, arguments bridge.Payload) (*bridge.Response, error) {
+	if failed := p.tooDeep(arguments); failed != nil {
+		return nil, p.service.refusedAt(stats.EdgeTyped, failed, errmap.About{ToolCall: true})
+	}
+	resp := p.service.bridge.Handle(ctx, &bridge.Request{
+		Op:        bridge.OpCall,
+		Origin:    p.service.bridge.Flights().NewOrigin(),
+		Procedure: r.procedure,
+		Arguments: arguments,
+		Timeout:   timeLeft(ctx),
+		Header:    r.header,
+		Caller:    bridge.CallerOf(ctx, r.peer),
+		Transport: r.protocol,
+		Route:     r.procedure,
+	})
+	if resp.Err != nil {
+		return nil, typedError(r.protocol, resp)
+	}
+	return resp, nil
 }
 
 // typedError is connectError for a caller who asked the backend's own method: a status of the backend's that only gRPC
@@ -125,7 +148,7 @@ func typedError(protocol string, resp *bridge.Response) *connect.Error {
 
 // tooDeep refuses JSON that is nested deeper than the limit of all messages, where
 // that is below the one that arguments have anyway.
-func (p *PassThrough) tooDeep(m *message) *errmap.Error {
+func (p *PassThrough) tooDeep(m bridge.Payload) *errmap.Error {
 	limits := p.service.opts.Limits
 	if m.Encoding != bridge.EncodingJSON || limits.MaxDepth >= defaults.MaxJSONDepth {
 		return nil

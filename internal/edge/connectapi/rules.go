@@ -26,18 +26,27 @@ func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			if msg, ok := req.Any().(proto.Message); ok {
-				if failed := refusalOf(msg); failed != nil {
-					return nil, s.refused(req.Peer().Protocol, failed, aboutOf(msg))
-				}
-			}
-			if msg, ok := req.Any().(proto.Message); ok && !checksItself(msg) {
-				if err := protovalidate.Validate(msg); err != nil {
-					return nil, s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
+				if err := s.checkRules(req.Peer().Protocol, msg); err != nil {
+					return nil, err
 				}
 			}
 			return next(ctx, req)
 		}
 	}
+}
+
+// checkRules refuses a message that could not be read or breaks a rule of the contract.
+func (s *Service) checkRules(protocol string, msg proto.Message) error {
+	if failed := refusalOf(msg); failed != nil {
+		return s.refused(protocol, failed, aboutOf(msg))
+	}
+	if checksItself(msg) {
+		return nil
+	}
+	if err := protovalidate.Validate(msg); err != nil {
+		return s.refused(protocol, ruleError(err), errmap.About{})
+	}
+	return nil
 }
 
 // checksItself reports whether the methods of a request apply its rules. What is

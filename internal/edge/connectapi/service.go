@@ -88,7 +88,7 @@ func New(rpc *dialect.Handler, o Options) *Service {
 // Handler returns the path prefix and the handler of the tool API.
 func (s *Service) Handler() (string, http.Handler) {
 	path, handler := outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions()...)
-	return path, s.counted(false, s.watched(handler))
+	return path, s.plainTool(s.counted(false, s.watched(handler)))
 }
 
 func (s *Service) handlerOptions() []connect.HandlerOption {

@@ -5,9 +5,9 @@
 //
 // A [Socket] is one listener with its server; [Sockets] are those of a process.
 // Leave asks all connections to go, Part waits until they have gone and closes the
-// main listener, Close ends what is left. HTTP/2 connections get the two GOAWAY
-// frames that RFC 9113, section 6.8, asks for (goaway.go), which net/http does not
-// send. The package knows no configuration, no handler and no policy.
+// main listener, Close ends what is left. HTTP/2 connections are served by h2server
+// (http2.go), which sends the two GOAWAY frames that RFC 9113, section 6.8, asks for.
+// The package knows no configuration, no handler and no policy.
 //
 // All methods are safe for concurrent use, except Sockets.Add.
 package conn

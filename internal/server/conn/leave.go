@@ -133,7 +133,7 @@ func (s *Sockets) end(ctx context.Context, one *Socket) {
 // hurry begins to let a connection go that was open when the drain began.
 func (c *watched) hurry() {
 	if h2 := c.h2.Load(); h2 != nil {
-		h2.goAway()
+		h2.Leave()
 		return
 	}
 	c.pace.Lock()
@@ -176,7 +176,7 @@ func (c *watched) mayEnd() bool {
 	if h2 == nil || http.ConnState(c.state.Load()) != http.StateIdle {
 		return false
 	}
-	return h2.released() || !c.handled.Load() && time.Since(c.accepted) > idleLeave
+	return released(h2) || !c.handled.Load() && time.Since(c.accepted) > idleLeave
 }
 
 // sooner is the earlier of two deadlines; the zero time is none.
@@ -223,8 +223,8 @@ func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // takeLeave makes a connection end with an answer that begins now. HTTP/2 clients
 // are told to go first, so that none of their streams meets the end.
 func (c *watched) takeLeave(w http.ResponseWriter) {
-	if h2 := c.h2.Load(); h2 != nil && !h2.overdue() {
-		h2.goAway()
+	if h2 := c.h2.Load(); h2 != nil && !overdue(h2) {
+		h2.Leave()
 		return
 	}
 	w.Header().Set("Connection", "close")

@@ -88,7 +88,7 @@ func (s *Sockets) Add(one *Socket, server *http.Server, failed func(error)) {
 		server.Protocols.SetHTTP2(true)
 		serve = func() error { return server.ServeTLS(listener, "", "") }
 	}
-	interpose(server)
+	serveH2(server)
 	s.group.Go(func() {
 		defer close(one.served)
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {

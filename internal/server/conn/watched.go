@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/h2server"
 )
 
 // Refused counts the requests that net/http refuses by itself, before any handler
@@ -63,7 +65,7 @@ type watched struct {
 	// rested is when it last got idle, in nanoseconds of Unix time.
 	rested atomic.Int64
 	// h2 is set on HTTP/2 connections.
-	h2 atomic.Pointer[h2Conn]
+	h2 atomic.Pointer[h2server.Conn]
 	// before is what had come when a request without a body reached its handler: what
 	// comes after that, while it is answered, is of the next one.
 	before atomic.Int64
@@ -135,7 +137,7 @@ func watchedOf(conn net.Conn) *watched {
 // underTLS is a server's connection as the listener accepted it.
 func underTLS(conn net.Conn) net.Conn {
 	for {
-		under, ok := conn.(interface{ NetConn() net.Conn }) // *tls.Conn, *h2Conn
+		under, ok := conn.(interface{ NetConn() net.Conn }) // *tls.Conn
 		if !ok {
 			return conn
 		}

@@ -41,3 +41,24 @@ func TestTheThreeAgree(t *testing.T) {
 		}
 	}
 }
+
+// TestPathsAreThoseOfTheMux: a path that is found without the mux is found as by it, and what
+// the mux changes or redirects is left to it.
+func TestPathsAreThoseOfTheMux(t *testing.T) {
+	t.Parallel()
+	table, mux := route.NewTable(), http.NewServeMux()
+	table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp")}})
+	table.Register(&route.Edge{Name: route.Is(stats.EdgeOther), Rest: answer("other")})
+	mux.Handle("/mcp", answer("mcp"))
+	mux.Handle("/", answer("other"))
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodConnect, http.MethodOptions} {
+		for _, path := range []string{"/mcp", "/mcp/", "//mcp", "/./mcp", "/a/../mcp", "/mcp/..", "/%6dcp", "/mcp%2F", "/x/y", "/x//y", "/", "/.well-known/x", "/mcp?a=b"} {
+			want, got := httptest.NewRecorder(), httptest.NewRecorder()
+			mux.ServeHTTP(want, httptest.NewRequest(method, path, nil))
+			table.ServeHTTP(got, httptest.NewRequest(method, path, nil))
+			if want.Code != got.Code || want.Body.String() != got.Body.String() || want.Header().Get("Location") != got.Header().Get("Location") {
+				t.Errorf("%s %s: %d %s, want %d %s", method, path, got.Code, got.Body, want.Code, want.Body)
+			}
+		}
+	}
+}

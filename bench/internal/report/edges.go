@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names of rows in Saturation.Edges.
+const (
+	ProxyGRPC, ProxyHTTP = "empty proxy, gRPC to gRPC", "empty proxy, HTTP to gRPC"
+	ToolGRPC, TypedGRPC  = "gRPC CallTool", "typed gRPC"
+	ToolJSON             = "Connect JSON CallTool"
+	// OfOtherBuild ends the names of the rows of another build.
+	OfOtherBuild = ", other"
+)
+
+// edgeCost is how many times the CPU of an empty proxy a call may need.
+const edgeCost = 1.4
+
+// edgePairs are the edges, each with its proxy.
+func edgePairs() [][2]string {
+	return [][2]string{{ToolGRPC, ProxyGRPC}, {TypedGRPC, ProxyGRPC}, {ToolJSON, ProxyHTTP}}
+}
+
+func (s *Saturation) edgeCPU(name string) series { return s.Edges.at(name, 0, cpuMicros) }
+
+func (s *Saturation) edgeGoals() []Goal {
+	var out []Goal
+	for _, pair := range edgePairs() {
+		own, proxy := s.edgeCPU(pair[0]), s.edgeCPU(pair[1])
+		if len(own) == 0 || len(proxy) == 0 {
+			continue
+		}
+		ratio := own.over(proxy)
+		out = append(out, Goal{What: "CPU of a call, " + pair[0] + ", of the " + pair[1], Wanted: "<= " + number(edgeCost), Figure: ratio.spread(), Kept: ratio.median() <= edgeCost})
+	}
+	return out
+}
+
+// edgeTable writes the figures behind the goals.
+func (s *Saturation) edgeTable(b *strings.Builder) {
+	if len(s.Edges) == 0 {
+		return
+	}
+	b.WriteString("\n#### CPU time of the Protobuf edges\n\n| edge | CPU µs/call | × proxy | calls/s |\n|---|--:|--:|--:|\n")
+	row := func(name, ratio string) {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, s.edgeCPU(name).spread(), ratio, s.Edges.at(name, 0, goodput).spread())
+	}
+	row(ProxyGRPC, "–")
+	row(ProxyHTTP, "–")
+	for _, pair := range edgePairs() {
+		for _, name := range []string{pair[0], pair[0] + OfOtherBuild} {
+			if own := s.edgeCPU(name); len(own) > 0 {
+				row(name, own.over(s.edgeCPU(pair[1])).spread())
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package h2server
+
+import (
+	"io"
+	"net/http"
+	"os"
+
+	"golang.org/x/net/http2"
+)
+
+// Bodies are kept in parts of a frame each: small ones have their own size, the others
+// use the same memory again.
+const (
+	smallPart = 2 << 10
+	maxChunks = 4
+)
+
+// body is a request's body.
+type body stream
+
+// Read implements [io.Reader]. What has come is read before an error is.
+func (b *body) Read(p []byte) (int, error) {
+	s := (*stream)(b)
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case s.over && s.err != nil:
+			return 0, s.err
+		case s.deaf:
+			return 0, http.ErrBodyReadAfterClose
+		case !s.halfClosed && s.reading.expired():
+			return 0, os.ErrDeadlineExceeded
+		case len(s.parts) > 0:
+			return s.read(p), nil
+		case s.cut:
+			return 0, io.ErrUnexpectedEOF
+		case s.halfClosed:
+			s.addTrailers()
+			return 0, io.EOF
+		case len(p) == 0:
+			return 0, nil
+		}
+		if s.expects {
+			s.expects = false
+			c.appendInterim(s, http.StatusContinue, nil)
+		}
+		if err := s.reading.wait(c); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// read takes what fits out of the first part.
+func (s *stream) read(p []byte) int {
+	part := s.parts[0]
+	n := copy(p, part[s.offset:])
+	if s.offset += n; s.offset == len(part) {
+		s.conn.recycle(part)
+		s.parts, s.offset = s.parts[1:], 0
+		if len(s.parts) == 0 {
+			s.parts = nil
+		}
+	}
+	s.conn.giveBack(s, int64(n))
+	return n
+}
+
+// Close implements [io.Closer]: what is left is of no use.
+func (b *body) Close() error {
+	s := (*stream)(b)
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.ignoreBody()
+	return nil
+}
+
+// ignoreBody drops what has come, and what comes.
+func (s *stream) ignoreBody() {
+	if s.deaf {
+		return
+	}
+	s.deaf = true
+	unread := -int64(s.offset)
+	for _, part := range s.parts {
+		unread += int64(len(part))
+		s.conn.recycle(part)
+	}
+	s.parts, s.offset = nil, 0
+	s.conn.giveBack(s, unread)
+	s.reading.wake()
+}
+
+// keep copies a piece of the body.
+func (s *stream) keep(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	var part []byte
+	if len(p) <= smallPart {
+		part = make([]byte, len(p))
+	} else {
+		part = s.conn.chunk()[:len(p)]
+	}
+	copy(part, p)
+	s.parts = append(s.parts, part)
+}
+
+// chunk is memory for a frame.
+func (c *Conn) chunk() []byte {
+	if n := len(c.chunks); n > 0 {
+		part := c.chunks[n-1]
+		c.chunks = c.chunks[:n-1]
+		return part
+	}
+	return make([]byte, maxFrame)
+}
+
+// recycle keeps the memory of a part for another.
+func (c *Conn) recycle(part []byte) {
+	if cap(part) == maxFrame && len(c.chunks) < maxChunks && !c.failed {
+		c.chunks = append(c.chunks, part[:maxFrame])
+	}
+}
+
+// endBody notes that all of the body has come.
+func (s *stream) endBody() {
+	s.halfClosed = true
+	s.cut = s.declared >= 0 && s.got != s.declared
+	s.reading.wake()
+}
+
+// addTrailers gives the request its trailers, when its body has been read.
+func (s *stream) addTrailers() {
+	for _, f := range s.lateTrailer {
+		s.req.Trailer[f.Name] = append(s.req.Trailer[f.Name], f.Value)
+	}
+	s.lateTrailer = nil
+}
+
+// finishBody is for when the handler has returned: RFC 9113, section 8.1, has the client
+// told that the rest is not wanted.
+func (s *stream) finishBody() {
+	if !s.halfClosed {
+		s.conn.out = appendReset(s.conn.out, s.id, http2.ErrCodeNo)
+	}
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package h2server
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2"
+)
+
+func appendFrameHeader(dst []byte, length int, kind http2.FrameType, flags http2.Flags, stream uint32) []byte {
+	dst = append(dst, byte(length>>16), byte(length>>8), byte(length), byte(kind), byte(flags))
+	return binary.BigEndian.AppendUint32(dst, stream)
+}
+
+func appendSetting(dst []byte, id http2.SettingID, value uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(dst, uint16(id)), value)
+}
+
+func appendWindowUpdate(dst []byte, stream, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendFrameHeader(dst, 4, http2.FrameWindowUpdate, 0, stream), n)
+}
+
+func appendReset(dst []byte, stream uint32, code http2.ErrCode) []byte {
+	return binary.BigEndian.AppendUint32(appendFrameHeader(dst, 4, http2.FrameRSTStream, 0, stream), uint32(code))
+}
+
+func appendGoAway(dst []byte, last uint32, code http2.ErrCode) []byte {
+	dst = appendFrameHeader(dst, 8, http2.FrameGoAway, 0, 0)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, last), uint32(code))
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package h2server_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/outrigger-mcp/outrigger/internal/h2server"
+)
+
+// served is a server of ours on loopback.
+type served struct {
+	addr  string
+	mu    sync.Mutex
+	conns []*h2server.Conn
+}
+
+// last is the connection that was made last.
+func (s *served) last(t *testing.T) *h2server.Conn {
+	t.Helper()
+	for range 1000 {
+		s.mu.Lock()
+		n := len(s.conns)
+		s.mu.Unlock()
+		if n > 0 {
+			return s.conns[n-1]
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("no connection was accepted")
+	return nil
+}
+
+// own serves a handler with the package under test until the test is over.
+func own(t testing.TB, server *http.Server, streams int) *served {
+	t.Helper()
+	s := &served{}
+	listener := listen(t)
+	s.addr = listener.Addr().String()
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { s.serve(conn, server, streams) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		s.mu.Lock()
+		for _, c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
+		running.Wait()
+	})
+	return s
+}
+
+func (s *served) serve(conn net.Conn, server *http.Server, streams int) {
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		_ = conn.Close()
+		return
+	}
+	c := h2server.New(conn, h2server.Options{Handler: server.Handler, Server: server, MaxStreams: streams})
+	s.mu.Lock()
+	s.conns = append(s.conns, c)
+	s.mu.Unlock()
+	c.Serve()
+}
+
+// theirs serves the same with net/http.
+func theirs(t testing.TB, server *http.Server) string {
+	t.Helper()
+	listener := listen(t)
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return listener.Addr().String()
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// client is net/http's.
+func client(t testing.TB) *http.Client {
+	t.Helper()
+	transport := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+// peer is a client that says whatever a test has it say.
+type peer struct {
+	t      testing.TB
+	conn   net.Conn
+	framer *http2.Framer
+	block  bytes.Buffer
+	enc    *hpack.Encoder
+}
+
+// dial connects, and says what every client says first.
+func dial(t testing.TB, addr string) *peer {
+	t.Helper()
+	p := connect(t, addr)
+	p.must(p.framer.WriteSettings())
+	return p
+}
+
+// connect sends the preface alone.
+func connect(t testing.TB, addr string) *peer {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	p := &peer{t: t, conn: conn, framer: http2.NewFramer(conn, conn)}
+	p.framer.AllowIllegalWrites = true
+	p.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	p.enc = hpack.NewEncoder(&p.block)
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	p.must(err)
+	return p
+}
+
+// must fails the test, except where the server has closed the connection.
+func (p *peer) must(err error) {
+	p.t.Helper()
+	if err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
+		p.t.Fatal(err)
+	}
+}
+
+// encode is a header block.
+func (p *peer) encode(fields ...string) []byte {
+	p.block.Reset()
+	for i := 0; i+1 < len(fields); i += 2 {
+		p.must(p.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	return bytes.Clone(p.block.Bytes())
+}
+
+// open sends the head of a request.
+func (p *peer) open(id uint32, end bool, fields ...string) {
+	p.must(p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndHeaders: true, EndStream: end}))
+}
+
+// head are the fields of a request.
+func head(method, path string, more ...string) []string {
+	return append([]string{":method", method, ":scheme", "http", ":authority", "test", ":path", path}, more...)
+}
+
+// heard is what a server says until it has said all of want, closes the connection, or is
+// silent for a while. Settings, windows and answers to pings are left out.
+func (p *peer) heard(want func(said []string) bool) []string {
+	var said []string
+	for !want(said) {
+		_ = p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		frame, err := p.framer.ReadFrame()
+		if err != nil {
+			if isTimeout(err) {
+				return append(said, "silence")
+			}
+			return append(said, "closed")
+		}
+		if word := p.word(frame); word != "" {
+			said = append(said, word)
+		}
+	}
+	return said
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := err.(net.Error) //nolint:errorlint // as the socket returns it
+	return ok && timeout.Timeout()
+}
+
+func (p *peer) word(frame http2.Frame) string {
+	id := frame.Header().StreamID
+	end := ""
+	if frame.Header().Flags.Has(http2.FlagDataEndStream) {
+		end = " end"
+	}
+	switch f := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		if status := f.PseudoValue("status"); status != "" {
+			return fmt.Sprintf("%d: %s%s", id, status, end)
+		}
+		return fmt.Sprintf("%d: trailers%s", id, end)
+	case *http2.DataFrame:
+		return fmt.Sprintf("%d: %d bytes%s", id, len(f.Data()), end)
+	case *http2.RSTStreamFrame:
+		return fmt.Sprintf("%d: %v", id, f.ErrCode)
+	case *http2.GoAwayFrame:
+		return fmt.Sprintf("GOAWAY %v", f.ErrCode)
+	case *http2.SettingsFrame:
+		if !f.IsAck() {
+			p.must(p.framer.WriteSettingsAck())
+		}
+	}
+	return ""
+}
+
+// until holds once something was said.
+func until(last string) func([]string) bool {
+	return func(said []string) bool {
+		for _, word := range said {
+			if strings.Contains(word, last) {
+				return true
+			}
+		}
+		return false
+	}
+}

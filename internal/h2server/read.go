@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package h2server
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// maxBlockOverhead is what the frames of one header block may have beside its bytes: far
+// more than a client of this world sends.
+const maxBlockOverhead = 32 << 10
+
+// readLoop takes frames until the connection ends, and returns why.
+func (c *Conn) readLoop() error {
+	most := maxFrame + 4*int(c.maxHeaderList()) + maxBlockOverhead
+	for {
+		if c.in.buffered() == 0 {
+			if err := c.startPending(); err != nil {
+				return err
+			}
+		}
+		c.in.allow(most)
+		frame, err := c.framer.ReadFrame()
+		if err == nil {
+			err = c.take(frame)
+		}
+		var wrong http2.StreamError
+		if errors.As(err, &wrong) {
+			err = c.refuse(wrong)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// refuse ends a stream on which something is wrong.
+func (c *Conn) refuse(wrong http2.StreamError) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wrong.StreamID%2 == 1 {
+		c.lastID = max(c.lastID, wrong.StreamID)
+	}
+	if s := c.streams[wrong.StreamID]; s != nil {
+		c.end(s, wrong)
+	}
+	return c.owe(appendReset(nil, wrong.StreamID, wrong.Code))
+}
+
+// take acts on a frame.
+func (c *Conn) take(frame http2.Frame) error {
+	if !c.settled {
+		if f, ok := frame.(*http2.SettingsFrame); !ok || f.IsAck() {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		c.settled = true
+		_ = c.nc.SetReadDeadline(time.Time{})
+	}
+	switch f := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		return c.headers(f)
+	case *http2.DataFrame:
+		return c.data(f)
+	case *http2.WindowUpdateFrame:
+		return c.windowUpdate(f)
+	case *http2.SettingsFrame:
+		return c.settings(f)
+	case *http2.PingFrame:
+		return c.ping(f)
+	case *http2.RSTStreamFrame:
+		return c.reset(f)
+	case *http2.GoAwayFrame:
+		c.Shutdown() // the client opens no more streams
+		return nil
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return nil // priorities, and what is not known (RFC 9113, section 4.1)
+}
+
+// isIdle holds for streams that the client has not opened.
+func (c *Conn) isIdle(id uint32) bool { return id%2 == 0 || id > c.lastID }
+
+// data takes a piece of a body.
+func (c *Conn) data(f *http2.DataFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size, p := int64(f.Length), f.Data()
+	if c.credit -= size; c.credit < 0 {
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	}
+	s := c.streams[f.StreamID]
+	if s == nil || s.halfClosed {
+		if c.isIdle(f.StreamID) {
+			if c.ending { // it crossed GOAWAY
+				c.giveBack(nil, size)
+				return nil
+			}
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		c.giveBack(nil, size)
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeStreamClosed}
+	}
+	s.credit -= size
+	s.got += int64(len(p))
+	switch {
+	case s.credit < 0:
+		c.giveBack(nil, size)
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
+	case s.declared >= 0 && s.got > s.declared:
+		c.giveBack(nil, size)
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol}
+	}
+	if s.deaf {
+		c.giveBack(s, size)
+	} else {
+		c.giveBack(s, size-int64(len(p))) // the padding
+		s.keep(p)
+	}
+	if f.StreamEnded() {
+		s.endBody()
+		return c.start(s)
+	}
+	s.reading.wake()
+	return nil
+}
+
+// giveBack lets the peer send again what has been taken, on the connection and on a
+// stream, which may be nil.
+func (c *Conn) giveBack(s *stream, n int64) {
+	if n <= 0 {
+		return
+	}
+	if c.consumed += n; c.consumed >= connWindow/4 {
+		c.credit += c.consumed
+		c.out = appendWindowUpdate(c.out, 0, uint32(c.consumed))
+		c.consumed = 0
+		c.startWriting()
+	}
+	if s == nil || s.halfClosed {
+		return
+	}
+	if s.consumed += n; s.consumed >= streamWindow/4 {
+		s.credit += s.consumed
+		c.out = appendWindowUpdate(c.out, s.id, uint32(s.consumed))
+		s.consumed = 0
+		c.startWriting()
+	}
+}
+
+// reset takes the end of a stream that its client gave up.
+func (c *Conn) reset(f *http2.RSTStreamFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isIdle(f.StreamID) && !c.ending {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if s := c.streams[f.StreamID]; s != nil {
+		c.end(s, http2.StreamError{StreamID: s.id, Code: f.ErrCode})
+		c.settle()
+	}
+	return nil
+}
