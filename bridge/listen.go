@@ -160,8 +160,8 @@ type listening struct {
 
 // shownTask is one task that a caller hears of.
 type shownTask struct {
-	id   string
-	mark []byte
+	id     string
+	digest []byte
 }
 
 // choose works out what of the wanted changes will be reported, as the feed and
@@ -202,7 +202,7 @@ func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []s
 			continue
 		}
 		honoured = append(honoured, id)
-		l.shownTasks[ref.key()] = shownTask{id: id, mark: ref.mark}
+		l.shownTasks[ref.key()] = shownTask{id: id, digest: ref.digest}
 	}
 	return honoured
 }
@@ -216,7 +216,7 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 	known := l.shownTasks[c.Task.GetTaskId()]
 	shown.TaskId = known.id
 	if cat := l.bridge.Catalogs().Current(); cat != nil {
-		checkTask(cat, known.mark, shown)
+		checkTask(cat, known.digest, shown)
 	}
 	return &outriggerv1.Notification{
 		Method:     methodTaskChanged,

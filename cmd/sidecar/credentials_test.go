@@ -41,7 +41,7 @@ func TestABackendThatWantsCredentials(t *testing.T) {
 			"--record-dir", records, "--record-payloads", "--log-format", "json", "--log-level", "debug", "--reload-interval", "50ms",
 		}, strings.NewReader(""), io.Discard, out, nil)
 	}()
-	h := &house{log: out}
+	h := &guardedSidecar{log: out}
 	h.await(t, `"msg":"ready"`)
 	h.addresses()
 	p := &process{main: h.main, admin: h.admin}

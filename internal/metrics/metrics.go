@@ -70,8 +70,8 @@ type Sources struct {
 	CallsSkipped func() uint64
 	// Reloads are the files that may change at run time.
 	Reloads *Reloads
-	// Door is who was not let in.
-	Door *Door
+	// Authentication counts rejected unauthenticated requests.
+	Authentication *Authentication
 }
 
 // Metrics is what a scrape gets. Nil shows nothing and counts nothing.

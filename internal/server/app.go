@@ -97,7 +97,7 @@ type App struct {
 	answering *answering
 
 	// What follows is set by Prepare.
-	door      *auth.Door
+	authn     *auth.Authenticator
 	table     *route.Table
 	api       *connectapi.Service
 	listeners *listen.Listeners

@@ -28,7 +28,7 @@ import (
 // the end of the process, as an operator may ask for.
 func (a *App) Prepare(drain func()) error {
 	var err error
-	a.door, err = auth.Open(auth.Options{
+	a.authn, err = auth.Open(auth.Options{
 		Config: a.cfg, Refuse: a.refuse, Authenticator: a.opts.Authenticator, Catalog: a.live.Current, Watcher: a.watcher, Log: a.log,
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.files().WatchTLS()
 	a.listeners = listen.New(listen.Options{
-		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.door.TLS(), Stats: a.stats, Slow: &a.slow,
+		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), Stats: a.stats, Slow: &a.slow,
 	})
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (a *App) Operators() http.Handler { return a.probes.Handler() }
 
 // callers is what callers meet behind the guard.
 func (a *App) callers() http.Handler {
-	return a.answering.wrap(pressure.Sparing(a.door.Wrap(a.slow.Named(a.table)), a.shed))
+	return a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
 }
 
 // shed rejects what is large while memory is short, or the queue is full.

@@ -52,7 +52,7 @@ func (a *App) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
-	checks = append(append(checks, a.reloadChecks()...), a.door.Checks()...)
+	checks = append(append(checks, a.reloadChecks()...), a.authn.Checks()...)
 	return life.State == lifecycle.Ready && status.Ready && !draining, checks
 }
 

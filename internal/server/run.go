@@ -38,7 +38,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 			a.narrateReady(len(now.Tools()))
 		}
 		a.warnOfRandomKey(now)
-		a.door.CheckGrants(now)
+		a.authn.CheckGrants(now)
 		a.backend.keepTools(now)
 		a.publishLists(old)
 		versions.offer(now)

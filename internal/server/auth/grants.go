@@ -28,7 +28,7 @@ type grants struct {
 
 // CheckGrants warns of what the callers file allows that there is not, once for
 // each glob until there is a tool for it. It is no fault: the tool may come later.
-func (d *Door) CheckGrants(now *catalog.Catalog) {
+func (d *Authenticator) CheckGrants(now *catalog.Catalog) {
 	if d == nil || d.book == nil {
 		return
 	}
@@ -60,7 +60,7 @@ func (d *Door) CheckGrants(now *catalog.Catalog) {
 }
 
 // Checks are the same for /readyz?verbose.
-func (d *Door) Checks() []admin.Check {
+func (d *Authenticator) Checks() []admin.Check {
 	if d == nil || d.book == nil {
 		return nil
 	}

@@ -116,7 +116,7 @@ func (c *h2Conn) released() bool {
 // overdue reports whether a client goes on although it was told long ago.
 func (c *h2Conn) overdue() bool {
 	sent := c.sentAt.Load()
-	return sent != 0 && time.Since(time.Unix(0, sent)) > h2Patience
+	return sent != 0 && time.Since(time.Unix(0, sent)) > goAwayTimeout
 }
 
 // h2TLSConn is an h2Conn over TLS, as net/http's HTTP/2 looks for it.

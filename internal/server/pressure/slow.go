@@ -71,8 +71,8 @@ func (s *Slow) Unread(caller string) *errmap.Error {
 		"Rate limit exceeded: unread responses of this caller exceed its share; read them first (--max-buffered, --caller-share)"))
 }
 
-// Named has the budget know whose answers and bodies there are. It stands behind
-// the door, where that is known.
+// Named tells the budget which caller a response and a body belong to. Install it
+// behind authentication, which knows the caller.
 func (s *Slow) Named(next http.Handler) http.Handler { return &namedHandler{slow: s, next: next} }
 
 // namedHandler has a small frame, because a stream waits on top of it for hours.

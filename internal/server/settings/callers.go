@@ -83,9 +83,9 @@ func trustOf(said string) access.Trust {
 	return access.Unsaid
 }
 
-// checkDoor reads the files of callers and certificates before a port opens, so
-// that what is wrong with them is reported with everything else.
-func checkDoor(cfg *configv1.Config, report func(path, message string)) {
+// checkAuthentication reads the callers file and the certificates before a port opens, so
+// that their errors are reported together with all others.
+func checkAuthentication(cfg *configv1.Config, report func(path, message string)) {
 	if subject := SubjectHeader(cfg); subject != "" {
 		if _, err := bridge.NewMetadataRules([]string{subject}, nil); err != nil {
 			report("access.subject_header", err.Error())
