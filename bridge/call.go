@@ -163,10 +163,10 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	c.catalog = cat
 	b.found(c)
 	if !c.tool.IsCallable() {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream of requests, which cannot be called yet; that is why lists leave it out")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a client-streaming RPC and cannot be called yet, so lists omit it")
 	}
 	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func confirmMessage(c *toolCall) string {
 	if len(text) > maxShownArguments {
 		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
 	}
-	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: what it changes may be lost for good. " +
+	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: its changes may be irreversible. " +
 		"Run it with " + text + "?"
 }
 

@@ -130,7 +130,7 @@ const (
 
 // NotOffered is the error for an operation that nothing here answers.
 func NotOffered(what string) *errmap.Error {
-	return errmap.Because(errmap.MethodNotFound, what+" are not offered here; server/discover says what is")
+	return errmap.Because(errmap.MethodNotFound, what+" are not available; server/discover lists what is")
 }
 
 const (

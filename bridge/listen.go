@@ -258,7 +258,7 @@ func listenError(err error) *errmap.Error {
 		return shown
 	case errors.As(err, &slow):
 		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Retryable(true), errmap.Messagef(
-			"Subscription dropped: its reader fell behind and missed %d changes", slow.Missed))
+			"Subscription dropped: the reader fell behind and missed %d changes", slow.Missed))
 	case errors.As(err, &wrong):
 		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: "+wrong.Error()))
 	case errors.Is(err, feed.ErrFull):
@@ -283,7 +283,7 @@ func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
 	case share.Over:
-		return nil, errmap.OverShare("this caller has its share of the open streams (--max-streams, --caller-share)")
+		return nil, errmap.OverShare("this caller's open streams exceed its share (--max-streams, --caller-share)")
 	case share.Granted:
 	}
 	return func() { b.opts.Streams.Release(caller) }, nil

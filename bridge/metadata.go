@@ -66,10 +66,10 @@ func metadataPatterns(patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		p = strings.ToLower(strings.TrimSpace(p))
 		if !isPattern(p) {
-			return nil, fmt.Errorf("pattern %q: want a header name in which * stands for any characters", p)
+			return nil, fmt.Errorf("pattern %q: want a header name, with * as a wildcard", p)
 		}
 		if !strings.Contains(p, "*") && neverCrosses(p) {
-			return nil, fmt.Errorf("header %q never crosses the sidecar: it belongs to one hop or is a credential", p)
+			return nil, fmt.Errorf("header %q is never forwarded: it is hop-by-hop or a credential", p)
 		}
 		out = append(out, p)
 	}

@@ -12,7 +12,7 @@ import (
 // Why Register refuses a call. Match with errors.Is.
 var (
 	ErrDuplicateID = errors.New("correlate: the id is in flight")
-	ErrDraining    = errors.New("correlate: no new calls, the table is draining")
+	ErrDraining    = errors.New("correlate: draining, no new calls")
 	ErrFull        = errors.New("correlate: too many calls in flight")
 )
 
@@ -25,7 +25,7 @@ var (
 	// ErrOriginClosed: the origin is gone, there is no one to answer.
 	ErrOriginClosed = errors.New("correlate: the origin is closed")
 	// ErrDrainCut: the grace period of a Drain ended before the call did.
-	ErrDrainCut = errors.New("correlate: cut at the end of the drain")
+	ErrDrainCut = errors.New("correlate: cut off at the end of the drain")
 )
 
 // maxReasonBytes bounds what a caller can put into logs by cancelling.

@@ -71,8 +71,8 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
-	healthPages = "no such page; there are /startupz, /livez, /readyz (?verbose) and /metrics"
+	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
+	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose) and /metrics"
 )
 
 // Handler serves the admin listener.

@@ -124,9 +124,9 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 	}
 	switch {
 	case r.Description == "":
-		add("/description", "required", "a tool needs a description, for a model to choose by")
+		add("/description", "required", "a tool needs a description, which models use to choose tools")
 	case len(r.Description) > maxDescriptionBytes:
-		add("/description", "maxLength", fmt.Sprintf("it has %d bytes, at most %d are taken", len(r.Description), maxDescriptionBytes))
+		add("/description", "maxLength", fmt.Sprintf("it has %d bytes; the limit is %d", len(r.Description), maxDescriptionBytes))
 	}
 	broken, err := rules.violations(r.options())
 	if err != nil {
@@ -152,7 +152,7 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 	}
 	for i, e := range r.Examples {
 		if len(e.Data) > 0 && !json.Valid(e.Data) {
-			add(fmt.Sprintf("/examples/%d/data_json", i), "json", "it is no JSON")
+			add(fmt.Sprintf("/examples/%d/data_json", i), "json", "it is not JSON")
 		}
 	}
 	// The texts of the schemas are kept as they were compiled.

@@ -48,7 +48,7 @@ func isUnreserved(c byte) bool {
 // URIs is for the rules of the contract to say.
 func parseTemplate(text string) (*uriTemplate, error) {
 	if len(text) > maxURIBytes {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are taken", len(text), maxURIBytes)
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), maxURIBytes)
 	}
 	t := &uriTemplate{text: text, segments: []uriSegment{{}}}
 	for rest := text; rest != ""; {

@@ -107,7 +107,7 @@ func (h *Handler) strayResponse(in *Inbound) Reply {
 		return h.refuse(&anonymous, FaultError(in.Message.Fault))
 	}
 	return h.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
+		Keyword: "type", Message: "unexpected response: no request is waiting for it",
 	})))
 }
 

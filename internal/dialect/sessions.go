@@ -56,13 +56,13 @@ func sessionError(err error) *errmap.Error {
 	case errors.Is(err, session.ErrFull):
 		return unavailable("too many sessions are open (--max-sessions)")
 	case errors.Is(err, session.ErrShare):
-		return errmap.OverShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
+		return errmap.OverShare("this caller's sessions exceed its share, and all of them are in use (--max-sessions, --caller-share)")
 	case errors.Is(err, feed.ErrFull):
-		return unavailable("too much is being watched")
+		return unavailable("too many resource subscriptions")
 	case errors.Is(err, session.ErrLargeClient):
-		return invalidParams("capabilities", "maxLength", "the client declares more than the %d bytes that a session keeps; leave out experimental capabilities and settings of extensions", session.DefaultMaxClient)
+		return invalidParams("capabilities", "maxLength", "the client's capabilities exceed %d bytes; omit experimental capabilities and settings of extensions", session.DefaultMaxClient)
 	case errors.Is(err, session.ErrTooMany):
-		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session watches as many resources as it may"))
+		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session has too many resource subscriptions"))
 	case errors.Is(err, feed.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	}

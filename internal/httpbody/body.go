@@ -128,7 +128,7 @@ func readError(err error, limit int) *errmap.Error {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		reason = "the body is not gzip, as Content-Encoding says"
 	default:
-		reason = "the body could not be read to its end"
+		reason = "the body could not be read completely"
 	}
 	return errmap.Wrap(errmap.ParseError, err, errmap.WithViolations(errmap.Violation{Keyword: "body", Message: reason}))
 }

@@ -197,13 +197,13 @@ func isHarmless(a catalog.Annotations) bool {
 func (s Scope) reason(tool *catalog.Tool) string {
 	switch {
 	case isMarked(tool):
-		return "Destructive tool blocked: " + tool.Name + " runs only for callers that are trusted; " + howToTrust
+		return "Destructive tool blocked: " + tool.Name + " runs only for trusted callers; " + howToTrust
 	case s == Writes:
-		return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only, and --gate writes " +
-			"lets such tools run only for callers that are trusted; " + howToTrust
+		return "Destructive tool blocked: " + tool.Name + " is not declared read_only, and --gate writes " +
+			"allows such tools only for trusted callers; " + howToTrust
 	}
-	return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only or not destructive, and --gate unproven " +
-		"lets such tools run only for callers that are trusted; " + howToTrust
+	return "Destructive tool blocked: " + tool.Name + " is declared neither read_only nor non-destructive, and --gate unproven " +
+		"allows such tools only for trusted callers; " + howToTrust
 }
 
 // howToTrust is for operators of the sidecar; it is no recipe, because agents

@@ -41,7 +41,7 @@ func (r Rate) burst() int {
 
 // String is the rate in words for the caller who exceeded it.
 func (r Rate) String() string {
-	return fmt.Sprintf("%s a second, %d at once", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
+	return fmt.Sprintf("%s per second, in bursts of %d", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
 }
 
 // LimitOptions configure a Limiter. Zero fields take the defaults of this
@@ -139,7 +139,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if wait, ok := callers.take(caller); !ok {
 		l.refused.add(tool)
 		l.ofCallers.Add(1)
-		return limited("this caller may send "+callers.rate.String(), wait)
+		return limited("this caller's limit is "+callers.rate.String(), wait)
 	}
 	if tool == "" {
 		return nil

@@ -15,5 +15,5 @@ func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
 	}
 	g.refused.add(tool.Name)
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(
-		"Destructive tool blocked: "+tool.Name+" is not for this caller; an operator can trust it in the callers file (--tokens)"))
+		"Destructive tool blocked: "+tool.Name+" is blocked for this caller; an operator can trust it in the callers file (--tokens)"))
 }

@@ -251,13 +251,13 @@ func (s *Slots) Full() *errmap.Error {
 
 func (s *Slots) rejectFull() *errmap.Error {
 	s.full++
-	return s.reject(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.running, s.opts.Queued))
+	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.opts.Queued))
 }
 
 // limited rejects a call of a caller that has its share.
 func (s *Slots) limited(f *flow) *errmap.Error {
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(s.hint()), errmap.Messagef(
-		"Rate limit exceeded: %d calls of this caller run, and the other places are for other callers (--max-calls, --caller-share)", f.caller.running))
+		"Rate limit exceeded: %d calls of this caller are running, and the other slots are for other callers (--max-calls, --caller-share)", f.caller.running))
 }
 
 func (s *Slots) reject(reason string) *errmap.Error {

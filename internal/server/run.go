@@ -76,7 +76,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	case err = <-loaded:
 		finished = true
 		if err != nil {
-			err = fmt.Errorf("load the tools: %w", err)
+			err = fmt.Errorf("load tools: %w", err)
 		}
 	}
 	ending()

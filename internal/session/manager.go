@@ -172,7 +172,7 @@ func (m *Manager) newID() (id, nonce string, err error) {
 	_, err = io.ReadFull(m.opts.Rand, raw[:])
 	m.mu.Unlock()
 	if err != nil {
-		return "", "", fmt.Errorf("session: make an id: %w", err)
+		return "", "", fmt.Errorf("session: generate an id: %w", err)
 	}
 	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), hex.EncodeToString(raw[idBytes:]), nil
 }

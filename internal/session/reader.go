@@ -12,7 +12,7 @@ import (
 // Errors of readers.
 var (
 	// ErrTaken: another connection reads the stream now.
-	ErrTaken = errors.New("session: another reader has taken over")
+	ErrTaken = errors.New("session: replaced by another reader")
 	// ErrPaused: nothing will come for a while; the reader should go and come
 	// back.
 	ErrPaused = errors.New("session: the stream is quiet for a while")

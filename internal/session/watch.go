@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 )
 
-// ErrTooMany says that the session watches as many resources as it may.
+// ErrTooMany says that the session has too many resource subscriptions.
 var ErrTooMany = errors.New("session: too many watched resources")
 
 // Watch has the client told of changes of a resource. Watching twice is watching

@@ -41,7 +41,7 @@ const (
 )
 
 // ErrRefused tells that a server answered that it cannot do what was asked: it is there, and asking again will not help.
-var ErrRefused = errors.New("the server refuses")
+var ErrRefused = errors.New("the server rejects the request")
 
 // refusalError is a server's answer that it cannot do what was asked; the stream goes on.
 type refusalError struct {
@@ -249,11 +249,11 @@ func answerOf(reply []byte, want protowire.Number) ([]byte, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the reply is no reflection response: %w", err)
+		return nil, fmt.Errorf("the reply is not a reflection response: %w", err)
 	case refusal != nil:
 		return nil, refusal
 	case !found:
-		return nil, errors.New("the reply does not answer the question")
+		return nil, errors.New("the reply does not match the request")
 	}
 	return answer, nil
 }
@@ -277,7 +277,7 @@ func (s *reflectionStream) receive() ([]byte, error) {
 	reply, err := s.stream.Receive()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("the server ended the stream without an answer")
+		return nil, errors.New("the server ended the stream without a response")
 	case err != nil:
 		return nil, err
 	}

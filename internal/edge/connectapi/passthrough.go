@@ -65,7 +65,7 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Connect's streams have content types of their own, which a unary
 		// handler would refuse without a word about the reason.
 		_ = writer.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
-			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
+			"Method not found: %s is a streaming RPC; pass-through supports only unary RPCs", procedure)), errmap.About{}))
 		return
 	}
 	handler := p.unary
@@ -159,7 +159,7 @@ func (s *Service) NotFound() http.Handler {
 			return
 		}
 		s.bridge.Stats().HTTPRefused(stats.EdgeOther, errmap.MethodNotFound)
-		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
+		http.Error(w, "Unknown path. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
 }
 
@@ -191,5 +191,5 @@ func (s *Service) notFound() *errmap.Error {
 		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
 	}
-	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service is served at this path"))
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service has this path"))
 }

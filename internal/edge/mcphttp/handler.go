@@ -216,7 +216,7 @@ func negotiate(header http.Header) (form, *errmap.Error) {
 	json, events := accepts(header, "application/json"), accepts(header, "text/event-stream")
 	if !json && !events {
 		return form{}, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
-			Keyword: "accept", Message: "Accept admits neither application/json nor text/event-stream",
+			Keyword: "accept", Message: "Accept allows neither application/json nor text/event-stream",
 		}))
 	}
 	return form{mayStream: events, asEvent: !json}, nil

@@ -64,7 +64,7 @@ func Callers(path string) ([]access.Entry, error) {
 		for _, text := range c.GetTokenSha256() {
 			var digest access.Digest
 			if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
-				return nil, fmt.Errorf("%s: a digest of %s is no SHA-256", path, c.GetName())
+				return nil, fmt.Errorf("%s: a token_sha256 of %s is not a SHA-256 digest", path, c.GetName())
 			}
 			e.Tokens = append(e.Tokens, digest)
 		}

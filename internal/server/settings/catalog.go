@@ -58,7 +58,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))
 	}
 	if len(sources) == 0 {
-		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
+		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")
 	}
 	build, err := buildOptions(cfg, selection)
 	return sources, build, err
