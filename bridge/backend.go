@@ -20,12 +20,12 @@ import (
 )
 
 // BackendUpstream calls the methods of one backend. It is an [Upstream] and safe for
-// concurrent use; closing the client is its owner's business.
+// concurrent use. The owner of the client closes it.
 type BackendUpstream struct {
 	client *backend.Client
 }
 
-// NewBackendUpstream returns one over a backend's client.
+// NewBackendUpstream returns a BackendUpstream over a backend client.
 func NewBackendUpstream(client *backend.Client) *BackendUpstream {
 	return &BackendUpstream{client: client}
 }
@@ -58,15 +58,15 @@ func metadataOf(err error) *Answer {
 	return &Answer{Trailer: failed.Metadata}
 }
 
-// NoBackend is an Upstream for a sidecar that only shows tools.
+// NoBackend is an Upstream for a sidecar that only lists tools.
 type NoBackend struct{}
 
-// Call implements [Upstream]: it is always UNAVAILABLE.
+// Call implements [Upstream]. It always returns UNAVAILABLE.
 func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
 	return nil, unavailable("no backend is configured; set --backend")
 }
 
-// Stream implements [Upstream]: it is always UNAVAILABLE.
+// Stream implements [Upstream]. It always returns UNAVAILABLE.
 func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
 	return nil, unavailable("no backend is configured; set --backend")
 }
@@ -123,10 +123,9 @@ func due(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= deadlineSlack
 }
 
-// NewReflectionSource returns a source of tools: the server reflection of the
-// client's backend, over the connections and the protocol that calls use. The
-// protocol may not be known before the backend is up, so every load looks for
-// it where it is not.
+// NewReflectionSource returns a source of tools that uses the server reflection of
+// the client's backend, over the same connections and protocol as calls. If the
+// protocol is not known yet, because the backend was down, each load probes for it.
 func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) source.Reflection {
 	o.Mask = client.Mask
 	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
@@ -138,7 +137,7 @@ func NewReflectionSource(client *backend.Client, o source.ReflectionOptions) sou
 	}, o)
 }
 
-// NativeUpstream is a [Native] over the client of a backend that speaks the tool
+// NativeUpstream is a [Native] over the client of a backend that implements the tool
 // API. It is safe for concurrent use.
 type NativeUpstream struct {
 	client *native.Client
@@ -156,8 +155,8 @@ func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCal
 	return outcome, nativeMetadata(metadata, nil), nil
 }
 
-// Ask implements [Native]. What a backend says with the bare code of an RPC gets
-// the meaning that the contract gives it there.
+// Ask implements [Native]. If the backend returns only an RPC code, it has the
+// meaning that the contract defines for the method.
 func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
 	out, metadata, err := c.client.Ask(ctx, in, header)
 	if err != nil {
@@ -213,9 +212,9 @@ func askError(in proto.Message, err *errmap.Error) *errmap.Error {
 	return err
 }
 
-// NewNativeSource returns a source of tools: what a backend that speaks the tool
-// API offers itself. Where must is not set, a backend that does not speak it
-// offers nothing, which is no failure.
+// NewNativeSource returns a source with the tools that a backend declares through
+// the tool API. A backend without the tool API offers no tools; that is an error
+// only if must is set.
 func NewNativeSource(name string, client *native.Client, must bool) source.Source {
 	return source.NewNative(name, func(ctx context.Context) (*source.Native, error) {
 		description, err := client.Describe(ctx)

@@ -30,26 +30,24 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultTimeout bounds one call where neither caller nor tool says less.
+	// DefaultTimeout is the maximum duration of a call, unless the caller or the tool has a shorter one.
 	DefaultTimeout = 30 * time.Second
-	// DefaultCatalogWait bounds how long a request waits for the first
-	// catalog before it is answered UNAVAILABLE.
+	// DefaultCatalogWait is the maximum time that a request waits for the first catalog. Then it is UNAVAILABLE.
 	DefaultCatalogWait = 10 * time.Second
 	// retryAfter is the hint that goes with UNAVAILABLE where nothing better
 	// is known: about one backoff step of the catalog's loader.
 	retryAfter = time.Second
 )
 
-// Catalogs hands out the current set of tools. [*catalog.Live] is one.
+// Catalogs provides the current catalog. [*catalog.Live] implements it.
 type Catalogs interface {
-	// Current returns the snapshot in use, nil before the first.
+	// Current returns the current snapshot, nil before the first.
 	Current() *catalog.Catalog
-	// Wait returns the snapshot in use, or waits for the first one until ctx
-	// ends; its error says why there is none.
+	// Wait returns the current snapshot, or waits for the first one until ctx ends. Its error has the reason.
 	Wait(ctx context.Context) (*catalog.Catalog, error)
 }
 
-// ServerInfo is how the sidecar introduces itself.
+// ServerInfo describes the sidecar to clients.
 type ServerInfo struct {
 	Name         string
 	Title        string
@@ -57,66 +55,59 @@ type ServerInfo struct {
 	Instructions string
 }
 
-// Options configure a Bridge. Zero fields take the defaults of this package.
+// Options configure a Bridge. Zero fields have the defaults of this package.
 type Options struct {
 	Server ServerInfo
-	// Timeout bounds a call, CatalogWait the wait for the first catalog.
+	// Timeout is the maximum duration of a call, CatalogWait the maximum wait for the first catalog.
 	Timeout, CatalogWait time.Duration
-	// Gate holds back destructive tools; nil never trusts.
+	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
 	Gate *policy.Gate
 	// RepairArguments decodes objects and arrays that a model wrote as JSON
 	// strings, see [Bridge.RepairArguments].
 	RepairArguments bool
-	// Confirm puts what the gate holds back to the user, where the caller's
-	// client can ask.
+	// Confirm asks the user before a call that the gate blocks, if the caller's client supports questions.
 	Confirm bool
-	// Native is the backend where it speaks the tool API itself; nil where it
-	// does not. A catalog with a description needs it.
+	// Native is the backend, if it implements the tool API itself, else nil. A catalog with a description needs it.
 	Native Native
-	// Sealer seals what callers bring back. Nil makes one with a key of its own,
-	// which no other replica can open.
+	// Sealer seals the state that callers send back. Nil makes one with a random key, whose tokens no other replica can
+	// open.
 	Sealer *seal.Sealer
-	// Feed is where changes come from. Nil makes one.
+	// Feed is the hub of changes. Nil makes one.
 	Feed *feed.Hub
-	// Tasks runs plain RPCs on as tasks; nil never does.
+	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
-	// TaskAfter is when a call runs on as a task where its tool says nothing about
-	// that; zero is never.
+	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
-	// PageSize bounds the entries on one page of a list, MaxItems the answers of
-	// a streaming RPC in one result.
+	// PageSize is the maximum number of entries on a page of a list, MaxItems that of messages of a streaming RPC in one
+	// result.
 	PageSize, MaxItems int
-	// Slots bounds the calls that run at once; nil bounds nothing.
+	// Slots limits concurrent calls; nil does not.
 	Slots *policy.Slots
-	// Shed, where set, refuses a call while the process is short of memory: its
-	// error, or nil. It must return at once.
+	// Shed, if set, returns the error for a call while memory is short, else nil. It must return at once.
 	Shed func() *errmap.Error
-	// Short reports what Shed would say, and counts nothing. Calls of a caller that
-	// is held back by flow control are not shed: while memory is short, one of them
-	// runs at a time. It is needed where Shed is set.
+	// Short reports the same as Shed, without counting. Calls of a caller with flow control are not shed: while memory is
+	// short, one of them runs at a time. Short is required if Shed is set.
 	Short func() bool
-	// Streams bounds the streams that last until somebody ends them; nil bounds
-	// nothing.
+	// Streams limits long-lived streams; nil does not.
 	Streams *share.Ledger
-	// Unread, where set, refuses a request of a caller that does not read its
-	// answers: its error, or nil. It must return at once.
+	// Unread, if set, returns the error for a request of a caller that does not read its responses, else nil. It must
+	// return at once.
 	Unread func(caller string) *errmap.Error
-	// Guard repeats calls of the backend, and holds them back while it is away;
-	// nil sends each once.
+	// Guard retries backend calls, and fails them fast while the backend is down. Nil makes one attempt per call.
 	Guard *resilience.Guard
-	// Limiter holds back callers and tools over their rate; nil limits nothing.
+	// Limiter enforces the rate limits of callers and tools; nil does not.
 	Limiter *policy.Limiter
-	// Metadata says which headers cross the sidecar, and which way.
+	// Metadata defines which headers are forwarded in each direction.
 	Metadata MetadataRules
-	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
+	// ForwardsHeaders is set if Metadata forwards headers that callers choose, because a backend may then respond
+	// differently to each caller.
 	ForwardsHeaders bool
-	// MaxResult bounds the bytes of one result; zero leaves it to what the
-	// upstream admits.
+	// MaxResult is the maximum size of a result in bytes; zero leaves the limit to the upstream.
 	MaxResult int
-	// Log receives one line a call; nil discards. CallLog decides for which calls.
+	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog
-	// Stats counts how requests end, by the numbers of [Operations]; nil does not.
+	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *stats.Stats
 }
 
@@ -143,8 +134,7 @@ type Bridge struct {
 	repaired atomic.Uint64
 }
 
-// New returns a Bridge over its three partners: where tools come from, who
-// calls the backend, and the table of requests in flight.
+// New returns a Bridge over a source of catalogs, an upstream, and the table of requests in flight.
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	if opts.Timeout <= 0 {
 		opts.Timeout = DefaultTimeout
@@ -183,37 +173,34 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 }
 
-// Flights returns the table of requests in flight, which edges need for
-// origins and cancellation.
+// Flights returns the table of requests in flight. Edges need it for origins and cancellation.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
 
-// Server returns how the sidecar introduces itself.
+// Server returns the description of the sidecar for clients.
 func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
-// Stats returns what counts how requests end; nil where nothing does.
+// Stats returns the statistics of finished requests; nil if there are none.
 func (b *Bridge) Stats() *stats.Stats { return b.opts.Stats }
 
-// Begun returns how many requests there have been.
+// Begun returns the number of requests so far.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 
-// Catalogs returns where tools come from.
+// Catalogs returns the source of catalogs.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
 
-// BoundedLog is the log for lines that many requests can cause; it drops what is
-// over its bound.
+// BoundedLog returns a rate-limited logger, for lines that many requests can cause.
 func (b *Bridge) BoundedLog() *zap.Logger { return b.noted }
 
-// Buffers lends the memory of large results and replies.
+// Buffers returns the buffer pool of large results and replies.
 func (b *Bridge) Buffers() *bytepool.Pool { return &b.buffers }
 
-// Handle runs one request to its end and returns its outcome; it never panics
-// and never returns nil. It is [Bridge.Begin] and [Flight.Run] in one.
+// Handle runs one request and returns its outcome. It never panics and never returns nil. It combines [Bridge.Begin]
+// and [Flight.Run].
 func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
 	return b.Begin(ctx, req).Run()
 }
 
-// Flight is a request that has its place in the table of requests in flight and
-// has not run yet.
+// Flight is a request that is registered as in flight and has not run yet.
 type Flight struct {
 	bridge *Bridge
 	req    *Request
@@ -223,10 +210,9 @@ type Flight struct {
 	meter  meter
 }
 
-// Begin registers a request and returns at once. Edges that read many messages
-// from one stream call it in reading order and run the flights concurrently, so
-// that of two equal ids the second is the one refused, and a cancellation finds
-// what came before it. Every Flight must be run, exactly once.
+// Begin registers a request and returns at once. Edges that read many messages from one stream call it in reading order
+// and run the flights concurrently. So of two equal ids the second is rejected, and a cancellation finds the requests
+// before it. Every Flight must be run exactly once.
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
@@ -242,12 +228,10 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	return f
 }
 
-// IsRefused reports whether the request has no place in the table: then Run only
-// says why, at once.
+// IsRefused reports whether the registration failed. Then Run returns the error at once.
 func (f *Flight) IsRefused() bool { return f.call == nil }
 
-// Run runs the request to its end. When the response is Silent, the caller has
-// cancelled and nothing may be written.
+// Run runs the request. If the response is Silent, the caller has cancelled and nothing may be written.
 func (f *Flight) Run() *Response {
 	if f.call == nil {
 		resp := &Response{Err: f.err}
@@ -338,15 +322,15 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
 }
 
-// Panicked logs a recovered panic with its stack and returns what the one
-// caller concerned is told. Edges use it for what they run themselves.
+// Panicked logs a recovered panic with its stack and returns the error for its caller. Edges use it for their own
+// goroutines.
 func (b *Bridge) Panicked(p any, fields ...zap.Field) *errmap.Error {
 	b.log.Error("panic while handling a request",
 		append(fields, zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))...)
 	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
 }
 
-// Cancel gives up the request that origin sent under id, if it is in flight.
+// Cancel cancels the request of origin with this id, if it is in flight.
 func (b *Bridge) Cancel(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
 	return b.flights.Cancel(origin, id, reason)
 }

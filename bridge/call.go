@@ -315,11 +315,11 @@ func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.Tool
 	}
 }
 
-// EventFilter lets those events of a call through that its caller asked for. It is
-// for the calls of one request, one after the other.
+// EventFilter selects the events that a caller asked for. It is for one request, and
+// not safe for concurrent use.
 type EventFilter struct {
-	// Progress says that the caller wants progress, Level what of the log messages:
-	// this level and above, none where it is unspecified.
+	// Progress is set if the caller wants progress. Level is the minimum log level;
+	// unspecified is none.
 	Progress bool
 	Level    outriggerv1.LogLevel
 
@@ -328,8 +328,8 @@ type EventFilter struct {
 	hasLast bool
 }
 
-// Wants reports whether the caller gets an event. Progress has to increase with
-// each report (MCP, progress); one that does not says nothing new.
+// Wants reports whether the caller gets an event. Progress must increase with each
+// report (MCP, progress); other reports are dropped.
 func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
 	switch e := e.GetEvent().(type) {
 	case *outriggerv1.ToolEvent_Progress:

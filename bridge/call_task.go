@@ -91,5 +91,5 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// StatusPartial is the status of a result that holds a part of what there was.
+// StatusPartial is the status of a partial result.
 const StatusPartial = "partial_success"

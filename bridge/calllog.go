@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
-// CallLogMode says which tool calls leave a line in the log.
+// CallLogMode selects the tool calls that are logged.
 type CallLogMode uint32
 
 // The modes. logAllCalls is the zero value. logFailedCalls leaves out those that
@@ -39,10 +39,10 @@ func ParseCallLogMode(s string) (CallLogMode, error) {
 // gigabytes a day, whatever the load.
 const defaultCallLogRate = 100
 
-// CallLog decides which calls leave a line. Calls that succeed and calls that
-// fail have a budget of their own for each second, so that neither hides the
-// other; what is over it is counted. It can be changed while it is in use. Make
-// one with [NewCallLog]; nil logs every call.
+// CallLog decides which calls are logged. Successful and failed calls have separate
+// budgets per second, so that neither hides the other; calls over the budget are
+// counted. It can be changed while in use. Make one with [NewCallLog]; nil logs
+// every call.
 type CallLog struct {
 	mode    atomic.Uint32
 	most    atomic.Int64
@@ -59,7 +59,7 @@ func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
 	return l
 }
 
-// Set changes what is logged from now on.
+// Set changes the mode.
 func (l *CallLog) Set(mode CallLogMode, perSecond int) {
 	if perSecond <= 0 {
 		perSecond = defaultCallLogRate
@@ -68,8 +68,8 @@ func (l *CallLog) Set(mode CallLogMode, perSecond int) {
 	l.most.Store(int64(perSecond))
 }
 
-// Skipped is how many calls left no line because there were too many in one
-// second. Those that the mode leaves out are not among them.
+// Skipped returns the number of calls that were not logged because of the budget.
+// Calls excluded by the mode do not count.
 func (l *CallLog) Skipped() uint64 {
 	if l == nil {
 		return 0

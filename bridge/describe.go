@@ -15,23 +15,23 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// ContractVersion is the version of the canonical contract that is served.
+// ContractVersion is the supported version of the canonical contract.
 const ContractVersion = "1.0.0"
 
-// Offer is what is offered with one catalog: exactly what answers.
+// Offer describes what is available with one catalog.
 type Offer struct {
 	Capabilities *outriggerv1.ServerCapabilities
-	// Tools counts the tools that callers may see, Resources and Prompts what is
-	// listed of them, to 10,000 each. Where a backend has to be asked for that, it
-	// is asked at most every ten seconds, without any caller's credentials, and for
-	// two seconds at most; where it does not answer, the counts are those of its own
-	// description.
+	// Tools is the number of tools that callers may see. Resources and Prompts are
+	// the numbers of listed ones, up to 10,000 each. If the backend has to be asked,
+	// that happens at most every ten seconds, without a caller's credentials, and
+	// for at most two seconds. If it does not answer, the counts are those of its
+	// own description.
 	Tools, Resources, Prompts int
 }
 
-// Offer tells what is offered with a catalog; nil offers tools, of which there
-// are none yet. It is for edges that describe the sidecar in other words than
-// MCP's. Its message is the caller's own.
+// Offer returns what is available with a catalog; nil means tools, but none yet.
+// It is for edges that describe the sidecar in other terms than MCP's. The caller
+// may modify its message.
 func (b *Bridge) Offer(cat *catalog.Catalog) Offer {
 	f := b.Features(cat)
 	out := Offer{Tools: visibleTools(cat), Capabilities: &outriggerv1.ServerCapabilities{
@@ -57,8 +57,8 @@ func visibleTools(cat *catalog.Catalog) int {
 	return len(cat.Tools())
 }
 
-// Features is what is offered with one catalog: exactly what answers. What is
-// not offered is answered METHOD_NOT_FOUND, as if it did not exist.
+// Features are the available features with one catalog. A request for any other
+// feature is METHOD_NOT_FOUND.
 type Features struct {
 	Resources, ResourcesSubscribe bool
 	Prompts, PromptsChanged       bool
@@ -75,7 +75,7 @@ type offered struct {
 	features Features
 }
 
-// Features works out what is offered; nil offers tools alone.
+// Features returns the available features; nil has only tools.
 func (b *Bridge) Features(cat *catalog.Catalog) Features {
 	if cat == nil {
 		return Features{}
@@ -128,7 +128,7 @@ const (
 	taskRequired = "required"
 )
 
-// NotOffered is the error for an operation that nothing here answers.
+// NotOffered returns the error for an operation that is not available.
 func NotOffered(what string) *errmap.Error {
 	return errmap.Because(errmap.MethodNotFound, what+" are not available; server/discover lists what is")
 }

@@ -65,17 +65,17 @@ func (f *Flight) ended(resp *Response) {
 	entry.Write(fields...)
 }
 
-// Refusal is a message that an edge refused before it became a request.
+// Refusal is a message that an edge rejected before it became a request.
 type Refusal struct {
-	// Transport, Route and Caller are those of [Request], ID and Header as far as
-	// they are known.
+	// Transport, Route and Caller are those of [Request]. ID and Header are set as
+	// far as they are known.
 	Transport, Route, Caller string
 	ID                       jsonrpc.ID
 	Header                   http.Header
 	Err                      *errmap.Error
 }
 
-// Refused counts a refusal and writes the line that it leaves.
+// Refused counts and logs a refusal.
 func (b *Bridge) Refused(r *Refusal) {
 	edge := stats.EdgeOf(r.Transport, r.Route, false)
 	b.opts.Stats.Operation(int(OpInvalid)).Count(edge, r.Err.Code)
@@ -161,8 +161,8 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	return fields
 }
 
-// RequestID is the log field for the id of a request, as the caller wrote it and
-// without the quotes of a JSON string: the encoder of the log adds its own.
+// RequestID is the log field for the id of a request, without the quotes of a
+// JSON string: the log encoder adds its own.
 func RequestID(id jsonrpc.ID) zap.Field {
 	if text, ok := id.Text(); ok {
 		return zap.String("request_id", text)

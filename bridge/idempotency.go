@@ -8,10 +8,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// IdempotencyHeader is the header with which a caller says that calls with the
-// same value are the same call, so that one may be repeated
-// (draft-ietf-httpapi-idempotency-key-header). The backend gets it too, whatever
-// the allow-list says: only the backend can tell a repetition from a new call.
+// IdempotencyHeader marks calls with the same value as the same call, so that
+// the sidecar may retry it (draft-ietf-httpapi-idempotency-key-header). The
+// sidecar forwards it to the backend regardless of the allow-list: only the
+// backend can tell a retry from a new call.
 const IdempotencyHeader = "Idempotency-Key"
 
 // IdempotencyMember is the same in the _meta of a message.

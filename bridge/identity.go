@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// CallerOf is the caller behind a request: who it was found to be, or else the
-// address that it came from.
+// CallerOf returns the caller of a request: its authenticated name, else its
+// address.
 func CallerOf(ctx context.Context, peer string) string {
 	if who := access.FromContext(ctx); who != nil {
 		return who.Principal()
@@ -24,8 +24,8 @@ func CallerOf(ctx context.Context, peer string) string {
 	return CallerAddress(peer)
 }
 
-// CatalogFor is the catalog as the caller behind ctx sees it; nil while there is
-// none.
+// CatalogFor returns the catalog as the caller of ctx sees it; nil if none is
+// loaded.
 func (b *Bridge) CatalogFor(ctx context.Context) *catalog.Catalog {
 	cat := b.catalogs.Current()
 	if cat == nil {
@@ -83,9 +83,9 @@ func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalo
 	return made.catalog
 }
 
-// Rendered is what an edge keeps of its words for a catalog; fresh makes what is
-// not there yet. There is one for each view of what callers see, which lives as
-// long as the view, and one for all catalogs that are no views.
+// Rendered returns what an edge has cached for a catalog; fresh creates it if
+// necessary. There is one value per view of the catalog, with the lifetime of the
+// view, and one for all catalogs that are not views.
 func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 	b.views.mu.Lock()
 	defer b.views.mu.Unlock()
@@ -138,8 +138,8 @@ func (b *Bridge) blocked(ctx context.Context, tool *catalog.Tool, caller string)
 	return b.opts.Gate.Check(tool, caller)
 }
 
-// UntilRevoked is ctx, which also ends when what is said of the caller behind it
-// no longer holds. It is for what may last for longer than a call.
+// UntilRevoked returns ctx with one addition: it ends when the identity of its
+// caller is revoked. It is for streams that outlast a call.
 func UntilRevoked(ctx context.Context) (context.Context, func()) {
 	who := access.FromContext(ctx)
 	if who.Revoked() == nil {
@@ -202,13 +202,13 @@ func (b *Bridge) isView(cat *catalog.Catalog) bool {
 	return b.views.byView[cat] != nil
 }
 
-// CallerStdio is the one caller of a conversation over standard input.
+// CallerStdio is the name of the caller on standard input.
 const CallerStdio = "stdio"
 
-// CallerAddress is the name of an unauthenticated caller: the address of its
-// connection without the port, an IPv4 address that came in
-// through an IPv6 socket as IPv4. What is no address stays as it is. Headers that
-// name another address (X-Forwarded-For) are not looked at: anyone can send them.
+// CallerAddress returns the name of an unauthenticated caller: the address of its
+// connection without the port. An IPv4 address of an IPv6 socket becomes plain
+// IPv4. Other text is returned unchanged. Headers with another address
+// (X-Forwarded-For) are ignored: anyone can send them.
 func CallerAddress(peer string) string {
 	host, _, err := net.SplitHostPort(peer)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	methodTaskChanged      = "notifications/tasks"
 )
 
-// Feed returns the hub from which changes reach those who listen. Its owner
-// publishes there what changes, and closes it when the sidecar ends.
+// Feed returns the hub of changes. Its owner publishes changes there, and closes it
+// at shutdown.
 func (b *Bridge) Feed() *feed.Hub { return b.feed }
 
 // listen streams changes until the caller goes, the feed ends or [Bridge.EndListens]
@@ -63,9 +63,9 @@ type draining struct {
 	begun chan struct{}
 }
 
-// EndListens ends the streams of changes that callers listen to, as the end of the
-// feed would, and leaves the feed to those whose streams carry more than changes.
-// It may be called again.
+// EndListens ends the callers' streams of changes, as closing the feed would. The
+// feed stays open for streams that carry more than changes. It may be called more
+// than once.
 func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
 
 // subscribe makes ready for a stream of changes. It stands apart because the
@@ -224,8 +224,8 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 	}
 }
 
-// Notification is a change in the words of the contract; nil for one of a task,
-// which each caller knows by an id of its own.
+// Notification returns a change as a notification of the contract; nil for a task,
+// because each caller has its own id for it.
 func Notification(c feed.Change) *outriggerv1.Notification {
 	switch c.Kind {
 	case feed.ToolsListChanged:
@@ -274,9 +274,9 @@ func listenError(err error) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, err)
 }
 
-// OpenStream takes a place for a stream that lasts until somebody ends it: a
-// stream of changes, a GET stream, an exchange, a subscription. What it returns
-// gives the place back, and has to be called once.
+// OpenStream acquires a slot for a long-lived stream: a stream of changes, a GET
+// stream, an exchange, a subscription. The returned function releases it and must be
+// called once.
 func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 	switch b.opts.Streams.Acquire(caller) {
 	case share.Full:

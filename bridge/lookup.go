@@ -17,8 +17,8 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// Catalog returns the current snapshot as the caller behind ctx sees it, waiting
-// a bounded time for the first.
+// Catalog returns the current snapshot as the caller of ctx sees it. It waits a
+// limited time for the first one.
 func (b *Bridge) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
 	if cat := b.CatalogFor(ctx); cat != nil {
 		return cat, nil
@@ -107,8 +107,7 @@ func parseConstraint(s string) (*semver.Constraints, bool) {
 	return c, err == nil
 }
 
-// IsVersionConstraint reports whether text is a version constraint, as
-// Request.Version has it.
+// IsVersionConstraint reports whether text is a valid Request.Version.
 func IsVersionConstraint(text string) bool {
 	_, ok := parseConstraint(text)
 	return ok

@@ -13,10 +13,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// MetadataRules are the allow-lists for headers that cross the sidecar. Names
-// are compared in lower case; a "*" in a pattern matches any run of characters.
-// What looks like a credential crosses only where a pattern names it in full.
-// Make them with [NewMetadataRules]; the zero value lets nothing through.
+// MetadataRules are the allow-lists of forwarded headers. Names are compared in
+// lower case; "*" in a pattern matches any characters. Headers that look like
+// credentials are forwarded only if a pattern names them in full. Make them with
+// [NewMetadataRules]; the zero value forwards nothing.
 type MetadataRules struct {
 	in, out *allowList
 }
@@ -46,9 +46,9 @@ func (l *allowList) admits(name string) bool {
 }
 
 // NewMetadataRules checks and prepares the two allow-lists: inbound from the
-// caller to the backend, outbound from the backend to the caller. A pattern that
-// names something which may never cross is an error: credentials of a caller are
-// meant for the sidecar alone, and protocol headers belong to one hop.
+// caller to the backend, outbound from the backend to the caller. A pattern for
+// a header that must never be forwarded is an error: a caller's credentials are
+// for the sidecar only, and protocol headers are hop-by-hop.
 func NewMetadataRules(inbound, outbound []string) (MetadataRules, error) {
 	in, err := metadataPatterns(inbound)
 	if err != nil {
@@ -153,9 +153,9 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// IsFieldValue keeps header injection out: visible ASCII, space and tab only
-// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E, which gRPC does
-// not admit).
+// IsFieldValue reports whether a header value is free of injection: visible
+// ASCII, space and tab only (RFC 9110, section 5.5, without the obsolete bytes
+// above 0x7E, which gRPC does not allow).
 func IsFieldValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {

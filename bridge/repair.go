@@ -20,12 +20,13 @@ import (
 // into the arguments, what was decoded from a string; "" are the arguments.
 const repairedMetaKey = "dev.outrigger/repaired"
 
-// Repaired returns how many calls had arguments that were decoded from strings.
+// Repaired returns the number of calls whose arguments were decoded from
+// strings.
 func (b *Bridge) Repaired() uint64 { return b.repaired.Load() }
 
-// RepairArguments decodes arguments that are an object as the text of a JSON
-// string, where the sidecar is to repair arguments; else it returns them as they
-// came. Edges call it before they refuse arguments that are no object.
+// RepairArguments decodes arguments that are an object in a JSON string, if the
+// sidecar repairs arguments. Otherwise it returns them unchanged. Edges call it
+// before they reject arguments that are not an object.
 func (b *Bridge) RepairArguments(raw []byte) Payload {
 	if !b.opts.RepairArguments {
 		return Payload{Bytes: raw}

@@ -43,8 +43,8 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	return b.readNative(ctx, req, ask)
 }
 
-// CheckURI refuses what is no absolute URI (RFC 3986, section 4.3); pointer is where
-// it is in the request.
+// CheckURI returns an error if uri is not an absolute URI (RFC 3986, section 4.3).
+// pointer is its location in the request.
 func CheckURI(pointer, uri string) *errmap.Error {
 	parsed, err := url.Parse(uri)
 	if err == nil && parsed.Scheme != "" && len(uri) <= maxURI {

@@ -78,8 +78,8 @@ func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// ToolOutcome is the outcome of a successful OpCall in JSON as the contract has
-// it, whatever it was made of.
+// ToolOutcome returns the outcome of a successful OpCall in the JSON form of
+// the contract.
 func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 	if r.Outcome != nil {
 		return r.Outcome

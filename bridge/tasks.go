@@ -67,8 +67,8 @@ func redactTask(t *outriggerv1.Task) {
 	}
 }
 
-// NativeTaskID is the backend's own id behind one of the change feed; false for
-// a task of the sidecar's own.
+// NativeTaskID returns the backend's own id of a task in the change feed; false for a
+// task of the sidecar itself.
 func NativeTaskID(key string) (string, bool) { return strings.CutPrefix(key, sealedPrefix) }
 
 // sealTask replaces the backend's id of a task by a sealed one, which only this
@@ -222,9 +222,9 @@ const (
 	keywordReference = "reference"
 )
 
-// NamesNothing reports whether an error says that the request names a task, a
-// prompt or a reference that does not exist. That is INVALID_PARAMS, because MCP
-// has no code for it; the contract outrigger.v1 has one: not_found.
+// NamesNothing reports whether an error means that the task, prompt or reference of a
+// request does not exist. MCP has no code for that and uses INVALID_PARAMS; the
+// contract outrigger.v1 uses not_found.
 func NamesNothing(err *errmap.Error) bool {
 	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
 		return false

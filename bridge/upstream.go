@@ -15,36 +15,34 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
-// Upstream calls one method of the backend with encoded bytes. Its error is
-// already canonical, because only it knows whether the backend said it
-// or never heard of the call; it is made for this call, and the bridge adds to
-// it. The answer to a call that failed may be nil, and holds metadata at most.
-// Nothing of in may be kept when a call has returned, nor be a part of the answer:
-// its bytes are used again.
+// Upstream calls one method of the backend with encoded bytes. Its errors are
+// canonical, because only the upstream knows whether the backend returned the error
+// or was never reached. An error belongs to this call, and the bridge adds to it. The
+// answer of a failed call may be nil; it has at most metadata. An implementation must
+// not keep in after the call, nor return parts of it: its bytes are reused.
 type Upstream interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
-	// Stream calls a method that answers with a stream, and gives each answer to
-	// each, in order, before it returns; the bytes are each's own until then. An
-	// error of each ends the call.
+	// Stream calls a server-streaming method, and passes each message to each, in order,
+	// before it returns. The bytes belong to each until each returns. An error of each
+	// ends the call.
 	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
 }
 
-// Answer is what the backend sent back.
+// Answer is the response of the backend.
 type Answer struct {
 	Body            []byte
 	Header, Trailer http.Header
 }
 
-// Native is a backend that speaks the tool API itself, and so can offer more
-// than RPCs. Errors are canonical, as with [Upstream]; methods are safe for
-// concurrent use.
+// Native is a backend that implements the tool API itself, and so offers more than
+// RPCs. Errors are canonical, as with [Upstream]. Methods are safe for concurrent
+// use.
 type Native interface {
-	// CallTool runs a tool. Where events is not nil it takes what happens
-	// meanwhile, in order, before CallTool returns.
+	// CallTool runs a tool. If events is not nil, it receives the events of the call, in
+	// order, before CallTool returns.
 	CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error)
-	// Ask makes the unary RPC of the tool API that belongs to the type of in: a
-	// ReadResourceRequest is answered by a ResourceOutcome, and so on. The
-	// answer's Body is empty.
+	// Ask calls the unary RPC of the tool API that takes the type of in: a
+	// ReadResourceRequest gets a ResourceOutcome, and so on. The answer's Body is empty.
 	Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error)
 }
 

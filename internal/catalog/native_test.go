@@ -202,7 +202,7 @@ func TestWhatIsWrongWithANativeToolCostsIt(t *testing.T) {
 		"an array":               {change(takes(`{"type":"array"}`)), "input schema: /type: the root is not an object schema"},
 		"no root type":           {change(takes(`{"properties":{}}`)), "input schema: /type: the root is not an object schema"},
 		"no schema":              {change(takes(`[]`)), "input schema: it is not a JSON object"},
-		"not JSON":                {change(takes(`{"type":`)), "input schema: "},
+		"not JSON":               {change(takes(`{"type":`)), "input schema: "},
 		"a name twice":           {change(takes(`{"type":"object","type":"object"}`)), "input schema: /type: wanted each name once"},
 		"another draft":          {change(takes(`{"type":"object","$schema":"https://example.com/draft"}`)), "external references are not loaded"},
 		"a reference outside":    {change(takes(`{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`)), "external references are not loaded"},

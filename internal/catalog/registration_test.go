@@ -231,7 +231,7 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 			"/name": "needs a name", "/description": "needs a description", "/input_schema": "needs an input schema", "/binding": "set service and method of the RPC"}},
 		"no schema":                {func(r *Registration) { r.InputSchema = nil }, map[string]string{"/input_schema": "needs an input schema"}},
 		"an empty schema text":     {taking(``), map[string]string{"/input_schema": "does not compile"}},
-		"not JSON":                  {taking(`{"type":"object"`), map[string]string{"/input_schema": "does not compile"}},
+		"not JSON":                 {taking(`{"type":"object"`), map[string]string{"/input_schema": "does not compile"}},
 		"a name twice":             {taking(`{"type":"object","type":"object"}`), map[string]string{"/input_schema": "does not compile"}},
 		"not UTF-8":                {taking("{\"type\":\"object\",\"title\":\"\xff\"}"), map[string]string{"/input_schema": "does not compile"}},
 		"a wrong keyword value":    {taking(`{"type":"object","required":"n"}`), map[string]string{"/input_schema": "at '/required': got string, want array"}},
