@@ -31,7 +31,7 @@ var (
 // maxReasonBytes bounds what a caller can put into logs by cancelling.
 const maxReasonBytes = 256
 
-// CancelError is ErrCancelled with the reason that the caller gave.
+// CancelError is ErrCancelled with the caller's reason.
 type CancelError struct {
 	Reason string // may be empty; at most 256 bytes of UTF-8
 }
@@ -66,23 +66,23 @@ func (e *CancelError) Unwrap() error { return ErrCancelled }
 // maxUnfinished is how many calls a DrainError names: what a person reads.
 const maxUnfinished = 32
 
-// DrainError says that a Drain ran out of time.
+// DrainError means that a Drain timed out.
 type DrainError struct {
 	Cut        int          // calls that were still in flight and lost their context
 	Unfinished []Unfinished // the first of them, at most maxUnfinished
 	Cause      error        // why the context given to Drain ended
 }
 
-// Unfinished is a call that a Drain has cut off. Both texts are their sender's,
-// cut to 256 bytes; either may be empty.
+// Unfinished is a call that a Drain has cut off. Both texts come from the
+// caller, truncated to 256 bytes; either may be empty.
 type Unfinished struct {
 	Name, ID string
 }
 
-// String is the call for a log.
+// String returns the call as text for a log.
 func (u Unfinished) String() string { return fmt.Sprintf("%q id %q", u.Name, u.ID) }
 
-// Error names the number of calls and the cause.
+// Error returns the number of calls and the cause.
 func (e *DrainError) Error() string {
 	return fmt.Sprintf("correlate: drain: %d calls cut: %v", e.Cut, e.Cause)
 }

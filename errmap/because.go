@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Because is an error whose message is the table's, followed by the reason.
+// Because returns an error whose message is the table's message, a colon and the
+// reason.
 func Because(code Code, reason string, options ...Option) *Error {
 	row, err := Lookup(code)
 	if err != nil {
@@ -16,13 +17,13 @@ func Because(code Code, reason string, options ...Option) *Error {
 	return New(code, append([]Option{Message(row.Message + ": " + reason)}, options...)...)
 }
 
-// OverShare is RATE_LIMITED for a caller that holds its share of something.
+// OverShare returns RATE_LIMITED for a caller that exceeds its share of a limit.
 func OverShare(reason string) *Error {
 	return Because(RateLimited, reason, RetryAfter(time.Second))
 }
 
-// Unwritable is INVALID_TOOL_OUTPUT for an answer of the backend that has no form
-// in MCP. The caller is not at fault.
+// Unwritable returns INVALID_TOOL_OUTPUT for a backend response that MCP cannot
+// represent. It is not the caller's fault.
 func Unwritable(err error) *Error {
 	return Wrap(InvalidToolOutput, err, WithViolations(Violation{Keyword: "mcp", Message: err.Error()}))
 }
@@ -30,8 +31,8 @@ func Unwritable(err error) *Error {
 // maxQuoted bounds how much of a caller's own text an error message repeats.
 const maxQuoted = 128
 
-// Quote quotes a caller's text for an error message: escaped, so that it cannot
-// break a log line or a header, and cut to a length that a person reads.
+// Quote quotes a caller's text for an error message. It escapes the text, so that
+// it cannot break a log line or a header, and truncates it.
 func Quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Message sets the sentence for the caller.
+// Message sets the message for the caller.
 func Message(text string) Option { return func(e *Error) { e.Message = text } }
 
 // Messagef is Message with a format.
@@ -18,27 +18,27 @@ func Messagef(format string, args ...any) Option {
 	return func(e *Error) { e.Message = fmt.Sprintf(format, args...) }
 }
 
-// Tool names the tool that the error is about, as the caller gave it.
+// Tool sets the tool of the error, by the name that the caller used.
 func Tool(name string) Option { return func(e *Error) { e.Tool = name } }
 
-// Type replaces the row's error type.
+// Type overrides the error type of the row.
 func Type(errorType string) Option { return func(e *Error) { e.ErrorType = errorType } }
 
-// WithViolations appends faults of the input or output.
+// WithViolations appends violations of the input or output.
 func WithViolations(v ...Violation) Option {
 	return func(e *Error) { e.Violations = append(e.Violations, v...) }
 }
 
-// Advice replaces what the code says about what to do next.
+// Advice overrides the code's advice on what to do next.
 func Advice(text string) Option { return func(e *Error) { e.Advice = text } }
 
-// Retryable replaces what the row says about sending the call again.
+// Retryable overrides whether the call can be retried.
 func Retryable(yes bool) Option { return func(e *Error) { e.Retryable = &yes } }
 
-// RetryAfter says how long to wait.
+// RetryAfter sets the time to wait before a retry.
 func RetryAfter(d time.Duration) Option { return func(e *Error) { e.RetryAfter = d } }
 
-// BackendCode names the backend's status in Connect's words.
+// BackendCode sets the backend's status, as a Connect code.
 func BackendCode(name string) Option { return func(e *Error) { e.BackendCode = name } }
 
 // Details appends the backend's own error details.
@@ -46,22 +46,22 @@ func Details(d ...*anypb.Any) Option {
 	return func(e *Error) { e.Details = append(e.Details, d...) }
 }
 
-// Challenge sets the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
+// Challenge sets the value of WWW-Authenticate. With PERMISSION_DENIED it means that a scope is missing.
 func Challenge(value string) Option { return func(e *Error) { e.Challenge = value } }
 
-// MissingMeta says that INVALID_PARAMS is about a required member of _meta.
+// MissingMeta marks an INVALID_PARAMS that is about a missing member of _meta.
 func MissingMeta() Option { return func(e *Error) { e.MissingMeta = true } }
 
-// NoSession says that SESSION_NOT_FOUND is about a request without a session id.
+// NoSession marks a SESSION_NOT_FOUND for a request without a session id.
 func NoSession() Option { return func(e *Error) { e.NoSession = true } }
 
-// UnknownTool is TOOL_NOT_FOUND for a name, with the known names that are most like it.
+// UnknownTool returns TOOL_NOT_FOUND for a name, with the nearest known names.
 func UnknownTool(name string, nearest ...string) *Error {
 	return &Error{Code: ToolNotFound, Tool: name, Nearest: nearest}
 }
 
-// InvalidInput is INVALID_TOOL_INPUT. structural says that the arguments break the schema's structure (SchemaError);
-// else they break a rule on values that are well-formed (ValidationError).
+// InvalidInput returns INVALID_TOOL_INPUT. structural means that the arguments violate the structure of the schema
+// (SchemaError); otherwise they are well-formed and violate a rule (ValidationError).
 func InvalidInput(tool string, structural bool, v ...Violation) *Error {
 	e := &Error{Code: InvalidToolInput, Tool: tool, Violations: v, ErrorType: TypeValidation}
 	if structural {
@@ -70,16 +70,16 @@ func InvalidInput(tool string, structural bool, v ...Violation) *Error {
 	return e
 }
 
-// UnknownResource is RESOURCE_NOT_FOUND for a URI.
+// UnknownResource returns RESOURCE_NOT_FOUND for a URI.
 func UnknownResource(uri string) *Error { return &Error{Code: ResourceNotFound, URI: uri} }
 
-// UnsupportedVersion is UNSUPPORTED_PROTOCOL_VERSION: requested is echoed verbatim.
+// UnsupportedVersion returns UNSUPPORTED_PROTOCOL_VERSION. requested is echoed verbatim.
 func UnsupportedVersion(requested string, supported []string) *Error {
 	return &Error{Code: UnsupportedProtocolVersion, Requested: requested, Supported: supported}
 }
 
-// MissingCapability is MISSING_CLIENT_CAPABILITY. required is a JSON object of MCP's ClientCapabilities shape, for example
-// {"elicitation":{}}.
+// MissingCapability returns MISSING_CLIENT_CAPABILITY. required is a JSON object of the form of MCP's
+// ClientCapabilities, for example {"elicitation":{}}.
 func MissingCapability(tool string, required json.RawMessage) *Error {
 	return &Error{Code: MissingClientCapability, Tool: tool, RequiredCapabilities: required}
 }

@@ -16,13 +16,13 @@ const (
 	maxViolationBytes = 1024
 )
 
-// About says what the error is the answer to.
+// About is the context of an error for its rendering.
 type About struct {
-	// RequestID is the JSON-RPC id as it came, with its type. Empty: it could not be read, or there is none.
+	// RequestID is the JSON-RPC id as received, with its type. It is empty if it could not be read, or if there is none.
 	RequestID json.RawMessage
-	// ToolCall: the error concerns a tools/call.
+	// ToolCall: the error is about a tools/call.
 	ToolCall bool
-	// Idempotent: the tool may run twice, so a call with an unknown outcome may be retried.
+	// Idempotent: the tool is idempotent, so a call with an unknown outcome may be retried.
 	Idempotent bool
 }
 

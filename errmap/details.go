@@ -31,7 +31,7 @@ const (
 	maxDetailDepth = 32
 )
 
-// DetailTypes reads the details of a backend whose types are not linked into the binary.
+// DetailTypes decodes details of a backend whose types are not linked into the binary.
 type DetailTypes interface {
 	protoregistry.MessageTypeResolver
 	protoregistry.ExtensionTypeResolver

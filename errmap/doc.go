@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errmap holds the canonical error table and turns one canonical error into the vocabulary of each edge.
+// Package errmap has the canonical error table, and translates a canonical error for each edge.
 //
-// It is the only place where error vocabularies meet: HTTP statuses, JSON-RPC codes, the two MCP eras, and Connect
-// codes with google.rpc details. The stages of the pipeline return an *[Error]; the edge that answers asks this package
-// once how the error shows. The table itself is in table.go; docs/errors.md is rendered from it.
+// It is the only place where the error vocabularies meet: HTTP statuses, JSON-RPC codes, the two MCP eras, and Connect
+// codes with google.rpc details. The stages of the pipeline return an *[Error]. The edge that writes the response calls
+// this package once to translate it. The table is in table.go; docs/errors.md is rendered from it.
 //
-// The conversions are total: every code shows as something on every edge, and no reply carries the code 0. A code that
-// the table does not hold is [ErrUnknownCode] from [Lookup]. [From], which every conversion calls first, makes an
-// INTERNAL_ERROR of it that wraps ErrUnknownCode, so that the fault of our own is seen in the log under its name.
+// The conversions are total: every code has a form on every edge, and no reply has the code 0. For a code that is not
+// in the table, [Lookup] returns [ErrUnknownCode]. [From], which every conversion calls first, turns such a code into
+// an INTERNAL_ERROR that wraps ErrUnknownCode, so that the log shows this bug by name.
 //
-// The package refuses to show a cause. Causes are kept for the log, through Error and Unwrap, and no conversion reads
-// them. Every message passes [Redact] on its way out.
+// Conversions never show a cause. Causes are for the log only, through Error and Unwrap. Every message passes [Redact]
+// before it is sent.
 //
-// All functions are safe for concurrent use. An *Error is built by one goroutine and not changed after that.
+// All functions are safe for concurrent use. An *Error is built by one goroutine and not changed afterwards.
 package errmap

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Reply is how an error shows on a JSON-RPC edge. No member that is sent is ever 0.
+// Reply is an error as rendered on a JSON-RPC edge. A member that is sent is never 0.
 type Reply struct {
-	// Form says which of the members below are sent. For Silent it is none: they are filled in all the same, so that
-	// a number that leaves by mistake is at least a right one.
+	// Form defines which of the members below are sent. For Silent none is sent. They are set in any case, so that a
+	// number sent by mistake is at least a valid one.
 	Form Form
 	// HTTPStatus is the status of the response; stdio ignores it.
 	HTTPStatus int
@@ -41,8 +41,8 @@ func (r Reply) SetHeaders(h http.Header) {
 	}
 }
 
-// JSONRPC shows the error in the canonical dialect: a JSON-RPC error with the status of column HTTP. A row that the
-// product's contract fixes keeps its message; what this failure adds is in the data.
+// JSONRPC renders the error in the canonical dialect: a JSON-RPC error with the status of column HTTP. A row that the
+// contract fixes keeps its message; details of this failure are in the data.
 func (e *Error) JSONRPC(about About) Reply {
 	e = e.known()
 	row := e.row()

@@ -2,7 +2,7 @@
 
 package errmap
 
-// Limit names a bound of the configuration, by its field in the message Limits.
+// Limit identifies a limit of the configuration, by its field in the message Limits.
 type Limit string
 
 // The limits that an error can be about and that are not counted elsewhere: the owner of
@@ -22,7 +22,7 @@ const (
 	LimitPipelined    Limit = "max_pipelined_requests"
 )
 
-// Limits are all of them.
+// Limits returns all limits.
 func Limits() []Limit {
 	return []Limit{
 		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems,
@@ -30,6 +30,5 @@ func Limits() []Limit {
 	}
 }
 
-// Over says which limit the error is about. It is for counting: no conversion
-// shows it.
+// Over sets the exceeded limit. It is for counting only: no conversion shows it.
 func Over(l Limit) Option { return func(e *Error) { e.Limit = l } }

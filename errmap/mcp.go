@@ -25,8 +25,7 @@ const (
 	maxURIBytes = 2048
 )
 
-// MCP shows the error in an MCP era. An era that is neither of the two is taken for Modern, whose numbers are the
-// narrower set.
+// MCP renders the error for an MCP era. Any other value counts as Modern, whose numbers are the narrower set.
 func (e *Error) MCP(era Era, about About) Reply {
 	e = e.known()
 	shown := e.row().shown(era)

@@ -38,8 +38,7 @@ func (e *Error) message() string {
 	return row.Message
 }
 
-// ModelText is the text of a tool result with isError, for edges that show what a tool answered as a failure as a result:
-// what went wrong, where, and what to do next.
+// ModelText returns the text of a tool result with isError: what went wrong, where, and what to do next.
 func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()

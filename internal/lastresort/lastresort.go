@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lastresort ends a process that was asked to end and does not: it writes the
-// stacks of all goroutines and exits.
+// Package lastresort ends a process that does not end after a shutdown request: it
+// writes the stacks of all goroutines and exits.
 package lastresort
 
 import (

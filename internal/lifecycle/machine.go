@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle knows what the process is doing: starting, ready, not ready,
-// draining, or stopped.
+// Package lifecycle is the state machine of the process: starting, ready, not ready, draining, or stopped.
 //
 //	starting ──▶ ready ◀──▶ not ready
 //	    └───────────┴────────────┴──▶ draining ──▶ stopped
 //
-// It is the one answer to that question for probes, metrics, the log and code that
-// waits for a drain. It starts and ends nothing itself: those who do tell it what
-// they depend on ([Machine.Set]), that work has to end ([Machine.Drain]), and that
-// it has ended ([Machine.Stop]). There is no way back from draining.
+// Probes, metrics, the log and code that waits for a drain all use it. It starts and ends nothing itself. Other code
+// reports dependencies ([Machine.Set]), starts a drain ([Machine.Drain]), and reports its end ([Machine.Stop]). A drain
+// cannot be undone.
 //
-// A Machine is safe for concurrent use. What it tells, it tells in the order in
-// which it happened.
+// A Machine is safe for concurrent use. It reports changes in the order in which they happen.
 package lifecycle
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcphttp is the edge of MCP over Streamable HTTP: one endpoint for
-// every protocol era. It tells the era of each message from the message itself
-// and the version header, once, and leaves everything else to the bridge. A
-// Handler is safe for concurrent use.
+// Package mcphttp is the edge for MCP over Streamable HTTP: one endpoint for every
+// protocol era. It detects the era of each message from the message itself and the
+// version header, once, and leaves everything else to the bridge. A Handler is
+// safe for concurrent use.
 package mcphttp
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow passes on what a native backend reports as changed: to the catalog and
-// to subscribers. It asks the backend only for changes that have a subscriber.
+// Package follow forwards changes that a native backend reports: to the catalog and to
+// subscribers. It subscribes only to changes that have a subscriber.
 package follow
 
 import (

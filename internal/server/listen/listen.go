@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listen opens the listeners of a sidecar, each with what stands before every
-// handler: bounds of connections, the guard against foreign pages, timeouts of bodies
-// and of writes.
+// Package listen opens the listeners of a sidecar, each with its outer handlers:
+// connection limits, the guard against foreign web pages, body and write timeouts.
 package listen
 
 import (

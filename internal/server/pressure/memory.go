@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pressure sheds load before the process runs out of memory: new work while
-// memory is short ([Memory]), and what waits for slow peers ([Slow]). It also gives
-// memory back while nothing happens ([KeepSmall]).
+// memory is short ([Memory]), and data that waits for slow peers ([Slow]). It also
+// releases memory while the process is idle ([KeepSmall]).
 package pressure
 
 import (

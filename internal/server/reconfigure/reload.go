@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconfigure puts a configuration into use that has changed while the process
-// runs, as far as that can be, and loads the catalog again when a descriptor file
-// changes.
+// Package reconfigure applies a changed configuration at run time, as far as possible,
+// and reloads the catalog when a descriptor file changes.
 package reconfigure
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route knows which edge a request is for. Each edge registers its name, its
-// paths and how it refuses a request; the listener's guard, the authenticator and the
-// metrics all ask the same [Table].
+// Package route finds the edge of a request. Each edge registers its name, its paths
+// and how it rejects a request. The listener's guard, the authenticator and the
+// metrics all use the same [Table].
 package route
 
 import (
