@@ -23,8 +23,8 @@ import (
 // that a client names. Its owner closes it when the sidecar ends.
 func (h *Handler) Sessions() *session.Manager { return h.opts.Sessions }
 
-// AdmitLegacy refuses a message, or a GET or DELETE without one, whose header
-// names a revision that is not served (MCP 2025-11-25, Streamable HTTP: 400).
+// AdmitLegacy rejects a message, or a GET or DELETE, whose header has an
+// unsupported revision (MCP 2025-11-25, Streamable HTTP: 400).
 func (h *Handler) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
 
 // opensEarly holds where messages may come right behind an initialize (stdio):
@@ -69,8 +69,9 @@ func sessionError(err error) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// UnknownSession answers a message whose session id names no session of its
-// caller: the client opens a new one then. Without any id it says so.
+// UnknownSession returns the reply to a message whose session id is unknown for
+// its caller: the client then opens a new session. Without any id, the error
+// says so.
 func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
 	err := errmap.New(errmap.SessionNotFound)
 	if !hasID {

@@ -20,13 +20,12 @@ const (
 // W3C Baggage asks anybody to pass on, which the other two never come near.
 const maxTraceValue = 8192
 
-// WithTraceContext adds the W3C trace context that a request's _meta carries
-// (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
-// than once, to the headers that the allow-list
-// then looks at. The message's own word goes before the connection's. A value
-// that is no header value is left out, so that nothing can be injected. meta is
-// a checked JSON object or nil; h is not changed, and is returned as it is where
-// there is nothing to add.
+// WithTraceContext adds the W3C trace context of a request's _meta (MCP
+// 2026-07-28, per-request metadata), and its idempotency key, to the headers that
+// the allow-list then filters. The message takes precedence over the connection.
+// An invalid header value is omitted, to prevent injection. meta is a checked
+// JSON object or nil. h is not changed; it is returned unchanged if there is
+// nothing to add.
 func WithTraceContext(h http.Header, meta []byte) http.Header {
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {

@@ -7,8 +7,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// CheckAs is Check for a caller of whom it was said in particular whether they are
-// trusted: neither the gate's state nor its list of callers matters.
+// CheckAs is Check for a caller with its own trust state: the gate's state and its
+// list of callers are ignored.
 func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
 	if said == Trusted || !g.current().scope.Holds(tool) {
 		return nil
