@@ -26,8 +26,9 @@ type grants struct {
 	without []access.Unmatched
 }
 
-// CheckGrants warns of what the callers file allows that there is not, once for
-// each glob until there is a tool for it. It is no fault: the tool may come later.
+// CheckGrants logs a warning for each glob of the callers file that matches no
+// tool, once until a tool matches. That is not an error: the tool may be added
+// later.
 func (d *Authenticator) CheckGrants(now *catalog.Catalog) {
 	if d == nil || d.book == nil {
 		return
@@ -59,7 +60,7 @@ func (d *Authenticator) CheckGrants(now *catalog.Catalog) {
 	}
 }
 
-// Checks are the same for /readyz?verbose.
+// Checks returns the same for /readyz?verbose.
 func (d *Authenticator) Checks() []admin.Check {
 	if d == nil || d.book == nil {
 		return nil

@@ -32,8 +32,8 @@ const (
 	goAwayTimeout = time.Second
 )
 
-// Leave begins to let callers go, on every listener, and keeps answering them. Only
-// the first call has an effect.
+// Leave starts the drain of the connections of every listener; they are still served.
+// Only the first call has an effect.
 func (s *Sockets) Leave() {
 	s.leaveOnce.Do(func() {
 		s.leftAt = time.Now()

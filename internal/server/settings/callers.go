@@ -27,9 +27,9 @@ func ListenerTLS(files *configv1.ListenerTls) (*tlsfiles.Server, error) {
 // noSubject is the setting that tells the backend nothing.
 const noSubject = "off"
 
-// SubjectHeader is the header in which the backend is told who calls; empty where
-// it is told nothing. A caller's own header of the default name goes no further
-// all the same, because that is not in the list of headers that pass.
+// SubjectHeader returns the header with the caller's name for the backend; empty if
+// there is none. Even then a caller's own header of the default name is not forwarded,
+// because it is not on the allow-list.
 func SubjectHeader(cfg *configv1.Config) string {
 	if name := cfg.GetAccess().GetSubjectHeader(); name != noSubject {
 		return name
@@ -37,7 +37,7 @@ func SubjectHeader(cfg *configv1.Config) string {
 	return ""
 }
 
-// InboundMetadata are the headers that go on to the backend.
+// InboundMetadata returns the headers that are forwarded to the backend.
 func InboundMetadata(cfg *configv1.Config) []string {
 	names := slices.Clone(cfg.GetBackend().GetMetadata().GetInbound())
 	if subject := SubjectHeader(cfg); subject != "" && !slices.Contains(names, subject) {
