@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrEnded: the stream has ended, and all events were read.
+// ErrEnded means that the stream has ended and all events were read.
 var ErrEnded = errors.New("session: the stream has ended")
 
 // Event is one message on a stream.
