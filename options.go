@@ -19,121 +19,126 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
-// Options configure a [Sidecar]. Backend or Handler is required; every other field may
-// stay zero.
+// Options configure a [Sidecar]. Backend or Handler is required; all other fields may
+// be zero.
 type Options struct {
-	// Backend is the URL of the tool service: http://HOST:PORT (gRPC, Connect or
-	// gRPC-Web, found by asking), grpc://, connect+http://, grpcweb+http://, https:// and
-	// so on, unix:///PATH.
+	// Backend is the URL of the tool service: http://HOST:PORT (gRPC, Connect or gRPC-Web,
+	// detected by probing), grpc://, connect+http://, grpcweb+http://, https:// and so on,
+	// or unix:///PATH.
 	Backend string
-	// Handler is a tool service in this process, in place of Backend. It is served over
-	// connections in memory: no port is opened.
+	// Handler is a tool service in this process, instead of Backend. It is called over
+	// in-memory connections: no port is opened.
 	Handler http.Handler
 
-	// Sources are where tools come from. Without any, the backend is asked by server
-	// reflection, and for tools of its own (outrigger.v1.ToolService).
+	// Sources are the sources of tools. If empty, the sidecar uses the backend's server
+	// reflection, and the tools that the backend declares itself
+	// (outrigger.v1.ToolService).
 	Sources []Source
 
 	Policy Policy
 	Limits Limits
 	Hooks  Hooks
 
-	// Authenticator finds out who calls. Without one, TokensFile decides, and without
-	// that every caller is let in.
+	// Authenticator authenticates callers. If it is nil, TokensFile is used; without
+	// either, all callers are accepted.
 	Authenticator Authenticator
-	// TokensFile is a callers file, as the flag --tokens takes it. It is read again when
-	// it changes.
+	// TokensFile is a callers file, as for the flag --tokens. It is reloaded when it
+	// changes.
 	TokensFile string
 
-	// AllowedHosts are host names that requests may name besides those of the loopback
-	// interface ("tools.example", or with a port). AnyHost allows all: set it
-	// only behind a proxy that checks Host, or where callers are authenticated.
+	// AllowedHosts are host names accepted in addition to those of the loopback interface
+	// ("tools.example", or with a port). AnyHost accepts all hosts: set it only behind a
+	// proxy that checks Host, or if callers are authenticated.
 	AllowedHosts []string
 	AnyHost      bool
-	// AllowedOrigins are origins ("https://console.example") whose pages may call.
+	// AllowedOrigins are origins ("https://console.example") whose web pages may call.
 	AllowedOrigins []string
-	// TLS tells that the server in front speaks HTTPS, so that origins have to be https.
+	// TLS declares that the server in front speaks HTTPS, so that origins must be https.
 	TLS bool
 
-	// Name, Version and Instructions are what clients are told about the server.
+	// Name, Version and Instructions describe the server to clients.
 	Name, Version, Instructions string
 	// Logger receives the log; nil discards it.
 	Logger *slog.Logger
 
-	// Config has every setting of the command, for those that have no field here; fields
-	// here win. It is not changed. Its listeners and its demo are not used.
+	// Config has every setting of the command, for settings without a field here; fields
+	// here override it. It is not modified. Its listeners and its demo are ignored.
 	Config *configv1.Config
 }
 
-// Policy says which tools there are and who may run them.
+// Policy selects the tools, and who may run them.
 type Policy struct {
 	// Include and Exclude are globs over methods ("shop.v1.*", "shop.v1.Shop/Buy").
 	Include, Exclude []string
-	// Trusted lets every caller run destructive tools; TrustedCallers names some.
+	// Trusted allows every caller to run destructive tools; TrustedCallers allows only
+	// some.
 	Trusted        bool
 	TrustedCallers []string
-	// Gate says which tools count as destructive: "marked" (the default), "writes" or
+	// Gate defines which tools count as destructive: "marked" (the default), "writes" or
 	// "unproven".
 	Gate string
 }
 
-// Limits bound what callers may use. Zero fields take the defaults of the command.
+// Limits limit what callers may use. Zero fields have the defaults of the command.
 type Limits struct {
-	// Timeout bounds one call.
+	// Timeout is the maximum duration of one call.
 	Timeout time.Duration
-	// MaxMessageBytes bounds a message of a caller, MaxResultBytes a result.
+	// MaxMessageBytes is the maximum size of a caller's message, MaxResultBytes that of a
+	// result.
 	MaxMessageBytes, MaxResultBytes int64
-	// MaxInFlight bounds requests, MaxConcurrentCalls calls of the backend at a time.
+	// MaxInFlight is the maximum number of requests in flight, MaxConcurrentCalls that of
+	// concurrent backend calls.
 	MaxInFlight, MaxConcurrentCalls int
 	// MaxStreams bounds streams that last until a side ends them, MaxSessions sessions of
 	// legacy MCP clients.
 	MaxStreams, MaxSessions int
-	// CallerRate and ToolRate bound calls per second, of one caller and of one tool.
+	// CallerRate and ToolRate are maximum calls per second, per caller and per tool.
 	CallerRate, ToolRate float64
-	// ReadBodyTimeout bounds the body of a request, WriteTimeout a write without
-	// progress.
+	// ReadBodyTimeout is the timeout for reading the body of a request, WriteTimeout the
+	// maximum time without progress of a response.
 	ReadBodyTimeout, WriteTimeout time.Duration
-	// DrainGrace is how long calls in flight have at the end.
+	// DrainGrace is the grace period of calls in flight in a drain.
 	DrainGrace time.Duration
 }
 
-// Hooks are called when something happens. They must return at once, and may be called
-// concurrently; nil ones are not called.
+// Hooks are called on events. They must return at once, and may be called concurrently.
+// Nil hooks are not called.
 type Hooks struct {
-	// Call is called at the end of each call of a tool, on every edge.
+	// Call is called at the end of each tool call, on every edge.
 	Call func(Call)
-	// Tools is called when the tools have been loaded, and when they have changed.
+	// Tools is called when the tools have been loaded, and after each change.
 	Tools func([]Tool)
 }
 
-// Call is the end of one call.
+// Call describes a finished call.
 type Call struct {
-	// Tool is the canonical name; "" for a tool that does not exist.
+	// Tool is the canonical name; "" if the tool does not exist.
 	Tool string
-	// Edge is where the call came in: "mcp", "rpc", "connect", "grpc", "grpc-web",
-	// "typed" or "other", which is a call from Go.
+	// Edge is the edge of the call: "mcp", "rpc", "connect", "grpc", "grpc-web", "typed",
+	// or "other" for a call from Go.
 	Edge string
 	// Code is the canonical code (docs/errors.md); "" for success.
 	Code string
-	// Duration is how long it took, Upstream how much of that the backend took.
+	// Duration is the duration of the call, Upstream the part of it spent in the backend.
 	Duration, Upstream time.Duration
 }
 
-// Authenticator finds out who sent a request. Return [NewIdentity] for a caller who is
-// known, and [Refuse] for credentials that are not accepted; any other error is answered
-// UNAVAILABLE.
+// Authenticator authenticates the caller of a request. Return [NewIdentity] for an
+// authenticated caller, and [Refuse] for credentials that are not accepted. Any other
+// error is answered UNAVAILABLE.
 type Authenticator = access.Authenticator
 
-// Credentials are what a caller shows: a bearer token, or the names of a certificate.
+// Credentials are what a caller presents: a bearer token, or the names of a client
+// certificate.
 type Credentials = access.Credentials
 
-// Identity is a caller who is known, with what it may do.
+// Identity is an authenticated caller with its permissions.
 type Identity = access.Identity
 
-// Grant is what a caller may do.
+// Grant is the set of permissions of a caller.
 type Grant = access.Grant
 
-// AuthenticatorFunc is a function as an [Authenticator].
+// AuthenticatorFunc adapts a function to an [Authenticator].
 type AuthenticatorFunc func(ctx context.Context, shown Credentials) (*Identity, error)
 
 // Authenticate implements [Authenticator].
@@ -141,11 +146,11 @@ func (f AuthenticatorFunc) Authenticate(ctx context.Context, shown Credentials) 
 	return f(ctx, shown)
 }
 
-// NewIdentity returns the identity of a grant.
+// NewIdentity returns the identity for a grant.
 func NewIdentity(g Grant) *Identity { return access.NewIdentity(g) }
 
-// Refuse is the error for credentials that are not accepted, or, where none were sent,
-// for a request without any.
+// Refuse returns the error for credentials that are not accepted, or for a request
+// without credentials.
 func Refuse(shown Credentials) error {
 	if shown.Token == "" && len(shown.URIs) == 0 {
 		return access.Refuse(access.Missing)

@@ -18,8 +18,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
-// Sidecar makes tools of a backend's RPCs. Make one with [New]. Its methods are safe for
-// concurrent use.
+// Sidecar exposes the RPCs of a backend as tools. Make one with [New]. Its methods are
+// safe for concurrent use.
 type Sidecar struct {
 	app       *server.App
 	handler   http.Handler
@@ -35,13 +35,13 @@ type Sidecar struct {
 	done     chan struct{}
 }
 
-// ErrStarted is what [Sidecar.Run] returns when it is called again, or after
+// ErrStarted is returned by [Sidecar.Run] if it was called before, or after
 // [Sidecar.Drain].
 var ErrStarted = errors.New("outrigger: Run was called before, or Drain was")
 
-// New makes a sidecar. It checks all options and reports everything that is wrong with
-// them at once. Nothing is dialled before [Sidecar.Run]. A sidecar that will not run is
-// ended with [Sidecar.Drain].
+// New returns a sidecar. It checks all options and reports all errors at once. It opens
+// no connection before [Sidecar.Run]. To discard a sidecar without running it, call
+// [Sidecar.Drain].
 func New(ctx context.Context, o Options) (*Sidecar, error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -93,19 +93,19 @@ func (h Hooks) ended() func(stats.CallEnd) {
 	}
 }
 
-// Handler serves callers, on every protocol, with all guards. Mount it at the root of a
-// server that speaks HTTP/1.1 and, for gRPC, HTTP/2. It answers UNAVAILABLE before
-// [Sidecar.Run] has loaded the tools, and during and after a drain.
+// Handler returns the handler for callers: all protocols, with all guards. Mount it at
+// the root of a server with HTTP/1.1 and, for gRPC, HTTP/2. It returns UNAVAILABLE
+// until [Sidecar.Run] has loaded the tools, and during and after a drain.
 func (s *Sidecar) Handler() http.Handler { return s.handler }
 
-// Operator serves operators: /readyz, /livez, /metrics, /drain, /trust, /debug/pprof and
-// the registration of tools. Its callers are not authenticated: never mount it where
-// others can reach it.
+// Operator returns the handler for operators: /readyz, /livez, /metrics, /drain,
+// /trust, /debug/pprof and the registration of tools. It does not authenticate its
+// callers: never mount it where others can reach it.
 func (s *Sidecar) Operator() http.Handler { return s.operators }
 
-// Run loads the tools and keeps them fresh until ctx ends or [Sidecar.Drain] is called.
-// Then it drains, closes everything, and returns. The error is nil after a
-// drain that was asked for. A sidecar runs once: after that, Run returns [ErrStarted].
+// Run loads the tools and keeps them up to date until ctx ends or [Sidecar.Drain] is
+// called. Then it drains, closes everything, and returns. The error is nil after a
+// requested drain. A sidecar runs once: later calls return [ErrStarted].
 func (s *Sidecar) Run(ctx context.Context) error {
 	if !s.began.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -128,8 +128,8 @@ func (s *Sidecar) Ready(ctx context.Context) error {
 	return err
 }
 
-// Drain answers what is in flight, refuses what comes, and waits until everything has
-// ended, or until ctx does: the drain goes on then, within Limits.DrainGrace.
+// Drain rejects new requests and waits until those in flight have finished, or until
+// ctx ends. In the latter case the drain continues, within Limits.DrainGrace.
 func (s *Sidecar) Drain(ctx context.Context) error {
 	s.drain()
 	if s.began.CompareAndSwap(false, true) {

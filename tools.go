@@ -16,47 +16,48 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
-// Tool is one tool that can be called.
+// Tool describes one tool.
 type Tool struct {
-	// Name is the canonical name ("shop.buy"), MCPName the one that MCP clients see.
+	// Name is the canonical name ("shop.buy"), MCPName the name for MCP clients.
 	Name, MCPName string
 	Title         string
-	// Description is what models read.
+	// Description is the text that models read.
 	Description string
-	// InputSchema and OutputSchema are JSON Schema 2020-12; the second is empty where
-	// the tool has none.
+	// InputSchema and OutputSchema are JSON Schema 2020-12. OutputSchema is empty if the
+	// tool has none.
 	InputSchema, OutputSchema json.RawMessage
-	// Procedure is the RPC behind the tool ("/shop.v1.Shop/Buy").
+	// Procedure is the RPC of the tool ("/shop.v1.Shop/Buy").
 	Procedure string
-	// Destructive tells that the method is marked so; callers need trust for it.
+	// Destructive means that the method is marked destructive; callers need trust to run
+	// it.
 	Destructive bool
 }
 
-// Source is where tools come from. Load fetches everything afresh; it may be called
-// again at any time, one call at a time.
+// Source is a source of tools. Load loads everything anew. It may be called at any
+// time, but not concurrently.
 type Source = source.Source
 
-// Loaded is what one load of a [Source] brings: descriptors, and which of their services
-// become tools.
+// Loaded is the result of one load of a [Source]: descriptors, and which of their
+// services become tools.
 type Loaded = source.Loaded
 
-// Conditional is a [Source] that recognizes an unchanged load before it decodes it. Set
-// Loaded.Revision; it comes back with the next load, and nil and no error mean that
-// nothing has changed.
+// Conditional is a [Source] that recognizes an unchanged load before it decodes it. It
+// sets Loaded.Revision, and gets it back with the next load. Nil without an error then
+// means that nothing has changed.
 type Conditional = source.Conditional
 
 // Revision identifies one load of a [Conditional] source by its digest.
 type Revision = source.Revision
 
-// SourceError says which source failed, at which step, and whether a retry can help.
+// SourceError reports which source failed, at which step, and whether a retry can help.
 type SourceError = source.Error
 
-// SourceWarning is a defect of a source that does not prevent its load.
+// SourceWarning is a defect of a source that does not prevent loading it.
 type SourceWarning = source.Warning
 
-// Services is a source of services whose generated code is linked into this program, by
-// their full names ("shop.v1.Shop"). Generated code has no comments: tools are described
-// by their names alone, unless methods declare texts with options.
+// Services returns a source of services whose generated code is linked into this
+// program, by full name ("shop.v1.Shop"). Generated code has no comments: tools have
+// only their names as descriptions, unless options of the methods declare texts.
 func Services(names ...string) Source { return linked(names) }
 
 // linked are full names of services.
@@ -94,8 +95,7 @@ func appendFile(files []*descriptorpb.FileDescriptorProto, seen map[string]bool,
 	return append(files, protodesc.ToFileDescriptorProto(file))
 }
 
-// Tools returns the tools that can be called now, sorted by name; none before
-// the first load.
+// Tools returns the available tools, sorted by name; none before the first load.
 func (s *Sidecar) Tools() []Tool { return toolsOf(s.app.Live().Current()) }
 
 func toolsOf(now *catalog.Catalog) []Tool {
@@ -116,10 +116,10 @@ func toolsOf(now *catalog.Catalog) []Tool {
 	return out
 }
 
-// CallTool calls one tool, by its canonical or MCP name, through the same validation,
-// gate and limits as a call from outside. arguments is a JSON object; nil is an empty
-// one. It returns the result as JSON. The error is an [*errmap.Error], whose Code
-// is the canonical one (docs/errors.md). Before the first load it waits for the tools.
+// CallTool calls a tool by its canonical or MCP name, with the same validation, gate
+// and limits as a call from outside. arguments is a JSON object; nil is an empty one.
+// It returns the result as JSON. The error is an [*errmap.Error] with a canonical Code
+// (docs/errors.md). Before the first load it waits for the tools.
 func (s *Sidecar) CallTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	answer := s.app.Call(ctx, "go", "CallTool", name, arguments)
 	if answer.Err != nil {

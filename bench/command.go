@@ -28,8 +28,8 @@ func (c *common) flags(name string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&c.binary, "sidecar", "", "measure this `binary` instead of building one")
-	flags.BoolVar(&c.write, "write", false, "put the figures into docs/benchmarks.md")
-	flags.BoolVar(&c.check, "check", false, "exit with 1 where a goal is missed")
+	flags.BoolVar(&c.write, "write", false, "write the figures into docs/benchmarks.md")
+	flags.BoolVar(&c.check, "check", false, "exit with 1 if a goal is missed")
 	return flags
 }
 
@@ -47,7 +47,7 @@ func (c *common) within(ctx context.Context, planned time.Duration, stderr io.Wr
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := 2*planned + 5*time.Minute
-	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the run did not end within %v", limit)) })
+	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the run did not finish within %v", limit)) })
 	defer watchdog.Stop()
 	defer func() {
 		if err != nil && ctx.Err() != nil {

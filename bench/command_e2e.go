@@ -27,18 +27,18 @@ func parseE2E(args []string, stderr io.Writer) (*e2eOptions, error) {
 	o := &e2eOptions{}
 	var subjects, sizes string
 	flags := o.flags("bench e2e", stderr)
-	flags.BoolVar(&o.quick, "quick", false, "one round of short windows, to see that everything works: under a minute, and no figures to quote")
-	flags.StringVar(&o.Other, "other", "", "measure this `binary` of the sidecar too, beside the first")
+	flags.BoolVar(&o.quick, "quick", false, "smoke test: one round of short windows, under a minute; do not quote its figures")
+	flags.StringVar(&o.Other, "other", "", "also measure this `binary` of the sidecar")
 	flags.StringVar(&subjects, "subjects", "", "only these `subjects` of "+strings.Join(e2e.Names(), ",")+"; default all but the floors")
 	flags.StringVar(&sizes, "sizes", strings.Join(e2e.SizeNames(), ","), "`payloads`")
-	flags.IntVar(&o.Rounds, "rounds", 5, "how many rounds; 0 leaves them out")
-	flags.IntVar(&o.Callers, "callers", 50, "how many call at a time in the rounds")
-	flags.IntVar(&o.Crowd, "crowd", 256, "how many call a sidecar of its own at a time after the rounds; 0 leaves it out")
-	flags.DurationVar(&o.Warmup, "warmup", 200*time.Millisecond, "time between every caller's first answer and the window")
+	flags.IntVar(&o.Rounds, "rounds", 5, "number of rounds; 0 skips them")
+	flags.IntVar(&o.Callers, "callers", 50, "concurrent callers in the rounds")
+	flags.IntVar(&o.Crowd, "crowd", 256, "concurrent callers of a separate sidecar after the rounds; 0 skips this")
+	flags.DurationVar(&o.Warmup, "warmup", 200*time.Millisecond, "time between every caller's first response and the window")
 	flags.DurationVar(&o.Window, "window", time.Second, "time in which calls count")
-	flags.DurationVar(&o.Longest, "longest", 4*time.Second, "how far a window may grow where few calls were answered; what began in it is always waited for")
-	flags.IntVar(&o.AtLeast, "at-least", 100, "how many calls are enough")
-	flags.BoolVar(&o.Digits, "digits", true, "look at what subjects make of numbers that a double cannot hold")
+	flags.DurationVar(&o.Longest, "longest", 4*time.Second, "maximum length of a window with few responses; calls that began in it are always awaited")
+	flags.IntVar(&o.AtLeast, "at-least", 100, "minimum calls per window")
+	flags.BoolVar(&o.Digits, "digits", true, "check how subjects handle numbers that a double cannot represent")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}

@@ -23,10 +23,10 @@ type largeOptions struct {
 func parseLarge(args []string, stderr io.Writer) (*largeOptions, error) {
 	o := &largeOptions{}
 	flags := o.flags("bench large", stderr)
-	flags.BoolVar(&o.quick, "quick", false, "one round of short windows, to see that everything works: no figures to quote")
-	flags.IntVar(&o.Rounds, "rounds", 3, "how many rounds")
-	flags.IntVar(&o.Callers, "callers", 4, "how many call at a time in the rounds")
-	flags.IntVar(&o.Crowd, "crowd", 50, "how many call a sidecar of its own at a time after the rounds; 0 leaves it out")
+	flags.BoolVar(&o.quick, "quick", false, "smoke test: one round of short windows; do not quote its figures")
+	flags.IntVar(&o.Rounds, "rounds", 3, "number of rounds")
+	flags.IntVar(&o.Callers, "callers", 4, "concurrent callers in the rounds")
+	flags.IntVar(&o.Crowd, "crowd", 50, "concurrent callers of a separate sidecar after the rounds; 0 skips this")
 	flags.DurationVar(&o.Window, "window", time.Second, "time in which calls count")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)

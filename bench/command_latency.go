@@ -24,14 +24,14 @@ type latencyOptions struct {
 func parseLatency(args []string, stderr io.Writer) (*latencyOptions, error) {
 	o := &latencyOptions{}
 	flags := o.flags("bench latency", stderr)
-	flags.BoolVar(&o.quick, "quick", false, "one round of short windows, to see that everything works: a few seconds, and no figures to quote")
-	flags.Float64Var(&o.Rate, "rate", 1000, "how many calls are due in a second")
-	flags.IntVar(&o.Rounds, "rounds", 5, "how many rounds")
-	flags.DurationVar(&o.Warmup, "warmup", time.Second, "time on the schedule before calls count")
+	flags.BoolVar(&o.quick, "quick", false, "smoke test: one round of short windows, a few seconds; do not quote its figures")
+	flags.Float64Var(&o.Rate, "rate", 1000, "offered calls per second")
+	flags.IntVar(&o.Rounds, "rounds", 5, "number of rounds")
+	flags.DurationVar(&o.Warmup, "warmup", time.Second, "warmup time before calls count")
 	flags.DurationVar(&o.Window, "window", 5*time.Second, "time in which calls count")
-	flags.DurationVar(&o.Rest, "rest", 22*time.Second, "how long a sidecar rests before its memory is read")
-	flags.IntVar(&o.Crowd, "crowd", 256, "how many call at a time for the memory at work")
-	flags.DurationVar(&o.CrowdWindow, "crowd-window", 5*time.Second, "for how long they do")
+	flags.DurationVar(&o.Rest, "rest", 22*time.Second, "idle time before the sidecar's memory is read")
+	flags.IntVar(&o.Crowd, "crowd", 256, "concurrent callers for the memory under load")
+	flags.DurationVar(&o.CrowdWindow, "crowd-window", 5*time.Second, "duration of that load")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}

@@ -34,16 +34,16 @@ type loadOptions struct {
 func parseLoad(args []string, stderr io.Writer) (*loadOptions, error) {
 	o := &loadOptions{}
 	flags := o.flags("bench load", stderr)
-	flags.BoolVar(&o.quick, "quick", false, "one round of short windows, to see that everything works: no figures to quote")
-	flags.StringVar(&o.Other, "other", "", "measure this `binary` too, in the same rounds")
-	flags.IntVar(&o.Rounds, "rounds", 3, "how many rounds")
+	flags.BoolVar(&o.quick, "quick", false, "smoke test: one round of short windows; do not quote its figures")
+	flags.StringVar(&o.Other, "other", "", "also measure this `binary`, in the same rounds")
+	flags.IntVar(&o.Rounds, "rounds", 3, "number of rounds")
 	flags.DurationVar(&o.Warmup, "warmup", time.Second, "time under load before calls count")
 	flags.DurationVar(&o.Window, "window", 3*time.Second, "time in which calls count")
 	flags.StringVar(&o.callers, "callers", "16,64,256,1024,4096,8192", "`numbers` of callers in closed loops")
-	flags.StringVar(&o.multiples, "multiples", "0.9,1.2,2,4,10", "rates to offer, as `multiples` of the capacity")
+	flags.StringVar(&o.multiples, "multiples", "0.9,1.2,2,4,10", "offered rates, as `multiples` of the capacity")
 	flags.StringVar(&o.only, "only", "", "`steps` to measure instead of all: "+strings.Join(saturation.Steps(), ", "))
-	flags.IntVar(&o.Connections, "connections", 2048, "how many calls may be in flight at a rate")
-	flags.IntVar(&o.Crowd, "crowd", 1024, "how many callers call a slow tool; half as many are noisy")
+	flags.IntVar(&o.Connections, "connections", 2048, "maximum calls in flight at a rate")
+	flags.IntVar(&o.Crowd, "crowd", 1024, "callers of a slow tool; half as many are noisy")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}

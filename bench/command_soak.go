@@ -27,13 +27,13 @@ type soakOptions struct {
 func parseSoak(args []string, stderr io.Writer) (*soakOptions, error) {
 	o := &soakOptions{}
 	flags := o.flags("bench soak", stderr)
-	flags.BoolVar(&o.quick, "quick", false, "a few seconds, to see that everything works: no figures to quote")
-	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the sidecar is kept busy, at most 2h")
-	flags.DurationVar(&o.Every, "every", 5*time.Second, "how often it is looked at")
-	flags.IntVar(&o.Callers, "callers", 50, "how many can call at a time, in equal parts on every edge")
-	flags.DurationVar(&o.Capacity, "capacity", 10*time.Second, "for how long they call as fast as they can, before")
-	flags.Float64Var(&o.Share, "share", 0.5, "the part of the capacity that the sidecar is kept busy with")
-	flags.DurationVar(&o.Rest, "rest", 22*time.Second, "how long the sidecar rests before the first look and the last")
+	flags.BoolVar(&o.quick, "quick", false, "smoke test of a few seconds; do not quote its figures")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "duration of the load, at most 2h")
+	flags.DurationVar(&o.Every, "every", 5*time.Second, "sampling interval")
+	flags.IntVar(&o.Callers, "callers", 50, "concurrent callers, in equal parts on every edge")
+	flags.DurationVar(&o.Capacity, "capacity", 10*time.Second, "duration of the capacity measurement before the load")
+	flags.Float64Var(&o.Share, "share", 0.5, "load as a share of the capacity")
+	flags.DurationVar(&o.Rest, "rest", 22*time.Second, "idle time before the first and the last sample")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}

@@ -55,7 +55,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := 2*opts.planned() + 5*time.Minute
-	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the run did not end within %v", limit)) })
+	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the run did not finish within %v", limit)) })
 	defer watchdog.Stop()
 
 	err = measure(ctx, opts, args, stdout, stderr)

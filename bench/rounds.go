@@ -19,8 +19,8 @@ import (
 // generator names this process among the clocks.
 const generator = "generator"
 
-// patience is how much longer a window may get where no call was answered in it.
-const patience = 10 * time.Second
+// windowExtension is how much longer a window may get where no call was answered in it.
+const windowExtension = 10 * time.Second
 
 // stage is the set of processes that calls go through.
 type stage struct {
@@ -100,7 +100,7 @@ func (h *harness) cell(ctx context.Context, st *stage, p *path.Path, callers int
 	defer session.Close()
 	// On a machine where others are at work, a short window may pass without an answer.
 	sample, err := load.Run(ctx, session.Callers, load.Options{
-		Warmup: h.opts.warmup, Window: h.opts.window, AtLeast: 1, Longest: h.opts.window + patience, Clocks: st.clocks,
+		Warmup: h.opts.warmup, Window: h.opts.window, AtLeast: 1, Longest: h.opts.window + windowExtension, Clocks: st.clocks,
 	})
 	if err != nil {
 		return report.Figure{}, fmt.Errorf("path %s: %w", p.Name, err)

@@ -36,10 +36,9 @@ const retryAfter = time.Second
 
 // Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
 type Catalogs interface {
-	// Current returns the snapshot in use, nil before the first.
+	// Current returns the current snapshot, nil before the first.
 	Current() *catalog.Catalog
-	// Wait returns the snapshot in use, or waits for the first one until ctx
-	// ends; its error says why there is none.
+	// Wait returns the current snapshot, or waits for the first one until ctx ends. Its error has the reason.
 	Wait(ctx context.Context) (*catalog.Catalog, error)
 }
 
@@ -52,66 +51,58 @@ type ServerInfo struct {
 	Instructions string
 }
 
-// Options configure a Bridge. Zero fields take the defaults of this package.
+// Options configure a Bridge. Zero fields have the defaults of this package.
 type Options struct {
 	Server ServerInfo
-	// Timeout bounds a call, CatalogWait the wait for the first catalog.
+	// Timeout is the maximum duration of a call, CatalogWait the maximum wait for the first catalog.
 	Timeout, CatalogWait time.Duration
-	// Gate holds back destructive tools; nil never trusts.
+	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
 	Gate *policy.Gate
 	// RepairArguments decodes objects and arrays that a model wrote as JSON
 	// strings, see [Bridge.RepairArguments].
 	RepairArguments bool
-	// Confirm puts what the gate holds back to the user, where the caller's
-	// client can ask.
+	// Confirm asks the user before a call that the gate blocks, if the caller's client supports questions.
 	Confirm bool
-	// Native is the backend where it speaks the tool API itself; nil where it
-	// does not. A catalog with a description needs it.
+	// Native is the backend, if it implements the tool API itself, else nil. A catalog with a description needs it.
 	Native Native
-	// Sealer seals what callers bring back. Nil makes one with a key of its own,
-	// which no other replica can open.
+	// Sealer seals the state that callers send back. Nil makes one with a random key, whose tokens no other replica can
+	// open.
 	Sealer *seal.Sealer
-	// Feed is where changes come from. Nil makes one.
+	// Feed is the hub of changes. Nil makes one.
 	Feed *feed.Hub
-	// Tasks runs plain RPCs on as tasks; nil never does.
+	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
-	// TaskAfter is when a call runs on as a task where its tool says nothing about
-	// that; zero is never.
+	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
-	// PageSize bounds the entries on one page of a list, MaxItems the answers of
-	// a streaming RPC in one result.
+	// PageSize is the maximum number of entries on a page of a list, MaxItems that of messages of a streaming RPC in one
+	// result.
 	PageSize, MaxItems int
-	// Slots bounds the calls that run at once; nil bounds nothing.
+	// Slots limits concurrent calls; nil does not.
 	Slots *policy.Slots
-	// Shed, where set, refuses a call while the process is short of memory: its
-	// error, or nil. It must return at once.
+	// Shed, if set, returns the error for a call while memory is short, else nil. It must return at once.
 	Shed func() *errmap.Error
-	// Short reports what Shed would say, and counts nothing. Calls of a caller that
-	// is held back by flow control are not shed: while memory is short, one of them
-	// runs at a time. It is needed where Shed is set.
+	// Short reports the same as Shed, without counting. Calls of a caller with flow control are not shed: while memory is
+	// short, one of them runs at a time. Short is required if Shed is set.
 	Short func() bool
-	// Streams bounds the streams that last until somebody ends them; nil bounds
-	// nothing.
+	// Streams limits long-lived streams; nil does not.
 	Streams *share.Ledger
-	// Unread, where set, refuses a request of a caller that does not read its
-	// answers: its error, or nil. It must return at once.
+	// Unread, if set, returns the error for a request of a caller that does not read its responses, else nil. It must
+	// return at once.
 	Unread func(caller string) *errmap.Error
-	// Guard repeats calls of the backend, and holds them back while it is away;
-	// nil sends each once.
+	// Guard retries backend calls, and fails them fast while the backend is down. Nil makes one attempt per call.
 	Guard *resilience.Guard
-	// Limiter holds back callers and tools over their rate; nil limits nothing.
+	// Limiter enforces the rate limits of callers and tools; nil does not.
 	Limiter *policy.Limiter
 	// Metadata says which headers cross the sidecar, and which way.
 	Metadata metadata.Rules
 	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
 	ForwardsHeaders bool
-	// MaxResult bounds the bytes of one result; zero leaves it to what the
-	// upstream admits.
+	// MaxResult is the maximum size of a result in bytes; zero leaves the limit to the upstream.
 	MaxResult int
-	// Log receives one line a call; nil discards. CallLog decides for which calls.
+	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog
-	// Stats counts how requests end, by the numbers of [Operations]; nil does not.
+	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *stats.Stats
 }
 
@@ -192,8 +183,8 @@ func (b *Bridge) BoundedLog() *zap.Logger { return b.noted }
 // Buffers returns the pool of buffers for large results and replies.
 func (b *Bridge) Buffers() *bytepool.Pool { return &b.buffers }
 
-// Handle runs one request to its end and returns its outcome; it never panics
-// and never returns nil. It is [Bridge.Begin] and [Flight.Run] in one.
+// Handle runs one request and returns its outcome. It never panics and never returns nil. It combines [Bridge.Begin]
+// and [Flight.Run].
 func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
 	return b.Begin(ctx, req).Run()
 }
@@ -208,10 +199,9 @@ type Flight struct {
 	meter  meter
 }
 
-// Begin registers a request and returns at once. Edges that read many messages
-// from one stream call it in reading order and run the flights concurrently, so
-// that of two equal ids the second is the one refused, and a cancellation finds
-// what came before it. Every Flight must be run, exactly once.
+// Begin registers a request and returns at once. Edges that read many messages from one stream call it in reading order
+// and run the flights concurrently. So of two equal ids the second is rejected, and a cancellation finds the requests
+// before it. Every Flight must be run exactly once.
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}

@@ -162,10 +162,10 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	c.catalog = cat
 	b.found(c)
 	if !c.tool.IsCallable() {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is an RPC that takes a stream of requests, which cannot be called yet; that is why lists leave it out")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a client-streaming RPC and cannot be called yet, so lists omit it")
 	}
 	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" answers with a stream; call it as a tool, or ask the backend itself")
+		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
 	}
 	return nil
 }
@@ -314,8 +314,8 @@ func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.Tool
 // EventFilter selects the events of a call that its caller asked for. It keeps state
 // between the calls of one request and is not safe for concurrent use.
 type EventFilter struct {
-	// Progress says that the caller wants progress, Level what of the log messages:
-	// this level and above, none where it is unspecified.
+	// Progress is set if the caller wants progress. Level is the minimum log level;
+	// unspecified is none.
 	Progress bool
 	Level    outriggerv1.LogLevel
 

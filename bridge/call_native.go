@@ -83,7 +83,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		}
 	case *outriggerv1.ToolOutcome_Task:
 		if !c.req.Context.GetCapabilities().GetTasks() {
-			return errmap.Because(errmap.InvalidToolOutput, "the tool answered with a task, which the caller's client does not support")
+			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
 		if err := b.sealTask(c.req.Caller, c.tool, o.Task); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		redactTask(o.Task)
 		checkTaskOf(c.tool, o.Task)
 	default:
-		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool answered with no outcome that is known here (%T)", o))
+		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
 	}
 	c.resp.Outcome = outcome
 	return nil

@@ -108,11 +108,11 @@ func (b *Bridge) background(c *toolCall) task.Run {
 func taskError(ctx context.Context, err error) *errmap.Error {
 	switch {
 	case errors.Is(err, task.ErrFull):
-		full := unavailable("as many tasks run as are admitted (--max-tasks)")
+		full := unavailable("too many tasks (--max-tasks)")
 		full.Limit = errmap.LimitTasks
 		return full
 	case errors.Is(err, task.ErrShare):
-		return errmap.OverShare("this caller has its share of the tasks (--max-tasks, --caller-share)")
+		return errmap.OverShare("this caller's tasks exceed its share (--max-tasks, --caller-share)")
 	case errors.Is(err, task.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case ctx.Err() != nil:

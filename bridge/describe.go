@@ -15,17 +15,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// ContractVersion is the version of the canonical contract that is served.
+// ContractVersion is the supported version of the canonical contract.
 const ContractVersion = "1.0.0"
 
 // Offer is what is offered with one catalog, with counts.
 type Offer struct {
 	Capabilities *outriggerv1.ServerCapabilities
-	// Tools counts the tools that callers may see, Resources and Prompts what is
-	// listed of them, to 10,000 each. Where a backend has to be asked for that, it
-	// is asked at most every ten seconds, without any caller's credentials, and for
-	// two seconds at most; where it does not answer, the counts are those of its own
-	// description.
+	// Tools is the number of tools that callers may see. Resources and Prompts are
+	// the numbers of listed ones, up to 10,000 each. If the backend has to be asked,
+	// that happens at most every ten seconds, without a caller's credentials, and
+	// for at most two seconds. If it does not answer, the counts are those of its
+	// own description.
 	Tools, Resources, Prompts int
 }
 

@@ -68,8 +68,8 @@ func (f *Flight) ended(resp *Response) {
 // Refusal describes a message that an edge refused before it became a request, for
 // [Bridge.Refused].
 type Refusal struct {
-	// Transport, Route and Caller are those of [Request], ID and Header as far as
-	// they are known.
+	// Transport, Route and Caller are those of [Request]. ID and Header are set as
+	// far as they are known.
 	Transport, Route, Caller string
 	ID                       jsonrpc.ID
 	Header                   http.Header

@@ -80,7 +80,7 @@ func violations(found []schema.Violation) []errmap.Violation {
 // to take.
 func (b *Bridge) tooLargeResult(size int) *errmap.Error {
 	b.opts.Stats.Over(errmap.LimitResultBytes)
-	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("%d bytes, at most %d are passed on (--max-result-bytes)", size, b.opts.MaxResult))
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes; the limit is %d (--max-result-bytes)", size, b.opts.MaxResult))
 }
 
 // Keywords of violations that say: what the request names does not exist.

@@ -143,8 +143,8 @@ type listening struct {
 
 // shownTask is one task that a caller hears of.
 type shownTask struct {
-	id   string
-	mark []byte
+	id     string
+	digest []byte
 }
 
 // choose works out what of the wanted changes will be reported, as the feed and
@@ -185,7 +185,7 @@ func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []s
 			continue
 		}
 		honoured = append(honoured, id)
-		l.shownTasks[ref.key()] = shownTask{id: id, mark: ref.mark}
+		l.shownTasks[ref.key()] = shownTask{id: id, digest: ref.digest}
 	}
 	return honoured
 }
@@ -200,7 +200,7 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 	known := l.shownTasks[c.Task.GetTaskId()]
 	shown.TaskId = known.id
 	if cat := l.bridge.Catalogs().Current(); cat != nil {
-		checkTask(cat, known.mark, shown)
+		checkTask(cat, known.digest, shown)
 	}
 	c.Task = shown
 	return c.Notification()
@@ -216,7 +216,7 @@ func listenError(err error) *errmap.Error {
 		return shown
 	case errors.As(err, &slow):
 		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Retryable(true), errmap.Messagef(
-			"Subscription dropped: its reader fell behind and missed %d changes", slow.Missed))
+			"Subscription dropped: the reader fell behind and missed %d changes", slow.Missed))
 	case errors.As(err, &wrong):
 		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: "+wrong.Error()))
 	case errors.Is(err, feed.ErrFull):
@@ -241,7 +241,7 @@ func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
 	case share.Over:
-		return nil, errmap.OverShare("this caller has its share of the open streams (--max-streams, --caller-share)")
+		return nil, errmap.OverShare("this caller's open streams exceed its share (--max-streams, --caller-share)")
 	case share.Granted:
 	}
 	return func() { b.opts.Streams.Release(caller) }, nil

@@ -54,7 +54,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	}
 	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
-			Path: req.pointer("version"), Keyword: "version", Message: "the version that exists is " + tool.Version,
+			Path: req.pointer("version"), Keyword: "version", Message: "the available version is " + tool.Version,
 		}))
 	}
 	return tool, nil

@@ -59,7 +59,7 @@ func (b *Bridge) openCursor(req *Request, list Op, token *string) (cursor, *errm
 	if err != nil || n <= 0 {
 		return cursor{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
 			Path: req.pointer("cursor"), Keyword: "cursor",
-			Message: "this cursor was not handed out for this list, or has expired; start again without one",
+			Message: "the cursor is not valid for this list, or has expired; start again without one",
 		}))
 	}
 	c := cursor{part: int(min(part, 1<<30))}

@@ -74,7 +74,7 @@ func TestRepairedArguments(t *testing.T) {
 		"inside what was one": {with(destination, labels, quoted(`[`+quoted(parcels[1:len(parcels)-1])+`]`)), nil},
 		"an array for object": {with(quoted(`[`+destination+`]`), labels, parcels), nil},
 		"an object for array": {with(destination, labels, quoted(parcels[1:len(parcels)-1])), nil},
-		"no JSON":             {with(quoted(destination+`}`), labels, parcels), nil},
+		"not JSON":            {with(quoted(destination+`}`), labels, parcels), nil},
 		"a name twice":        {with(quoted(`{"position":{"latitude":1,"latitude":1,"longitude":2}}`), labels, parcels), nil},
 		"a number":            {`{"customer":"Ann","destination":` + destination + `,"parcels":"7"}`, nil},
 	} {

@@ -42,11 +42,11 @@ const (
 	OpGetTask       // GetTaskRequest, Task
 	OpUpdateTask    // UpdateTaskRequest, UpdateTaskResponse
 	OpCancelTask    // CancelTaskRequest, CancelTaskResponse
-	// OpOpen is the first thing that a legacy client sends. It waits for the
-	// catalog, to say what is offered, but goes on without one.
+	// OpOpen is the first request of a legacy client. It waits for the catalog, to
+	// list the capabilities, but continues without one.
 	OpOpen
-	// OpListen streams changes to Request.Changes until somebody ends it. Its
-	// parameter is a ChangeFilter; there is no answer.
+	// OpListen streams changes to Request.Changes until one side ends it. Its
+	// parameter is a ChangeFilter; it has no response.
 	OpListen
 )
 
@@ -81,7 +81,7 @@ const (
 type Payload struct {
 	Encoding Encoding
 	Bytes    []byte
-	// Repaired tells that arguments stood in a JSON string.
+	// Repaired is set if the arguments were in a JSON string.
 	Repaired bool
 
 	// pooled is set where Bytes are of the bridge's buffers.
@@ -94,69 +94,68 @@ type Request struct {
 	Op Op
 	// Origin is the scope in which ID is unique.
 	Origin correlate.Origin
-	// ID is zero where the caller's protocol has no ids (unary Connect calls).
+	// ID is zero if the caller's protocol has no ids (unary Connect calls).
 	ID jsonrpc.ID
 	// Tool is the tool's name as the caller wrote it, for OpCall and OpGet.
 	Tool string
-	// Names is the form of names that the caller knows.
+	// Names is the form of names that the caller uses.
 	Names NameForm
-	// Procedure ("/pkg.Service/Method") names the tool instead of Tool in a
-	// typed pass-through.
+	// Procedure ("/pkg.Service/Method") identifies the tool in a typed pass-through,
+	// instead of Tool.
 	Procedure string
-	// Version is the caller's wish, empty for any.
+	// Version is the caller's version constraint, empty for any.
 	Version string
-	// Arguments of an OpCall. The result comes back in the same encoding.
+	// Arguments are the arguments of an OpCall. The result has the same encoding.
 	Arguments Payload
-	// Timeout is what the caller allows for the call; zero leaves the tool's
-	// own and the default. The shortest of the three wins.
+	// Timeout is the caller's timeout; zero means none. The shortest of it, the
+	// tool's and the default applies.
 	Timeout time.Duration
-	// Header holds the caller's metadata; only what the allow-list admits goes
-	// on to the backend.
+	// Header has the caller's metadata; only headers on the allow-list are forwarded
+	// to the backend.
 	Header http.Header
-	// Paced is set where the caller waits by itself: then a call waits for a place
-	// as long as it takes, and is not refused because many calls wait.
+	// Paced is set if the caller has flow control. Then a call waits for a slot
+	// without a limit, and is not rejected because of a full queue.
 	Paced bool
-	// Caller is who asks, for the policy: what [CallerOf] finds out, or "stdio".
-	// What a caller may do is said by the identity in the context (package access).
+	// Caller identifies the caller for the policy: the result of [CallerOf], or
+	// "stdio". Its permissions are in the identity of the context (package access).
 	Caller string
-	// Transport and Route say where the request came in, for logs.
+	// Transport and Route describe the origin of the request, for logs.
 	Transport, Route string
 
-	// Context says for whom the request is made and what their client can do;
-	// nil where the caller's protocol knows nothing of that, or the Envelope holds
-	// it.
+	// Context describes the original caller and its client's capabilities; nil if the
+	// caller's protocol has no such information, or if the Envelope has it.
 	Context *outriggerv1.RequestContext
 	// Meta is the caller's MCP _meta, a JSON object, for a backend that wants it.
 	Meta []byte
-	// InputResponses and RequestState repeat an OpCall after an InputRequired.
-	// The state is sealed, as the caller got it.
+	// InputResponses and RequestState belong to an OpCall that is repeated after an
+	// InputRequired. The state is sealed, as the caller got it.
 	InputResponses map[string]*outriggerv1.InputResponse
 	RequestState   []byte
-	// Repeated is set where the Envelope holds these two.
+	// Repeated is set if the Envelope has these two.
 	Repeated bool
-	// Events takes what happens during an OpCall, in order and never at the same
-	// time; nil wants nothing. It is not called after Run has returned.
+	// Events receives the events of an OpCall, in order and never concurrently; nil
+	// discards them. It is not called after Run has returned.
 	Events func(*outriggerv1.ToolEvent)
-	// AskClient puts questions to the caller's client while the request waits; nil
-	// where that cannot be done, and then the questions are the answer.
+	// AskClient asks the caller's client questions while the request waits. If it is
+	// nil, the questions are the result.
 	AskClient func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error)
-	// HasPlace: the edge has called [Bridge.OpenStream] for this OpListen.
+	// HasPlace is set if the edge has called [Bridge.OpenStream] for this OpListen.
 	HasPlace bool
-	// Changes takes the notifications of an OpListen in the same way; its error
+	// Changes receives the notifications of an OpListen in the same way; its error
 	// ends the stream.
 	Changes func(*outriggerv1.Notification) error
-	// Message holds the parameters of the operations that say so.
+	// Message has the parameters of the operations that use a message.
 	Message proto.Message
-	// Cursor is where an OpList goes on; nil starts it. PageSize is how many
-	// tools it lists at most, within the sidecar's own bound; zero lists all.
+	// Cursor is the start of a page of an OpList; nil is the first page. PageSize is
+	// the maximum number of tools, within the sidecar's own limit; zero lists all.
 	Cursor   *string
 	PageSize int
 
-	// Envelope is the message that the request was read from, where its edge reads
-	// parts of it on demand; nil where all of it is here.
+	// Envelope is the message of the request, if its edge reads parts of it on
+	// demand; nil if everything has been read.
 	Envelope Envelope
-	// Pointer returns the JSON Pointer of a field of outrigger.v1 in the words in
-	// which the caller wrote the request. Nil stands for the fields' own names.
+	// Pointer returns the JSON Pointer of a field of outrigger.v1 in the form in
+	// which the caller wrote the request. Nil uses the field names.
 	Pointer func(field string) string
 
 	// meter measures the request; nil for what runs on behind one.
@@ -170,10 +169,10 @@ type Request struct {
 // Envelope is the message that a request was read from, for edges that read parts of it
 // on demand. The goroutine that runs the request calls its methods.
 type Envelope interface {
-	// Rest reads what only few requests need; nil where there is nothing.
+	// Rest reads the parts that only few requests need; nil if there are none.
 	Rest() (*Rest, *errmap.Error)
-	// Check is asked about a call as soon as its tool is known: what else the
-	// message says of the arguments has to agree with them.
+	// Check is called as soon as the tool of a call is known. It checks that other
+	// parts of the message, such as headers, agree with the arguments.
 	Check(tool *catalog.Tool, arguments []byte) *errmap.Error
 	// Forget frees the bytes of the message. Nothing is read from it afterwards.
 	Forget()
@@ -250,14 +249,15 @@ func (r *Request) name() string {
 type Response struct {
 	// Err is the canonical error, nil on success.
 	Err *errmap.Error
-	// Tool is the resolved tool, nil where none was named or found.
+	// Tool is the resolved tool, nil if none was named or found.
 	Tool *catalog.Tool
-	// Result of a successful OpCall, in the encoding of the request, where the
-	// result is the answer of a plain RPC and nothing else.
+	// Result is the result of a successful OpCall, in the encoding of the request, if
+	// it is only the response of a plain RPC.
 	Result Payload
-	// Truncated tells that Result holds only the beginning of what there was.
+	// Truncated is set if Result is incomplete.
 	Truncated bool
-	// Explanation says in words why Result is not all there was; empty where it is.
+	// Explanation is the reason, for people, why Result is incomplete; empty if it is
+	// complete.
 	Explanation string
 	// Repaired says which arguments were decoded from strings, as JSON Pointers into
 	// the arguments, for a result of an OpCall; "" are the arguments as a whole.
@@ -265,18 +265,18 @@ type Response struct {
 	// Outcome of a successful OpCall that is more than that: nil where Result
 	// says it all.
 	Outcome *outriggerv1.ToolOutcome
-	// Message is the answer of the operations that say so.
+	// Message is the response of the operations that use a message.
 	Message proto.Message
-	// First and Next bound the page of an OpList: tools First up to, not
-	// including, Next of the catalog; NextCursor is where to go on, nil at the
-	// end.
+	// First and Next are the bounds of the page of an OpList: tools First up to, but
+	// not including, Next of the catalog. NextCursor is the cursor of the next page,
+	// nil at the end.
 	First, Next int
 	NextCursor  *string
-	// Catalog is the snapshot that answered OpList, OpGet, OpServer and OpOpen;
-	// nil for OpOpen while no catalog has been loaded.
+	// Catalog is the snapshot that answered OpList, OpGet, OpServer and OpOpen; nil
+	// for OpOpen if no catalog has been loaded.
 	Catalog *catalog.Catalog
-	// Header and Trailer are the backend's metadata that the allow-list
-	// admits. Either may be nil.
+	// Header and Trailer are the backend's metadata that the allow-list permits.
+	// Either may be nil.
 	Header, Trailer http.Header
 	// Silent means that the caller cancelled: no reply may be written.
 	Silent bool

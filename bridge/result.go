@@ -145,7 +145,7 @@ func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error
 	}
 	if len(data) == 0 || string(data) == "null" {
 		return errmap.New(errmap.InvalidToolOutput, errmap.Tool(t.Name), errmap.WithViolations(errmap.Violation{
-			Keyword: "required", Message: "the tool declares an output schema, and answered without data",
+			Keyword: "required", Message: "the tool declares an output schema, but returned no data",
 		}))
 	}
 	return checkResult(t, data, true)
@@ -163,7 +163,7 @@ const (
 func (b *Bridge) rawBody(c *toolCall) *errmap.Error {
 	mediaType, data, ok := readHTTPBody(c.answer.Body)
 	if !ok {
-		return errmap.Because(errmap.SerializationError, "the answer is no google.api.HttpBody")
+		return errmap.Because(errmap.SerializationError, "the response is not a google.api.HttpBody")
 	}
 	if b.opts.MaxResult > 0 && len(data) > b.opts.MaxResult {
 		return b.tooLargeResult(len(data))

@@ -225,7 +225,7 @@ func TestAStreamThatDoesNotEndIsAResult(t *testing.T) {
 					if n := strings.Count(content, `"round"`); n != tc.want || !strings.HasSuffix(content, `],"truncated":true}`) {
 						t.Errorf("got %s, want %d items", content, tc.want)
 					}
-					said := fmt.Sprintf("This result is incomplete: the stream did not end within %v. It holds the first %d messages.", tc.took, tc.want)
+					said := fmt.Sprintf("This result is incomplete: the stream did not end within %v. It has the first %d messages.", tc.took, tc.want)
 					if c := got.Result.Content; len(c) != 2 || c[0].Text != content || c[1].Text != said {
 						t.Errorf("content %+v, want %q", c, said)
 					}
@@ -246,7 +246,7 @@ func TestAnIncompleteStreamInTheMessageForm(t *testing.T) {
 		b := dialect.New(bridge.New(live, &streaming{items: updates(t, 100), pause: 10 * time.Second}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		reply := b.HandleMessage(t.Context(), inbound(t, 1, dialect.Canonical,
 			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"fleet.watch_vehicles","arguments":{}}}`))
-		if got := string(reply.Bytes()); !containsAll(got, `"status":"partial_success"`, `"truncated":true`, `"explanation":"This result is incomplete: the stream did not end within 29s. It holds the first 2 messages."`) {
+		if got := string(reply.Bytes()); !containsAll(got, `"status":"partial_success"`, `"truncated":true`, `"explanation":"This result is incomplete: the stream did not end within 29s. It has the first 2 messages."`) {
 			t.Errorf("got %s", got)
 		}
 	})

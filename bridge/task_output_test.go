@@ -56,7 +56,7 @@ func ends() map[string]struct{ code, says string } {
 	return map[string]struct{ code, says string }{
 		"kept":   {"", `"structuredContent":{"grams":250}`},
 		"broken": {"INVALID_TOOL_OUTPUT", `/grams`},
-		"empty":  {"INVALID_TOOL_OUTPUT", `answered without data`},
+		"empty":  {"INVALID_TOOL_OUTPUT", `returned no data`},
 		"failed": {"", `The scale is broken`},
 	}
 }

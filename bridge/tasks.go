@@ -31,8 +31,8 @@ type taskRef struct {
 	// native: the backend has the task, else the sidecar.
 	native bool
 	id     string
-	// mark is that of a native tool whose results are checked.
-	mark []byte
+	// digest identifies a native tool whose results are checked.
+	digest []byte
 }
 
 // key is the task's id on the change feed, where the two kinds meet.
@@ -78,7 +78,7 @@ func (b *Bridge) sealTask(caller string, tool *catalog.Tool, t *outriggerv1.Task
 	if t.GetTtl() != nil {
 		ttl = min(ttl, time.Until(t.GetCreatedAt().AsTime().Add(t.GetTtl().AsDuration())))
 	}
-	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), marked(t.GetTaskId(), tool))
+	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), joinDigest(t.GetTaskId(), tool))
 	if err != nil {
 		return errmap.Wrap(errmap.InternalError, err)
 	}
@@ -97,8 +97,8 @@ func (b *Bridge) openTask(caller, id string) (taskRef, bool) {
 		return taskRef{id: id}, b.opts.Tasks != nil
 	}
 	plain, err := b.opts.Sealer.Open(taskBinding(caller, 0), id)
-	own, mark := unmarked(plain)
-	return taskRef{native: true, id: own, mark: mark}, err == nil
+	own, digest := splitDigest(plain)
+	return taskRef{native: true, id: own, digest: digest}, err == nil
 }
 
 // findTask is openTask for an id whose task has to exist.
@@ -150,7 +150,7 @@ func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *
 	if ref.native {
 		resp = b.nativeTask(ctx, req, ref.id)
 		if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
-			checkTask(cat, ref.mark, t)
+			checkTask(cat, ref.digest, t)
 		}
 	} else {
 		resp = b.ownTask(ctx, req, ref.id)
@@ -211,46 +211,45 @@ func unknownTask(req *Request) *errmap.Error {
 	}))
 }
 
-// markSize is the length of a mark. Sealed ids have little room to spare, and
-// among a thousand tools two have the same mark once in 500 million catalogs.
-const markSize = 6
+// toolDigestSize is the length of a tool digest. Sealed ids have little room to spare, and
+// among a thousand tools two have the same digest once in 500 million catalogs.
+const toolDigestSize = 6
 
-// markOf tells a task's tool from others when its result comes, which no message
-// about a task does. A tool without an output schema needs none.
-func markOf(t *catalog.Tool) []byte {
+// toolDigest identifies the tool of a task when its result arrives, because messages
+// about tasks do not name the tool. A tool without an output schema needs none.
+func toolDigest(t *catalog.Tool) []byte {
 	if !t.HasOutput() {
 		return nil
 	}
 	digest := seal.Digest([]byte("tool of a task"), []byte(t.Name))
-	return digest[:markSize]
+	return digest[:toolDigestSize]
 }
 
-// marked is what stands in the sealed id of a backend's task: the id, which the
-// contract lets be visible ASCII alone, and behind a zero byte the tool's mark.
-func marked(id string, t *catalog.Tool) []byte {
-	mark := markOf(t)
-	if mark == nil {
+// joinDigest returns the plaintext of a sealed task id: the backend's id, which the
+// contract restricts to visible ASCII, a zero byte, and the tool's digest.
+func joinDigest(id string, t *catalog.Tool) []byte {
+	digest := toolDigest(t)
+	if digest == nil {
 		return []byte(id)
 	}
-	return append(append([]byte(id), 0), mark...)
+	return append(append([]byte(id), 0), digest...)
 }
 
-// unmarked takes the two apart again.
-func unmarked(plain []byte) (id string, mark []byte) {
-	first, mark, _ := bytes.Cut(plain, []byte{0})
-	return string(first), mark
+// splitDigest undoes joinDigest.
+func splitDigest(plain []byte) (id string, digest []byte) {
+	first, digest, _ := bytes.Cut(plain, []byte{0})
+	return string(first), digest
 }
 
-// checkTask holds the result of a backend's task to the output schema that its
-// tool declares now, as the result of a call is held to it. A result that breaks
-// it ends the task as it ends a task of the sidecar's own. A tool that is gone
-// declares nothing any more.
-func checkTask(cat *catalog.Catalog, mark []byte, t *outriggerv1.Task) {
-	if len(mark) == 0 || t.GetResult() == nil {
+// checkTask validates the result of a backend's task against the current output
+// schema of its tool, like the result of a call. An invalid result fails the task,
+// like a task of the sidecar itself. If the tool is gone, nothing is checked.
+func checkTask(cat *catalog.Catalog, digest []byte, t *outriggerv1.Task) {
+	if len(digest) == 0 || t.GetResult() == nil {
 		return
 	}
 	for _, tool := range cat.All() {
-		if tool.Native && bytes.Equal(markOf(tool), mark) {
+		if tool.Native && bytes.Equal(toolDigest(tool), digest) {
 			checkTaskOf(tool, t)
 			return
 		}

@@ -28,9 +28,9 @@ import (
 // return a part of them: the buffer is used again.
 type Upstream interface {
 	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
-	// Stream calls a method that answers with a stream, and gives each answer to
-	// each, in order, before it returns; the bytes are each's own until then. An
-	// error of each ends the call.
+	// Stream calls a server-streaming method, and passes each message to each, in order,
+	// before it returns. The bytes belong to each until each returns. An error of each
+	// ends the call.
 	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
 }
 
@@ -43,12 +43,11 @@ type Answer struct {
 // Native is a backend that implements outrigger.v1.ToolService, and so can offer more
 // than RPCs. Its errors are canonical. Implementations are safe for concurrent use.
 type Native interface {
-	// CallTool runs a tool. Where events is not nil it takes what happens
-	// meanwhile, in order, before CallTool returns.
+	// CallTool runs a tool. If events is not nil, it receives the events of the call, in
+	// order, before CallTool returns.
 	CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error)
-	// Ask makes the unary RPC of the tool API that belongs to the type of in: a
-	// ReadResourceRequest is answered by a ResourceOutcome, and so on. The
-	// answer's Body is empty.
+	// Ask calls the unary RPC of the tool API that takes the type of in: a
+	// ReadResourceRequest gets a ResourceOutcome, and so on. The answer's Body is empty.
 	Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 )
 
-// kind is how a door's edge reads arguments, which decides who finds fault first.
+// kind is how an entry point's edge reads arguments, which decides who finds fault first.
 type kind uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	kinds
 )
 
-func (d door) kind() kind {
+func (d entryPoint) kind() kind {
 	switch {
 	case d.edge == typedJSON:
 		return inTyped
@@ -46,11 +46,11 @@ const (
 	noTool    = "TOOL_NOT_FOUND"
 	// served: the tool answers.
 	served = "served"
-	// unsent: this kind of door has no place for the input; the row says why.
+	// unsent: this kind of entry point has no place for the input; the row says why.
 	unsent = "unsent"
 )
 
-// wants are the ends of one input, by kind of door.
+// wants are the ends of one input, by kind of entry point.
 type wants [kinds]string
 
 // The ends that most inputs have.
@@ -62,17 +62,17 @@ type argument struct {
 	row, name string
 	ask       ask
 	want      wants
-	// path is where in the arguments the error points; the doors that count from
+	// path is where in the arguments the error points; the entry points that count from
 	// the whole message have a prefix.
 	path string
 	// inForm is the end in the message form, where that is another one.
 	inForm string
-	// large inputs go to some doors only: TestMegabytesOfNonsense and
+	// large inputs go to some entry points only: TestMegabytesOfNonsense and
 	// TestMegabytesOfBrackets send their like to the others.
 	large bool
 }
 
-// argumentInputs are the inputs of the rows about arguments, for every door.
+// argumentInputs are the inputs of the rows about arguments, for every entry point.
 func argumentInputs() []argument {
 	echo := func(args string) ask { return ask{tool: toolEcho, procedure: procEcho, args: args} }
 	list := func(args string) ask {
@@ -139,16 +139,16 @@ func unknownFields(n int) string {
 	return "{" + out.String() + `"nonce":"a"}`
 }
 
-// end is how the input ends at a door.
-func (in argument) end(d door) string {
+// end is how the input ends at an entry point.
+func (in argument) end(d entryPoint) string {
 	if in.inForm != "" && (d.edge == rpcMessage || d.name == inForm) {
 		return in.inForm
 	}
 	return in.want[d.kind()]
 }
 
-// place is where the error points at a door, which counts from its own root.
-func (in argument) place(d door, code string) string {
+// place is where the error points at an entry point, which counts from its own root.
+func (in argument) place(d entryPoint, code string) string {
 	switch {
 	case code == parseError && strings.HasSuffix(d.name, "batch"):
 		return "/0" // as much of it as was read: the array is refused as a whole
@@ -174,13 +174,13 @@ func (in argument) place(d door, code string) string {
 	return ""
 }
 
-// TestBadArgumentsAtEveryDoor sends every input of the rows about arguments through
-// every door: each gets its error, which says where it is, in bounded time; the
-// door serves on, nothing is left in flight, and the process stays small.
-func TestBadArgumentsAtEveryDoor(t *testing.T) {
+// TestBadArgumentsAtEveryEntryPoint sends every input of the rows about arguments through
+// every entry point: each gets its error, which says where it is, in bounded time; the
+// entry point serves on, nothing is left in flight, and the process stays small.
+func TestBadArgumentsAtEveryEntryPoint(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "--demo")
-	all := doors(t, server, "--demo")
+	all := entryPoints(t, server, "--demo")
 	t.Run("doors", func(t *testing.T) {
 		for _, d := range all {
 			t.Run(string(d.edge)+" "+d.name, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestBadArgumentsAtEveryDoor(t *testing.T) {
 	isQuiet(t, server.AdminURL("/metrics"))
 }
 
-// takes sends inputs through a door and judges their ends.
-func (d door) takes(t *testing.T, inputs []argument) {
+// takes sends inputs through an entry point and judges their ends.
+func (d entryPoint) takes(t *testing.T, inputs []argument) {
 	t.Helper()
 	for _, in := range inputs {
 		want := in.end(d)
@@ -211,7 +211,7 @@ func (d door) takes(t *testing.T, inputs []argument) {
 }
 
 // judge compares an answer with what the table says.
-func (in argument) judge(t *testing.T, d door, want string, got caller.Answer) {
+func (in argument) judge(t *testing.T, d entryPoint, want string, got caller.Answer) {
 	t.Helper()
 	if want == served {
 		if got.Err != nil || got.Fault != nil {

@@ -130,9 +130,9 @@ func TestUnknownVersionsAndMethods(t *testing.T) {
 	}
 }
 
-// TestAHiddenToolIsAnUnknownOneAtEveryDoor hides a tool: its callers hear
+// TestAHiddenToolIsAnUnknownOneAtEveryEntryPoint hides a tool: its callers hear
 // what they hear of a tool that does not exist.
-func TestAHiddenToolIsAnUnknownOneAtEveryDoor(t *testing.T) {
+func TestAHiddenToolIsAnUnknownOneAtEveryEntryPoint(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sidecar.yaml")
 	if err := os.WriteFile(file, []byte("tools:\n  - method: outrigger.demo.v1.Lab/Echo\n    tool: {hidden: true}\n"), 0o600); err != nil {
@@ -140,7 +140,7 @@ func TestAHiddenToolIsAnUnknownOneAtEveryDoor(t *testing.T) {
 	}
 	args := []string{"--demo", "--config", file}
 	server := serve(t, args...)
-	for _, d := range append(doors(t, server, args...), typedWireDoors(t, server)...) {
+	for _, d := range append(entryPoints(t, server, args...), typedWireEntryPoints(t, server)...) {
 		// Names of one length and one nearest neighbour, so that answers can be compared.
 		hidden := d.ask(t, ask{tool: toolEcho, procedure: procEcho, args: `{}`})
 		unknown := d.ask(t, ask{tool: "lab.ecxo", procedure: "/outrigger.demo.v1.Lab/Ecxo", args: `{}`})

@@ -17,7 +17,7 @@ const (
 	fromBehind  = "it is no input of a caller: it comes from behind the sidecar, and every edge shows the same catalog"
 	fromBelow   = "it is no input of a caller: it comes from the machine, and every edge goes on"
 	atTheStart  = "no edge is open yet"
-	later       = "OAuth follows: there are no JWT yet, and the static tokens' own test is TestTheDoorOnEveryEdge"
+	later       = "OAuth follows: there are no JWT yet, and the static tokens' own test is TestAuthenticationOnEveryEdge"
 )
 
 // badRows is the table.
@@ -103,13 +103,13 @@ func callingRows() []badRow {
 			{[]edge{admin}, noMessages},
 		}},
 		{title: rowNames, held: []held{
-			{forCallers(), []string{"conformance/badinput_message_test.go TestAHiddenToolIsAnUnknownOneAtEveryDoor"}},
+			{forCallers(), []string{"conformance/badinput_message_test.go TestAHiddenToolIsAnUnknownOneAtEveryEntryPoint"}},
 		}, without: []without{
 			{[]edge{admin}, noMessages},
 		}},
 		{title: rowTokens, without: []without{{everyEdge(), later}}},
 		{title: rowOthers, held: []held{
-			{[]edge{mcpModern, mcpLegacy, rpcCanonical, rpcMessage, toolJSON, toolBinary, typedJSON, typedWire}, []string{"cmd/sidecar/door_test.go TestTheDoorOnEveryEdge", "cmd/sidecar/door_test.go TestWhatIsNotListed"}},
+			{[]edge{mcpModern, mcpLegacy, rpcCanonical, rpcMessage, toolJSON, toolBinary, typedJSON, typedWire}, []string{"cmd/sidecar/auth_test.go TestAuthenticationOnEveryEdge", "cmd/sidecar/auth_test.go TestWhatIsNotListed"}},
 			{[]edge{mcpModern, stdio}, []string{
 				"bridge/pages_test.go TestACursorIsForOneCallerAndOneListAndATime", "bridge/state_test.go TestARequestStateIsForOneCallerAndOneRequestAndATime",
 				"bridge/owntask_test.go TestATaskOfTheSidecarIsItsCallersOwn",

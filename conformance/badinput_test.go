@@ -154,7 +154,7 @@ func inputsRun() map[string]map[edge]bool {
 	}
 	for _, in := range argumentInputs() {
 		for _, e := range forCallers() {
-			if e != typedWire && in.end(door{edge: e}) != unsent {
+			if e != typedWire && in.end(entryPoint{edge: e}) != unsent {
 				mark(in.row, e)
 			}
 		}

@@ -14,14 +14,14 @@ import (
 // may hold.
 const maxErrorText = 4 << 10
 
-// isWell makes a good call through a door that bad ones came through.
-func (d door) isWell(t *testing.T, good ask) {
+// isWell makes a good call through an entry point that bad ones came through.
+func (d entryPoint) isWell(t *testing.T, good ask) {
 	t.Helper()
 	if got := d.ask(t, good); got.Err != nil || got.Fault != nil {
 		t.Errorf("%s %s serves no more: %v; %v", d.edge, d.name, got.Err, got.Fault)
 	}
 	if d.edge == stdio {
-		isQuiet(t, d.metrics) // the process is this door's own
+		isQuiet(t, d.metrics) // the process is this entry point's own
 	}
 }
 

@@ -76,7 +76,7 @@ func wireInputs() []wireInput {
 	}
 }
 
-// largeWire is how long inputs are, in bytes, that go to one door only.
+// largeWire is how long inputs are, in bytes, that go to one entry point only.
 const largeWire = 256 << 10
 
 // filterOf is a FindOrdersRequest whose condition is the negation of one that is
@@ -112,13 +112,13 @@ func deepRule() []byte {
 	return raw
 }
 
-// TestBadWireAtEveryTypedDoor sends bytes that are no message, or one that no
+// TestBadWireAtEveryTypedEntryPoint sends bytes that are no message, or one that no
 // library writes, in place of typed requests: what Protobuf does not define is
-// refused, what it defines is served, and the door serves on.
-func TestBadWireAtEveryTypedDoor(t *testing.T) {
+// refused, what it defines is served, and the entry point serves on.
+func TestBadWireAtEveryTypedEntryPoint(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "--demo")
-	all := typedWireDoors(t, server)
+	all := typedWireEntryPoints(t, server)
 	t.Run("doors", func(t *testing.T) {
 		for _, d := range all {
 			t.Run(d.name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func TestStdioCancellation(t *testing.T) {
 				t.Errorf("the id is free again, but its next user gets %+v", got)
 			}
 			pipe.CloseInput()
-			if line, err := pipe.NextWithin(patience); err == nil {
+			if line, err := pipe.NextWithin(waitLimit); err == nil {
 				t.Errorf("an answer to a cancelled call: %s", line)
 			}
 		})

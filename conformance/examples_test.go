@@ -254,7 +254,7 @@ func TestReflectionExample(t *testing.T) {
 
 	conn := caller.DialGRPC(t, server.Addr())
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
@@ -333,7 +333,7 @@ func TestHealth(t *testing.T) {
 	conn := caller.DialGRPC(t, server.Addr())
 	defer func() { _ = conn.Close() }()
 	client := grpc_health_v1.NewHealthClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	for _, service := range []string{"", "routeguide.RouteGuide", "outrigger.v1.ToolService"} {
 		res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})

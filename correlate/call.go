@@ -9,9 +9,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Call is one call in flight. The code that registered it must call Finish once on
-// every path, usually deferred as well; until then it holds one of the places
-// of the table.
+// Call is one call in flight. The code that registered it must call Finish on
+// every path, usually also with defer. Until then it occupies a slot of the table.
 type Call struct {
 	table  *Table
 	origin Origin
@@ -79,10 +78,10 @@ func (c *Call) end(cause error) {
 	}
 }
 
-// Context ends with the call: by Finish, Cancel, CloseOrigin, the deadline, the
-// cut of a Drain, or with the context given to Register. context.Cause tells
-// which. Work for the call uses it; the writing of its reply, after Finish,
-// must not.
+// Context returns the context of the call. It ends with Finish, Cancel,
+// CloseOrigin, the deadline, the cutoff of a Drain, or the context given to
+// Register. context.Cause returns the reason. Use it for the work of the call, but
+// not to write its reply after Finish.
 func (c *Call) Context() context.Context { return c.ctx }
 
 // ID returns the id that the call was registered with.
@@ -91,10 +90,10 @@ func (c *Call) ID() jsonrpc.ID { return c.id }
 // Origin returns the origin that the call was registered with.
 func (c *Call) Origin() Origin { return c.origin }
 
-// Finish ends the call: its entry is dropped, so that the id may be used again
-// before the caller has read the reply, and its context ends. It reports
-// whether the reply may be written, which is true at most once, and false after
-// Cancel or CloseOrigin.
+// Finish ends the call: it removes the entry, so that the id can be reused even
+// before the caller has read the reply, and ends the context. It reports whether
+// the reply may be written. That is true at most once, and false after Cancel or
+// CloseOrigin.
 func (c *Call) Finish() bool {
 	first, won := c.table.shard(c.origin).finish(c)
 	if first {

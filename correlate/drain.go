@@ -7,10 +7,10 @@ import "context"
 // Draining reports whether a Drain has begun. A drain cannot be undone.
 func (t *Table) Draining() bool { return t.draining.Load() }
 
-// Drain lets no new calls in and waits until those in flight have finished. If
-// ctx ends first, the contexts of the rest end with ErrDrainCut, and the error
-// is a *DrainError; those calls may still be answered, but Drain does not wait
-// for that. Drain may be called again, and by several at once.
+// Drain rejects new calls and waits until those in flight have finished. If ctx
+// ends first, the contexts of the remaining calls end with ErrDrainCut, and the
+// error is a *DrainError. Those calls may still get a reply, but Drain does not
+// wait for that. Drain may be called more than once, also concurrently.
 func (t *Table) Drain(ctx context.Context) error {
 	t.draining.Store(true)
 	if t.inFlight.Load() == 0 {

@@ -12,7 +12,7 @@ import (
 // Why Register refuses a call. Match with errors.Is.
 var (
 	ErrDuplicateID = errors.New("correlate: the id is in flight")
-	ErrDraining    = errors.New("correlate: no new calls, the table is draining")
+	ErrDraining    = errors.New("correlate: draining, no new calls")
 	ErrFull        = errors.New("correlate: too many calls in flight")
 )
 
@@ -25,13 +25,13 @@ var (
 	// ErrOriginClosed: the origin is gone, there is no one to answer.
 	ErrOriginClosed = errors.New("correlate: the origin is closed")
 	// ErrDrainCut: the grace period of a Drain ended before the call did.
-	ErrDrainCut = errors.New("correlate: cut at the end of the drain")
+	ErrDrainCut = errors.New("correlate: cut off at the end of the drain")
 )
 
 // maxReasonBytes bounds what a caller can put into logs by cancelling.
 const maxReasonBytes = 256
 
-// CancelError is ErrCancelled with the reason that the caller gave.
+// CancelError is ErrCancelled with the caller's reason.
 type CancelError struct {
 	Reason string // may be empty; at most 256 bytes of UTF-8
 }
@@ -66,7 +66,7 @@ func (e *CancelError) Unwrap() error { return ErrCancelled }
 // maxUnfinished is how many calls a DrainError names: what a person reads.
 const maxUnfinished = 32
 
-// DrainError says that a Drain ran out of time.
+// DrainError means that a Drain timed out.
 type DrainError struct {
 	Cut        int          // calls that were still in flight and lost their context
 	Unfinished []Unfinished // the first of them, at most maxUnfinished
@@ -82,7 +82,7 @@ type Unfinished struct {
 // String returns the call in a form for logs.
 func (u Unfinished) String() string { return fmt.Sprintf("%q id %q", u.Name, u.ID) }
 
-// Error names the number of calls and the cause.
+// Error returns the number of calls and the cause.
 func (e *DrainError) Error() string {
 	return fmt.Sprintf("correlate: drain: %d calls cut: %v", e.Cut, e.Cause)
 }

@@ -33,7 +33,7 @@ var (
 	ErrDuplicateResponse = errors.New("correlate: the response to this id has arrived before")
 )
 
-// PoolOptions bounds a Pool. A field that is zero or negative means its default.
+// PoolOptions limit a Pool. A field that is zero or negative has its default.
 type PoolOptions struct {
 	MaxEntries int           // expected and buffered responses together
 	MaxBytes   int           // of payload in buffered responses
@@ -42,10 +42,10 @@ type PoolOptions struct {
 	Now func() time.Time
 }
 
-// Pool buffers the responses of one origin until somebody asks for them. An id
-// is first expected, then delivered, then matched; each step happens once. What
-// gets older than MaxAge is forgotten at the next use of the pool, without any
-// timer. Make one with NewPool.
+// Pool buffers the responses of one origin until they are polled. An id is first
+// expected, then delivered, then matched; each step happens once. Entries older
+// than MaxAge are dropped at the next use of the pool, without a timer. Make one
+// with NewPool.
 type Pool struct {
 	options PoolOptions
 
@@ -103,8 +103,8 @@ func (p *Pool) arrived(id jsonrpc.ID, take func(*list.Element) jsonrpc.Message) 
 	return take(element), true
 }
 
-// Expect makes room for the response to id. The errors are ErrDuplicateID if
-// the id is expected or buffered already, ErrNotResponse for a zero id, and
+// Expect reserves a slot for the response to id. The errors are ErrDuplicateID
+// if the id is already expected or buffered, ErrNotResponse for a zero id, and
 // ErrPoolFull.
 func (p *Pool) Expect(id jsonrpc.ID) error {
 	if id.IsZero() {
@@ -124,10 +124,10 @@ func (p *Pool) Expect(id jsonrpc.ID) error {
 }
 
 // Deliver buffers a copy of a response. The errors are ErrNotResponse for a
-// message that is none, has no id or a fault; ErrUnexpected for an id that is
-// not expected, is expected no longer or was matched; ErrDuplicateResponse, and
-// the first response stays; ErrPoolFull where the payload does not fit, and the
-// id stays expected.
+// message that is not a response, has no id or has a fault; ErrUnexpected for an
+// id that is not or no longer expected, or was matched; ErrDuplicateResponse,
+// where the first response stays; and ErrPoolFull if the payload does not fit,
+// where the id stays expected.
 func (p *Pool) Deliver(m jsonrpc.Message) error {
 	if m.ID.IsZero() || m.Fault != nil || (m.Kind != jsonrpc.KindSuccess && m.Kind != jsonrpc.KindError) {
 		return ErrNotResponse
@@ -153,8 +153,8 @@ func (p *Pool) Deliver(m jsonrpc.Message) error {
 	return nil
 }
 
-// Forget drops an id, whether its response has arrived or not, and reports
-// whether it was there.
+// Forget drops an id, whether or not its response has arrived, and reports
+// whether it existed.
 func (p *Pool) Forget(id jsonrpc.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

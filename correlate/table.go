@@ -17,15 +17,17 @@ const shardCount = 64
 
 // Options configure a [Table]. Zero fields take the defaults.
 type Options struct {
-	// MaxInFlight bounds the calls that were registered and not finished.
+	// MaxInFlight is the maximum number of calls that are registered and not
+	// finished.
 	MaxInFlight int
 }
 
-// Origin is the scope in which ids are unique. The zero Origin is a valid one,
-// but NewOrigin never returns it.
+// Origin is the scope in which ids are unique. The zero Origin is valid, but
+// NewOrigin never returns it.
 type Origin uint64
 
-// Table is the set of calls in flight. Make one with New. It needs no closing.
+// Table is the set of calls in flight. Make one with New. It does not need to be
+// closed.
 type Table struct {
 	maxInFlight int64
 	lastOrigin  atomic.Uint64
@@ -56,15 +58,15 @@ func (t *Table) NewOrigin() Origin { return Origin(t.lastOrigin.Add(1)) }
 // are counted up, so their low bits spread evenly.
 func (t *Table) shard(o Origin) *shard { return &t.shards[o%shardCount] }
 
-// Register admits a call. A zero id is for callers without ids: it equals no
-// other and cannot be cancelled by id. The errors are ErrDuplicateID,
-// ErrDraining and ErrFull; after an error nothing is left to be finished.
+// Register registers a call. A zero id is for callers without ids: it equals no
+// other id and cannot be cancelled by id. The errors are ErrDuplicateID,
+// ErrDraining and ErrFull; after an error there is nothing to finish.
 func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...CallOption) (*Call, error) {
 	return t.RegisterNamed(ctx, o, id, "", opts...)
 }
 
-// RegisterNamed is Register of a call that has a name for people, such as that of
-// the tool: a drain that cuts it off says so.
+// RegisterNamed is Register for a call with a name for people, such as that of
+// the tool. If a drain cuts the call off, it reports the name.
 func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name string, opts ...CallOption) (*Call, error) {
 	// What comes after a drain has begun is not counted: callers that come again and
 	// again could keep the count above zero.
@@ -93,9 +95,9 @@ func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name
 	return c, nil
 }
 
-// Cancel ends the call with this id for its caller: its context ends with a
-// *CancelError, and its Finish will return false. It reports whether there was
-// such a call. The id may be used again at once.
+// Cancel cancels the call with this id: its context ends with a *CancelError, and
+// its Finish will return false. It reports whether there was such a call. The id
+// may be reused at once.
 func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
 	if id.IsZero() {
 		return false
@@ -108,10 +110,10 @@ func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
 	return true
 }
 
-// CloseOrigin ends all calls of an origin that is gone, those without id, too,
+// CloseOrigin ends all calls of an origin that is gone, also those without an id,
 // with ErrOriginClosed: their Finish will return false. It returns their number.
-// The table does not remember closed origins: the code that closes one must have
-// stopped to register.
+// The table does not remember closed origins, so stop registering calls before
+// you close one.
 func (t *Table) CloseOrigin(o Origin) int {
 	calls := t.shard(o).takeOrigin(o)
 	for _, c := range calls {
@@ -120,15 +122,15 @@ func (t *Table) CloseOrigin(o Origin) int {
 	return len(calls)
 }
 
-// InFlight returns the number of calls that were registered and not finished.
-// A cancelled call counts until its Finish, because its work may go on.
+// InFlight returns the number of calls that are registered and not finished. A
+// cancelled call counts until its Finish, because its work may continue.
 func (t *Table) InFlight() int { return int(t.inFlight.Load()) }
 
 // Crowded reports whether at least half of the places are taken. Edges that can hold
 // requests back do so then.
 func (t *Table) Crowded() bool { return t.inFlight.Load() >= (t.maxInFlight+1)/2 }
 
-// Refused returns the number of calls that were refused with ErrFull.
+// Refused returns the number of calls that were rejected with ErrFull.
 func (t *Table) Refused() uint64 { return t.full.Load() }
 
 // release gives back one place.

@@ -30,8 +30,8 @@ func Unwritable(err error) *Error {
 // maxQuoted bounds how much of a caller's own text an error message repeats.
 const maxQuoted = 128
 
-// Quote quotes a caller's text for an error message: escaped, so that it cannot
-// break a log line or a header, and cut to a length that a person reads.
+// Quote quotes a caller's text for an error message. It escapes the text, so that
+// it cannot break a log line or a header, and truncates it.
 func Quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."

@@ -22,7 +22,7 @@ func Messagef(format string, args ...any) Option {
 // Tool sets the name of the tool, as the caller wrote it.
 func Tool(name string) Option { return func(e *Error) { e.Tool = name } }
 
-// Type replaces the row's error type.
+// Type overrides the error type of the row.
 func Type(errorType string) Option { return func(e *Error) { e.ErrorType = errorType } }
 
 // WithViolations appends violations of a schema or a rule.

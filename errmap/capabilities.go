@@ -77,7 +77,7 @@ func capabilitiesJSON(c *outriggerv1.ClientCapabilities) json.RawMessage {
 	w.Experimental = settings(c.GetExperimental(), c.GetExperimentalJson())
 	out, err := json.Marshal(w)
 	if err != nil {
-		return json.RawMessage("{}") // a settings object that is no JSON: the names are lost, the answer is not
+		return json.RawMessage("{}") // a settings object that is not valid JSON: the names are lost, the answer is not
 	}
 	return out
 }

@@ -127,11 +127,11 @@ func hasDetail(details []*anypb.Any, m proto.Message) bool {
 	return false
 }
 
-// FromConnect is the inverse of ToConnect: it reads the canonical code from our ErrorInfo. An error without one, or with a
-// code that the table does not hold, becomes TOOL_EXECUTION_FAILED with the backend's code, message and details.
-// A failed_precondition with outrigger.v1.MissingCapabilities is MISSING_CLIENT_CAPABILITY. FromConnect(nil) is nil.
+// FromConnect is the inverse of ToConnect: it reads the canonical code from our ErrorInfo. An error without one, or
+// with an unknown code, becomes TOOL_EXECUTION_FAILED with the backend's code, message and details. A
+// failed_precondition with outrigger.v1.MissingCapabilities is MISSING_CLIENT_CAPABILITY. FromConnect(nil) is nil.
 //
-// For what a backend answered use [FromBackend], which does not take a peer's word about this connection.
+// For a backend's response use [FromBackend], which does not trust what a peer says about this connection.
 func FromConnect(err *connect.Error) *Error {
 	if err == nil {
 		return nil
@@ -143,9 +143,9 @@ func FromConnect(err *connect.Error) *Error {
 	return fromStatus(err.Code(), err.Message(), details)
 }
 
-// FromBackend is FromConnect for a status that a backend answered with. Where the backend is a sidecar whose error is
-// about the connection between the two (a malformed envelope, credentials, a cancelled request), the caller of this one
-// is not at fault: the error becomes TOOL_EXECUTION_FAILED.
+// FromBackend is FromConnect for the status of a backend. If the backend is a sidecar, its error may be about the
+// connection between the two (a malformed envelope, credentials, a cancelled request). That is not the fault of this
+// sidecar's caller, so the error becomes TOOL_EXECUTION_FAILED.
 func FromBackend(err *connect.Error) *Error {
 	if err == nil {
 		return nil
@@ -153,8 +153,8 @@ func FromBackend(err *connect.Error) *Error {
 	return FromConnect(err).demoted(err.Code())
 }
 
-// FromBackendStatus is FromBackend for a status in its parts. code may be any number; what Connect does not define is the
-// backend code "unknown", with the number in the message and in BackendStatus.
+// FromBackendStatus is FromBackend for the parts of a status. code may be any number; a number that Connect does not
+// define is the backend code "unknown", with the number in the message and in BackendStatus.
 func FromBackendStatus(code connect.Code, message string, details []*anypb.Any) *Error {
 	return fromStatus(code, message, details).demoted(code)
 }

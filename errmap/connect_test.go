@@ -129,7 +129,7 @@ func TestCapabilities(t *testing.T) {
 		{"tasks", `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`},
 		{"experimental", `{"experimental":{"a":{}}}`, `{"experimental":{"a":{}}}`},
 		{"no object", `[1]`, `{}`},
-		{"no JSON", `{`, `{}`},
+		{"not JSON", `{`, `{}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

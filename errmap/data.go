@@ -18,11 +18,11 @@ const (
 
 // About describes the request that an error answers.
 type About struct {
-	// RequestID is the JSON-RPC id as it came, with its type. Empty: it could not be read, or there is none.
+	// RequestID is the JSON-RPC id as received, with its type. It is empty if it could not be read, or if there is none.
 	RequestID json.RawMessage
-	// ToolCall: the error concerns a tools/call.
+	// ToolCall: the error is about a tools/call.
 	ToolCall bool
-	// Idempotent: the tool may run twice, so a call with an unknown outcome may be retried.
+	// Idempotent: the tool is idempotent, so a call with an unknown outcome may be retried.
 	Idempotent bool
 }
 

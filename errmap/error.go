@@ -19,48 +19,48 @@ type Violation struct {
 	Message string `json:"message"`
 }
 
-// Error is a canonical error: a code, and what this one failure adds to the code's row. Empty members take the row's
-// values. Build one with [New], [Wrap] or one of the constructors beside them.
+// Error is a canonical error: a code, and facts about this failure. Empty fields have the values of the code's row.
+// Build one with [New], [Wrap] or one of the other constructors.
 type Error struct {
 	Code Code
-	// Message is one sentence for the caller; "" is the row's. INTERNAL_ERROR always shows the row's, and so does every
-	// Fixed row in the canonical dialect.
+	// Message is the message for the caller; "" is the row's. INTERNAL_ERROR always shows the row's message, and so does
+	// every Fixed row in the canonical dialect.
 	Message string
-	// ErrorType replaces the row's error type.
+	// ErrorType overrides the row's error type.
 	ErrorType string
-	// Retryable replaces what the row and the backend's code say.
+	// Retryable overrides the row and the backend's code.
 	Retryable *bool
-	// RetryAfter is how long to wait, where that is known. It is cut to 24 hours on the way out.
+	// RetryAfter is the time to wait before a retry, if known. Conversions cap it at 24 hours.
 	RetryAfter time.Duration
 	// Tool is the name as the caller gave it.
 	Tool string
-	// Violations are the faults of the input or output.
+	// Violations are the violations of the input or output.
 	Violations []Violation
-	// Advice is a sentence on what to do next, for the text of a tool result; "" is the code's own.
+	// Advice is a sentence on what to do next, for the text of a tool result; "" is the code's.
 	Advice string
-	// Nearest are the known names that are most like an unknown Tool.
+	// Nearest are the known names that are nearest to an unknown Tool.
 	Nearest []string
-	// BackendCode is the status of the backend in Connect's words, "unknown" for a number that Connect does not know.
+	// BackendCode is the backend's status as a Connect code, "unknown" for a number that Connect does not define.
 	BackendCode string
 	// Details are the backend's own error details.
 	Details []*anypb.Any
 	// URI is the resource that was not found.
 	URI string
-	// Requested is the protocol version that is not served, verbatim, and Supported those that are.
+	// Requested is the unsupported protocol version, verbatim. Supported are the supported ones.
 	Requested string
 	Supported []string
 	// RequiredCapabilities is what the client would have to declare, with MISSING_CLIENT_CAPABILITY.
 	RequiredCapabilities *outriggerv1.ClientCapabilities
 	// Challenge is the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
 	Challenge string
-	// MissingMeta: the INVALID_PARAMS is about a required member of _meta, so its MCP status is 400.
+	// MissingMeta: the INVALID_PARAMS is about a missing member of _meta, so its MCP status is 400.
 	MissingMeta bool
-	// NoSession: the SESSION_NOT_FOUND is about a request without a session id, so its MCP status is 400.
+	// NoSession: the SESSION_NOT_FOUND is for a request without a session id, so its MCP status is 400.
 	NoSession bool
-	// Limit is the bound that was met, where it is not counted elsewhere; see [Over].
+	// Limit is the exceeded limit, if no other code counts it; see [Over].
 	Limit Limit
 
-	// BackendStatus is the backend's status where Connect does not define its number; 0 where it does.
+	// BackendStatus is the backend's status if Connect does not define its number, else 0.
 	BackendStatus uint32
 
 	cause error
@@ -93,9 +93,9 @@ func Wrap(code Code, cause error, opts ...Option) *Error {
 	return e
 }
 
-// From makes any error a canonical one. An *Error in the chain is returned as it is if its code is in the table. One whose
-// code is not becomes an INTERNAL_ERROR that wraps [ErrUnknownCode], everything else an INTERNAL_ERROR that wraps err.
-// From(nil) is nil.
+// From converts any error to a canonical one. It returns an *Error in the chain unchanged if its code is in the table.
+// Otherwise the result is an INTERNAL_ERROR that wraps [ErrUnknownCode], or err if there is no *Error. From(nil) is
+// nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -136,7 +136,7 @@ func CodeOf(err error) (Code, bool) {
 	return e.Code, true
 }
 
-// Error is the text for logs. It holds the cause, so it is not for callers: they get a conversion.
+// Error returns the text for logs. It includes the cause, so it is not for callers: use a conversion for them.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"

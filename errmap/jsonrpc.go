@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Reply is how an error shows on a JSON-RPC edge. No member that is sent is ever 0.
+// Reply is an error as rendered on a JSON-RPC edge. A member that is sent is never 0.
 type Reply struct {
-	// Form says which of the members below are sent. For Silent it is none: they are filled in all the same, so that
-	// a number that leaves by mistake is at least a right one.
+	// Form defines which of the members below are sent. For Silent none is sent. They are set in any case, so that a
+	// number sent by mistake is at least a valid one.
 	Form Form
 	// HTTPStatus is the status of the response; stdio ignores it.
 	HTTPStatus int

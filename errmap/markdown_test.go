@@ -13,34 +13,34 @@ const markdownHead = `# Canonical errors
 
 <!-- Rendered from the table in errmap/table.go by: go test ./errmap -update -->
 
-Every failure gets exactly one canonical code. Each edge shows that code in its own vocabulary.
+Every failure has exactly one canonical code. Each edge translates the code into its own protocol.
 
-- **JSON-RPC** (the canonical dialect, on ` + "`/rpc`" + ` and stdio): a JSON-RPC error with the code and message of the row, and on
-  HTTP the status of column HTTP. Rows marked * always show exactly this message.
-- **MCP**: status / code of a protocol error, or "isError": a result with ` + "`isError: true`" + ` and HTTP 200, whose text says what to do,
-  and whose ` + "`_meta[\"dev.outrigger/error\"]`" + ` is the data object below. An isError row that does not concern a ` + "`tools/call`" + ` is the
-  protocol error in brackets. "-": cannot arise there.
-- **Connect, gRPC, gRPC-Web**: the code of column Connect, with the details ` + "`google.rpc.ErrorInfo`" + ` (reason: the canonical code,
-  domain: ` + "`outrigger.dev`" + `), ` + "`outrigger.v1.ErrorDetail`" + `, and ` + "`google.rpc.BadRequest`" + `, ` + "`google.rpc.RetryInfo`" + `,
-  ` + "`outrigger.v1.MissingCapabilities`" + ` where they apply.
+- **JSON-RPC** (the canonical dialect, on ` + "`/rpc`" + ` and stdio): a JSON-RPC error with the code and message of the row. On HTTP, the
+  status is the one in column HTTP. Rows marked * always have exactly this message.
+- **MCP**: the HTTP status and code of a protocol error, or "isError". "isError" is a result with ` + "`isError: true`" + ` and HTTP 200. Its text
+  says what to do, and its ` + "`_meta[\"dev.outrigger/error\"]`" + ` is the data object below. For requests other than ` + "`tools/call`" + `, an isError
+  row is the protocol error in brackets. "-": cannot occur there.
+- **Connect, gRPC, gRPC-Web**: the code in column Connect. The details are ` + "`google.rpc.ErrorInfo`" + ` (reason: the canonical code,
+  domain: ` + "`outrigger.dev`" + `) and ` + "`outrigger.v1.ErrorDetail`" + `, and where they apply ` + "`google.rpc.BadRequest`" + `, ` + "`google.rpc.RetryInfo`" + ` and
+  ` + "`outrigger.v1.MissingCapabilities`" + `.
 - **Logs, metrics, traces, run records**: the code itself.
 
-The data object, with its members in this order; those with ? only where they are known:
+The data object has its members in this order. Members marked ? are present only if known:
 
 ` + "```" + `
 {"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "backendStatus"?, "details"?}
 ` + "```" + `
 
-## What a violation's path is rooted at
+## Paths of violations
 
-` + "`path`" + ` is a JSON Pointer (RFC 6901), empty for the whole document. A path about an unknown member names that member. The code
-says which document it points into:
+` + "`path`" + ` is a JSON Pointer (RFC 6901). It is empty for the whole document. For an unknown member, the path names that member. The
+code determines the document that the path points into:
 
 | code | document | example |
 |---|---|---|
-| INVALID_TOOL_INPUT | the arguments object: ` + "`params.arguments`" + ` in JSON-RPC, ` + "`ToolCall.arguments`" + ` of ToolService, the request message of the typed pass-through. In a batch it is that of the one entry | ` + "`/filter/limit`" + ` |
-| INVALID_TOOL_OUTPUT | the message that the tool answered with; of a streaming RPC, the one message at fault | ` + "`/orders/0/id`" + ` |
-| TOOL_EXECUTION_FAILED | the backend's own request: the path is what the backend wrote (` + "`google.rpc.BadRequest.field`" + `) | ` + "`order.lines[0].quantity`" + ` |
+| INVALID_TOOL_INPUT | the arguments object: ` + "`params.arguments`" + ` in JSON-RPC, ` + "`ToolCall.arguments`" + ` of ToolService, the request message of the typed pass-through. In a batch, it is the arguments object of the entry | ` + "`/filter/limit`" + ` |
+| INVALID_TOOL_OUTPUT | the tool's response message; for a streaming RPC, the invalid message | ` + "`/orders/0/id`" + ` |
+| TOOL_EXECUTION_FAILED | the request that the backend received; the path is the backend's own ` + "`google.rpc.BadRequest.field`" + ` | ` + "`order.lines[0].quantity`" + ` |
 | every other code, over JSON-RPC | the JSON-RPC message | ` + "`/params/name`" + ` |
 | every other code, over Connect, gRPC and gRPC-Web | the request message of ToolService, with the field names of its JSON form | ` + "`/tool_name`" + ` |
 
@@ -53,10 +53,11 @@ says which document it points into:
 const markdownBackend = `
 ## TOOL_EXECUTION_FAILED, by the backend's code
 
-What the backend itself answered. ` + "`backendCode`" + ` names its code and ` + "`details`" + ` holds its details as JSON. A status
-above 16 is unknown, and ` + "`backendStatus`" + ` keeps its number. Its message passes redaction. An error type that a native backend declares wins over this column; a not_found whose ` + "`google.rpc.ResourceInfo`" + `
-says that the resource is a file is a FileNotFoundError. A code that is not listed is unknown. A ` + "`google.rpc.RetryInfo`" + ` makes
-the error retryable.
+These are errors that the backend itself returned. ` + "`backendCode`" + ` is its code, and ` + "`details`" + ` has its details as JSON. A status above 16
+counts as unknown; ` + "`backendStatus`" + ` has its number. A code that is not listed also counts as unknown. The backend's message is redacted.
+
+An error type declared by a native backend overrides the column below. A not_found whose ` + "`google.rpc.ResourceInfo`" + ` says that the
+resource is a file is a FileNotFoundError. A ` + "`google.rpc.RetryInfo`" + ` makes the error retryable.
 
 | backend code | HTTP | error type | retryable |
 |---|---|---|---|
@@ -112,7 +113,7 @@ func markdownShown(r Row, s Shown) string {
 	case r.Code == InvalidParams && s.AltHTTP != 0:
 		return fmt.Sprintf("%s (%d for a missing `_meta` member)", pair, s.AltHTTP)
 	case r.Code == SessionNotFound && s.AltHTTP != 0:
-		return fmt.Sprintf("%s (%d where no session id was sent)", pair, s.AltHTTP)
+		return fmt.Sprintf("%s (%d if no session id was sent)", pair, s.AltHTTP)
 	case r.Code == ToolNotFound:
 		return pair + " \"Unknown tool: NAME\""
 	case r.Code == ResourceNotFound:

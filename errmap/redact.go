@@ -52,10 +52,11 @@ const secretNames = `passw(?:or)?d|passphrase|\bpwd|secret|token|api[_\- ]?key|a
 //nolint:gosec // a pattern for secrets, not one
 const secretValue = `("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|\\+"[^"\\\n]*\\*"?|[^\s,;&"']+)`
 
-// Redact makes a message from outside fit to leave: valid UTF-8 without control characters other than newline and tab,
-// without what looks like a secret or a stack trace, and of at most 2,048 bytes. It is idempotent.
+// Redact makes a message from outside safe to send: valid UTF-8 without control characters other than newline and tab,
+// without text that looks like a secret or a stack trace, and at most 2,048 bytes. It is idempotent.
 //
-// It errs on the side of taking away, save where prose follows a word like "token:", because validation messages read so.
+// When in doubt, it removes text. The exception is prose after a word like "token:", because validation messages look
+// like that.
 func Redact(s string) string {
 	if s == "" {
 		return ""

@@ -46,7 +46,7 @@ const (
 	RetryNo Retry = iota + 1
 	// RetryYes: the call did not run, or the peer asks for a retry.
 	RetryYes
-	// RetryIdempotent: the outcome is unknown, so only calls that may run twice.
+	// RetryIdempotent: the outcome is unknown, so only idempotent calls.
 	RetryIdempotent
 	// RetryByBackend: the backend's code decides.
 	RetryByBackend
@@ -70,14 +70,14 @@ func (r Retry) String() string {
 
 // Shown is what a row says of one era of MCP.
 type Shown struct {
-	// Form is how the error shows where it concerns a tools/call. Elsewhere a ToolResult is a ProtocolError.
+	// Form is the form of the error for a tools/call. For other requests a ToolResult is a ProtocolError.
 	Form Form
 	// HTTP and Code are those of the protocol error.
 	HTTP, Code int
-	// AltHTTP is the status in the case that the column names beside the usual one, else 0: INVALID_PARAMS for a
-	// missing _meta field, SESSION_NOT_FOUND where no session id was sent.
+	// AltHTTP is the status in the special case of the column, else 0: INVALID_PARAMS for a missing _meta field,
+	// SESSION_NOT_FOUND if no session id was sent.
 	AltHTTP int
-	// Absent: the error cannot arise in this era. The other members still hold values that are safe to send.
+	// Absent: the error cannot occur in this era. The other members have values that are safe to send.
 	Absent bool
 }
 
@@ -96,8 +96,8 @@ type Row struct {
 	Fixed bool
 	// ByBackend: HTTP, Connect and ErrorType follow the backend's code.
 	ByBackend bool
-	// Hop: the error describes one connection. What a backend says about its connection to the sidecar is not passed
-	// on as if it were about the caller's.
+	// Hop: the error describes one connection. If a backend reports one about its connection to the sidecar, it is not
+	// forwarded as if it were about the caller's.
 	Hop bool
 }
 
@@ -111,7 +111,7 @@ func Lookup(code Code) (Row, error) {
 	return Row{}, fmt.Errorf("%w: %q", ErrUnknownCode, clip(string(code), maxNameBytes))
 }
 
-// Codes returns every canonical code, in the order of the table. The slice is the caller's.
+// Codes returns every canonical code, in the order of the table. The caller may modify the slice.
 func Codes() []Code {
 	codes := make([]Code, len(rows))
 	for i := range rows {

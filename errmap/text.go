@@ -91,23 +91,23 @@ func (e *Error) advice(idempotent bool) string {
 		if wait := e.retryAfter(); wait > 0 {
 			return "Try again in " + strconv.Itoa(seconds(wait)) + " s."
 		}
-		return "The same call may be tried again."
+		return "The same call may be retried."
 	}
 	switch e.Code {
 	case InvalidToolInput, InvalidParams:
 		return "Correct the arguments and call again."
 	case Timeout, TransportError:
-		return "The tool may have done its work or not. Check before calling again."
+		return "The tool may or may not have run. Check before you call it again."
 	case DestructiveBlocked:
-		return "An operator has to allow destructive tools. Do not try again before that."
+		return "An operator must allow destructive tools. Do not retry before that."
 	case PermissionDenied:
 		return "The same call will be refused again."
 	case ResourceExhausted:
 		return "Ask for less in one call."
 	case InvalidToolOutput, SerializationError:
-		return "The tool may have done its work, but its answer cannot be used. Calling again will not help."
+		return "The tool may have run, but its response cannot be used. Calling it again will not help."
 	case MissingClientCapability:
-		return "The tool needs a client that has this capability."
+		return "The tool needs a client with this capability."
 	default:
 		return ""
 	}

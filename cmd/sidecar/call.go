@@ -62,7 +62,7 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 		}
 	}
 	if args[0] == "-" && len(bytes.TrimSpace(raw)) == 0 {
-		return nil, usageError("arguments: standard input ended without a JSON object; without arguments, leave the - out")
+		return nil, usageError("arguments: standard input ended without a JSON object; for no arguments, omit the -")
 	}
 	if fault := jsonrpc.Check(raw, limits); fault != nil {
 		return nil, usageError("arguments" + fault.Path + ": " + fault.Reason)

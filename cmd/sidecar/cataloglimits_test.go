@@ -36,8 +36,8 @@ func TestLimitsOfTheCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ flag, low, high, want string }{
-		{"--max-tools", "1", "2", "it would hold 2 tools, the limit is 1 (limits.max_tools)"},
-		{"--max-descriptor-bytes", "1MiB", "2MiB", "it holds more than 1048576 bytes, the limit for one source (limits.max_descriptor_bytes)"},
+		{"--max-tools", "1", "2", "it would have 2 tools; the limit is 1 (limits.max_tools)"},
+		{"--max-descriptor-bytes", "1MiB", "2MiB", "it has more than 1048576 bytes, the limit for one source (limits.max_descriptor_bytes)"},
 	} {
 		t.Run(tt.flag, func(t *testing.T) {
 			t.Parallel()

@@ -105,9 +105,9 @@ func TestCausesStayInside(t *testing.T) {
 }
 
 // openHouse starts a sidecar without TLS and callers.
-func openHouse(t *testing.T, args ...string) *house {
+func openHouse(t *testing.T, args ...string) *guardedSidecar {
 	t.Helper()
-	h := &house{code: make(chan int, 1), log: &lockedBuffer{}}
+	h := &guardedSidecar{code: make(chan int, 1), log: &lockedBuffer{}}
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	all := append([]string{args[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args[1:]...)

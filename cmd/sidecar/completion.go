@@ -41,7 +41,7 @@ in the running shell, or install it in your shell's completion directory.`,
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(env.stdout)
 			}
-			return usageError(fmt.Sprintf("there is no completion for %q; want bash, zsh, fish or powershell", args[0]))
+			return usageError(fmt.Sprintf("no completion for %q; want bash, zsh, fish or powershell", args[0]))
 		},
 	}
 }

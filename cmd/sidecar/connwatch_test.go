@@ -16,7 +16,7 @@ import (
 // behind TLS too, and what it only ends is not.
 func TestConnectionsThatNoHandlerHearsOf(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t, "--max-header-bytes", "4096", "--header-timeout", "1s", "--idle-timeout", "2s")
+	h := startGuarded(t, "--max-header-bytes", "4096", "--header-timeout", "1s", "--idle-timeout", "2s")
 	good := "GET /rpc HTTP/1.1\r\nHost: " + strings.TrimPrefix(h.main, "https://") + "\r\n\r\n"
 	fill := "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func answered(t *testing.T, conn net.Conn) {
 }
 
 // limit is how often a limit has refused something.
-func (h *house) limit(t *testing.T, name string) int {
+func (h *guardedSidecar) limit(t *testing.T, name string) int {
 	t.Helper()
 	// A client that keeps connections may also make one that it then does not need,
 	// and a connection that says nothing counts.

@@ -41,7 +41,7 @@ func TestABackendThatWantsCredentials(t *testing.T) {
 			"--record-dir", records, "--record-payloads", "--log-format", "json", "--log-level", "debug", "--reload-interval", "50ms",
 		}, strings.NewReader(""), io.Discard, out, nil)
 	}()
-	h := &house{log: out}
+	h := &guardedSidecar{log: out}
 	h.await(t, `"msg":"ready"`)
 	h.addresses()
 	p := &process{main: h.main, admin: h.admin}
@@ -134,7 +134,7 @@ func TestCredentialsAreCheckedBeforeAPortOpens(t *testing.T) {
 		"no file":       {[]string{"--backend", "http://127.0.0.1:1", "--backend-token-file", token + "x"}, "--backend-token-file: token file: stat "},
 		"in the clear":  {[]string{"--backend", "http://spicedb:50051", "--backend-token-file", token}, "--backend: credentials would cross the network without TLS"},
 		"a header file": {[]string{"--backend", "http://127.0.0.1:1", "--backend-header-file", token}, "--backend-header-file: header file: "},
-		"a host":        {[]string{"--config", file, "--backend", "http://127.0.0.1:1"}, "backend.metadata.static: host belongs to the protocol"},
+		"a host":        {[]string{"--config", file, "--backend", "http://127.0.0.1:1"}, "backend.metadata.static: host is reserved by the protocol"},
 	} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--record-dir", "off"}, tt.args...),

@@ -100,7 +100,7 @@ func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.
 		if errors.As(err, &source) {
 			err = source.Cause // It names the file, and so does the caller.
 		}
-		return nil, fmt.Errorf("neither a file of `sidecar tools --json` (%w) nor a descriptor set (%w)", notList, err)
+		return nil, fmt.Errorf("neither output of `sidecar tools --json` (%w) nor a descriptor set (%w)", notList, err)
 	}
 	cat, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
@@ -131,7 +131,7 @@ func (env environment) readWhole(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
 	if len(raw) > maxCatalogFile {
-		return nil, fmt.Errorf("it holds more than %d bytes", maxCatalogFile)
+		return nil, fmt.Errorf("it has more than %d bytes", maxCatalogFile)
 	}
 	return raw, nil
 }

@@ -11,7 +11,7 @@ import (
 // shows at /readyz?verbose until it is mended. The process is ready all the same.
 func TestGlobsWithoutATool(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	verbose := func() string {
 		t.Helper()
 		text, _ := get(t, oneShot(), h.admin+"/readyz?verbose")

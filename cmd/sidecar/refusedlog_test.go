@@ -21,11 +21,11 @@ import (
 // log grows as SECURITY.md says, also at debug level.
 func TestStrangersDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	before, began := strings.Count(h.log.String(), "\n"), time.Now()
 	const each = 60
 	var flood sync.WaitGroup
-	for _, token := range []string{"", nobodyToken} {
+	for _, token := range []string{"", unknownToken} {
 		for _, path := range []string{"/rpc", "/mcp", "/outrigger.v1.ToolService/CallTool", "/outrigger.demo.v1.Lab/Echo", "/nothing"} {
 			flood.Go(func() {
 				v := h.visitor(t, token)
@@ -65,7 +65,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 // send what is no request.
 func TestMalformedMessagesDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	before, began := strings.Count(h.log.String(), "message refused"), time.Now()
 	v := h.visitor(t, plannerToken)
 	for i := range 300 {
@@ -85,7 +85,7 @@ func TestMalformedMessagesDoNotFillTheLog(t *testing.T) {
 func TestACertificateThatIsNoSVIDIsCounted(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewAuthority(t)
-	h := buildHouse(t, "--tls-client-ca", ca.File)
+	h := startGuarded(t, "--tls-client-ca", ca.File)
 	for _, uris := range [][]string{{agentURI, "spiffe://example.org/other"}, {"spiffe://example.org/agents/../agents/echo"}} {
 		pair := ca.Issue(t, tlstest.Leaf{URIs: uris}).Certificate(t)
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(h.main, "https://"), &tls.Config{

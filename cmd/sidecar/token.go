@@ -37,7 +37,7 @@ tool: restrict it before you hand the token out.`,
 			}
 			raw := make([]byte, tokenBytes)
 			if _, err := rand.Read(raw); err != nil {
-				return fmt.Errorf("make a token: %w", err)
+				return fmt.Errorf("generate a token: %w", err)
 			}
 			token := base64.RawURLEncoding.EncodeToString(raw)
 			digest := sha256.Sum256([]byte(token))

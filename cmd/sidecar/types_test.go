@@ -85,7 +85,7 @@ func TestTypesThatOnlyAnswersName(t *testing.T) {
 	odd := oddtest.Start(t)
 	p := startProcess(t, "serve", "--backend", odd.URL)
 	before := odd.Asked("odd.far.v1.Treasure")
-	if got := rpcBody(t, p, "odd.open", `{"content":{"@type":"type.googleapis.com/odd.far.v1.Treasure","name":"x"}}`); !strings.Contains(got, "is not known here") ||
+	if got := rpcBody(t, p, "odd.open", `{"content":{"@type":"type.googleapis.com/odd.far.v1.Treasure","name":"x"}}`); !strings.Contains(got, "unknown type") ||
 		!strings.Contains(got, `"/content/@type"`) || odd.Asked("odd.far.v1.Treasure") != before {
 		t.Errorf("input of a type that is not known, asked %d times: %s", odd.Asked("odd.far.v1.Treasure"), got)
 	}

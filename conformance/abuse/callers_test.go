@@ -36,7 +36,7 @@ var errGone = errors.New("connection refused")
 const rpcCall = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"n"}}}`
 
 // ask sends one request on a connection and reads the answer.
-func ask(conn net.Conn, from *bufio.Reader, seen *tally, head string) (closes bool, err error) {
+func ask(conn net.Conn, from *bufio.Reader, seen *callStats, head string) (closes bool, err error) {
 	if _, err := fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
 		conn.RemoteAddr(), head, len(rpcCall), rpcCall); err != nil {
 		return false, fmt.Errorf("write: %w", err)
@@ -85,7 +85,7 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // connections makes one connection after another, waits before its first request,
 // and asks on it until an answer says that it ends, or most times.
-func connections(ctx context.Context, addr string, seen *tally, most int, before, between func() time.Duration) error {
+func connections(ctx context.Context, addr string, seen *callStats, most int, before, between func() time.Duration) error {
 	for {
 		conn, err := dial(ctx, addr)
 		if errors.Is(err, errGone) {
@@ -120,24 +120,24 @@ func atOnce() time.Duration { return 0 }
 
 func upTo(d time.Duration) func() time.Duration { return func() time.Duration { return rand.N(d) } }
 
-func keptAlive(ctx context.Context, addr string, seen *tally) error {
+func keptAlive(ctx context.Context, addr string, seen *callStats) error {
 	return connections(ctx, addr, seen, 1<<20, atOnce, atOnce)
 }
 
-func pausing(ctx context.Context, addr string, seen *tally) error {
+func pausing(ctx context.Context, addr string, seen *callStats) error {
 	return connections(ctx, addr, seen, 1<<20, atOnce, upTo(500*time.Millisecond))
 }
 
-func reconnecting(ctx context.Context, addr string, seen *tally) error {
+func reconnecting(ctx context.Context, addr string, seen *callStats) error {
 	return connections(ctx, addr, seen, 1, atOnce, atOnce)
 }
 
-func hesitant(ctx context.Context, addr string, seen *tally) error {
+func hesitant(ctx context.Context, addr string, seen *callStats) error {
 	return connections(ctx, addr, seen, 1, upTo(time.Second), atOnce)
 }
 
 // multiplexed calls /mcp over HTTP/2, without TLS.
-func multiplexed(ctx context.Context, addr string, seen *tally) error {
+func multiplexed(ctx context.Context, addr string, seen *callStats) error {
 	client := caller.Client(true)
 	defer client.CloseIdleConnections()
 	body := caller.Modern.Request(caller.Call{ID: `"a"`, Tool: "lab.echo", Args: `{"nonce":"n"}`})
@@ -172,7 +172,7 @@ func multiplexed(ctx context.Context, addr string, seen *tally) error {
 }
 
 // overGRPC calls until the listener closes.
-func overGRPC(ctx context.Context, addr string, seen *tally, call func(context.Context, *grpc.ClientConn) error) error {
+func overGRPC(ctx context.Context, addr string, seen *callStats, call func(context.Context, *grpc.ClientConn) error) error {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
 		return err
@@ -205,13 +205,13 @@ func isOurs(err error) bool {
 	return false
 }
 
-func grpcUnary(ctx context.Context, addr string, seen *tally) error {
+func grpcUnary(ctx context.Context, addr string, seen *callStats) error {
 	return overGRPC(ctx, addr, seen, func(ctx context.Context, conn *grpc.ClientConn) error {
 		return conn.Invoke(ctx, "/outrigger.demo.v1.Lab/Echo", &demov1.EchoRequest{Nonce: "n"}, &demov1.EchoResponse{})
 	})
 }
 
-func grpcStreams(ctx context.Context, addr string, seen *tally) error {
+func grpcStreams(ctx context.Context, addr string, seen *callStats) error {
 	return overGRPC(ctx, addr, seen, func(ctx context.Context, conn *grpc.ClientConn) error {
 		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/outrigger.v1.ToolService/Exchange")
 		if err != nil {
@@ -241,7 +241,7 @@ func grpcStreams(ctx context.Context, addr string, seen *tally) error {
 
 // mcpStreams listens for changes on HTTP/1.1, as modern MCP clients do, and listens
 // again when the stream ends.
-func mcpStreams(ctx context.Context, addr string, seen *tally) error {
+func mcpStreams(ctx context.Context, addr string, seen *callStats) error {
 	body := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + caller.ModernMeta + `}}`
 	for {
 		conn, err := dial(ctx, addr)

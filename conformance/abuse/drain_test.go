@@ -72,15 +72,15 @@ type crew []struct {
 
 // calling calls until connecting is refused, which it returns as nil. Every other
 // error is a call without an answer.
-type calling func(ctx context.Context, addr string, seen *tally) error
+type calling func(ctx context.Context, addr string, seen *callStats) error
 
-// tally counts calls.
-type tally struct {
+// callStats counts calls.
+type callStats struct {
 	mu                sync.Mutex
 	answered, refused int
 }
 
-func (s *tally) count(unavailable bool) {
+func (s *callStats) count(unavailable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered++
@@ -95,7 +95,7 @@ func drained(t *testing.T, crew crew) {
 	server := sidecar.ServeReady(t, binary, "--demo")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*grace)
 	defer cancel()
-	var seen tally
+	var seen callStats
 	var callers sync.WaitGroup
 	for _, part := range crew {
 		for range part.n {

@@ -17,7 +17,7 @@ import (
 // streams opens one HTTP/2 stream after another, itself, because a client library
 // repeats those that a GOAWAY left out. On the first GOAWAY it opens no more, and
 // connects again.
-func streams(ctx context.Context, addr string, seen *tally) error {
+func streams(ctx context.Context, addr string, seen *callStats) error {
 	for {
 		conn, err := dial(ctx, addr)
 		if errors.Is(err, errGone) {
@@ -35,7 +35,7 @@ func streams(ctx context.Context, addr string, seen *tally) error {
 }
 
 // streamsOf calls on one connection until it gets GOAWAY.
-func streamsOf(conn net.Conn, addr string, seen *tally) error {
+func streamsOf(conn net.Conn, addr string, seen *callStats) error {
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func streamsOf(conn net.Conn, addr string, seen *tally) error {
 
 // answerOf reads frames to the end of a stream, and says whether GOAWAY was among
 // them.
-func answerOf(framer *http2.Framer, id uint32, seen *tally) (goes bool, err error) {
+func answerOf(framer *http2.Framer, id uint32, seen *callStats) (goes bool, err error) {
 	var body []byte
 	for {
 		frame, err := framer.ReadFrame()

@@ -58,18 +58,18 @@ await main({
   },
 
   gaps: ({ era, transport }) => ({
-    progress: { reason: 'it drops notifications', proof: noProgress },
+    progress: { reason: 'drops notifications', proof: noProgress },
     ...((era === 'legacy' || transport === 'stdio') && {
-      cancel: { reason: 'it stops waiting and does not tell the server', proof: notCancelled },
+      cancel: { reason: 'stops waiting without telling the server', proof: notCancelled },
     }),
-    sampling: { reason: 'it answers forms only', proof: asksInVain('test_input_required_result_sampling', 'sampling') },
-    roots: { reason: 'it answers forms only', proof: asksInVain('test_input_required_result_list_roots', 'roots') },
-    changes: { reason: 'it drops notifications', proof: lacks('listen', 'setNotificationHandler', 'onNotification') },
-    subscribe: { reason: 'it has no method for it', proof: lacks('listen', 'subscribeResource', 'subscribe') },
-    logs: { reason: 'it drops notifications', proof: lacks('listen', 'setNotificationHandler', 'onNotification') },
-    'log level': { reason: 'it has no method for it', proof: lacks('setLoggingLevel', 'setLevel') },
-    resume: { reason: 'it resumes no stream of a call', proof: neverBack },
-    tasks: { reason: 'it has no method for it', proof: lacks('getTask', 'callToolStream', 'experimental_tasks') },
+    sampling: { reason: 'answers only forms', proof: asksInVain('test_input_required_result_sampling', 'sampling') },
+    roots: { reason: 'answers only forms', proof: asksInVain('test_input_required_result_list_roots', 'roots') },
+    changes: { reason: 'drops notifications', proof: lacks('listen', 'setNotificationHandler', 'onNotification') },
+    subscribe: { reason: 'no API for it', proof: lacks('listen', 'subscribeResource', 'subscribe') },
+    logs: { reason: 'drops notifications', proof: lacks('listen', 'setNotificationHandler', 'onNotification') },
+    'log level': { reason: 'no API for it', proof: lacks('setLoggingLevel', 'setLevel') },
+    resume: { reason: 'does not resume the stream of a call', proof: neverBack },
+    tasks: { reason: 'no API for it', proof: lacks('getTask', 'callToolStream', 'experimental_tasks') },
   }),
 });
 

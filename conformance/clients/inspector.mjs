@@ -204,11 +204,11 @@ await main({
   },
 
   gaps: ({ era }) => ({
-    progress: { reason: 'it prints none', proof: noProgress },
-    cancel: { reason: 'its connection goes on with the call that was interrupted', proof: notCancelled },
-    sampling: { reason: 'it has no model, and does not say that it has', proof: noSampling },
-    changes: { reason: 'no command of it shows them', proof: () => {} },
-    'end session': { reason: 'it does not show the session', proof: ({ session }) => assert.equal(session.connection.info.sessionId, undefined) },
-    ...(era === 'modern' && { 'log level': { reason: 'it asks for every level, always', proof: noLevel } }),
+    progress: { reason: 'prints none', proof: noProgress },
+    cancel: { reason: 'its connection continues the interrupted call', proof: notCancelled },
+    sampling: { reason: 'has no model, and does not declare one', proof: noSampling },
+    changes: { reason: 'no command shows them', proof: () => {} },
+    'end session': { reason: 'does not expose the session', proof: ({ session }) => assert.equal(session.connection.info.sessionId, undefined) },
+    ...(era === 'modern' && { 'log level': { reason: 'always requests every level', proof: noLevel } }),
   }),
 });

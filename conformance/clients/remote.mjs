@@ -40,10 +40,10 @@ await main({
   },
 
   gaps: ({ mode }) => (mode === 'legacy'
-    ? { 'end session': { reason: 'it keeps the session to itself', proof: ({ session }) => assert.equal(session.transport.sessionId, undefined) } }
+    ? { 'end session': { reason: 'does not expose the session', proof: ({ session }) => assert.equal(session.transport.sessionId, undefined) } }
     : {
-      headers: { reason: 'it repeats no arguments in headers', proof: noHeaders },
-      cancel: { reason: 'it posts notifications/cancelled and leaves the stream open', proof: notCancelled },
+      headers: { reason: 'does not mirror arguments in headers', proof: noHeaders },
+      cancel: { reason: 'posts notifications/cancelled and keeps the stream open', proof: notCancelled },
     }),
 });
 

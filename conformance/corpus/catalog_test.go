@@ -179,7 +179,7 @@ func TestCatalogLosesOnlyBadFiles(t *testing.T) {
 			t.Errorf("%s: the warning is %q, and should say %q", path, warned[path], why)
 		}
 	}
-	if !strings.Contains(strings.Join(texts(built.Warnings()), "\n"), "file 6 of the set is left out") {
+	if !strings.Contains(strings.Join(texts(built.Warnings()), "\n"), "file 6 of the set omitted") {
 		t.Error("no warning says that a file could not be decoded")
 	}
 }

@@ -55,17 +55,17 @@ func Faults(timeout time.Duration) []Fault {
 			Mend: healed,
 		},
 		{
-			Name: "little bandwidth", Hold: 2 * time.Second, Slows: 50 * time.Millisecond,
+			Name: "low bandwidth", Hold: 2 * time.Second, Slows: 50 * time.Millisecond,
 			Break: func(r *Rig) { r.Proxy.Narrow(Requests, narrow); r.Proxy.Narrow(Answers, narrow) },
 			Mend:  healed,
 		},
 		{
-			Name: "in small pieces", Hold: 2 * time.Second,
+			Name: "small chunks", Hold: 2 * time.Second,
 			Break: func(r *Rig) { r.Proxy.Slice(Requests, sliceSize); r.Proxy.Slice(Answers, sliceSize) },
 			Mend:  healed,
 		},
 		{
-			Name: "reset in mid-call", Short: true, Codes: lost, Shows: TransportError,
+			Name: "reset mid-call", Short: true, Codes: lost, Shows: TransportError,
 			Break: func(r *Rig) { r.Proxy.Reset() },
 			Mend:  func(*Rig) {},
 		},
@@ -75,22 +75,22 @@ func Faults(timeout time.Duration) []Fault {
 			Mend:  func(r *Rig) { r.Proxy.Connect() },
 		},
 		{
-			Name: "cut within a request", Hold: awayFor, Codes: lost, Shows: TransportError,
+			Name: "connection cut during a request", Hold: awayFor, Codes: lost, Shows: TransportError,
 			Break: func(r *Rig) { r.Proxy.Cut(Requests, cutAfter) },
 			Mend:  healed,
 		},
 		{
-			Name: "cut within an answer", Hold: awayFor, Codes: lost, Shows: TransportError,
+			Name: "connection cut during a response", Hold: awayFor, Codes: lost, Shows: TransportError,
 			Break: func(r *Rig) { r.Proxy.Cut(Answers, cutAfter) },
 			Mend:  healed,
 		},
 		{
-			Name: "half-open: answers are lost", Short: true, Hold: tooLong, Codes: slow, Shows: Timeout,
+			Name: "half-open: responses lost", Short: true, Hold: tooLong, Codes: slow, Shows: Timeout,
 			Break: func(r *Rig) { r.Proxy.Swallow(Answers) },
 			Mend:  healed,
 		},
 		{
-			Name: "half-open: requests are lost", Hold: tooLong, Codes: slow, Shows: Timeout,
+			Name: "half-open: requests lost", Hold: tooLong, Codes: slow, Shows: Timeout,
 			Break: func(r *Rig) { r.Proxy.Swallow(Requests) },
 			Mend:  healed,
 		},
@@ -105,12 +105,12 @@ func Faults(timeout time.Duration) []Fault {
 			Mend:  healed,
 		},
 		{
-			Name: "kill -9 and restart in mid-call", Short: true, Codes: lost, Shows: TransportError,
+			Name: "kill -9 and restart mid-call", Short: true, Codes: lost, Shows: TransportError,
 			Break: func(r *Rig) { r.Backend.Kill() },
 			Mend:  func(r *Rig) { r.Backend.Start() },
 		},
 		{
-			Name: "kill -9, away for a while", Hold: awayFor, Codes: lost, Shows: Unavailable,
+			Name: "kill -9, down for a while", Hold: awayFor, Codes: lost, Shows: Unavailable,
 			Break: func(r *Rig) { r.Backend.Kill() },
 			Mend:  func(r *Rig) { r.Backend.Start() },
 		},

@@ -79,11 +79,11 @@ func testStart(t *testing.T, n *node.Node, r *result) {
 			t.Errorf("%s: %+v", e.name, got)
 		}
 	}
-	checkDoor(t, ip)
+	checkAuthentication(t, ip)
 }
 
-// checkDoor calls without a token and with a wrong one.
-func checkDoor(t *testing.T, ip string) {
+// checkAuthentication calls without a token and with a wrong one.
+func checkAuthentication(t *testing.T, ip string) {
 	t.Helper()
 	for name, header := range map[string]string{"no token": "", "a wrong token": "Bearer wrong"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ip+":8080/rpc",

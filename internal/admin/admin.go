@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin answers those who run the sidecar: probes, metrics, drain, refresh, trust
-// and profiles.
+// Package admin is the HTTP interface for operators: probes, metrics, drain, refresh,
+// trust and profiles.
 //
-// Handler is for the admin listener, HealthHandler for the health listener,
-// which others than the operator can reach and which therefore only tells. What
-// the answers say comes through callbacks, so no stage of the pipeline is
-// imported here. Host and Origin are the business of the guard that the caller
-// puts around both.
+// Handler is for the admin listener. HealthHandler is for the health listener, which is
+// reachable for others and therefore read-only. The responses come from callbacks, so
+// no stage of the pipeline is imported here. The guard in front of both checks Host and
+// Origin.
 //
-// Everything else is refused: unknown pages with 404, methods that do not fit
-// with 405. All of it is safe for concurrent use, if the callbacks are.
+// Unknown pages get 404, and unsupported methods 405. All of it is safe for concurrent
+// use, if the callbacks are.
 package admin
 
 import (
@@ -71,8 +70,8 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; there are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
-	healthPages = "no such page; there are /startupz, /livez, /readyz (?verbose) and /metrics"
+	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
+	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose) and /metrics"
 )
 
 // Handler serves the admin listener.

@@ -54,7 +54,7 @@ func drainWait(r *http.Request) (time.Duration, error) {
 	}
 	wait, err := time.ParseDuration(query.Get("wait"))
 	if err != nil || wait < 0 || wait > maxDrainWait {
-		return 0, fmt.Errorf("wait is a time such as 10s, at most %v", maxDrainWait)
+		return 0, fmt.Errorf("wait must be a duration such as 10s, at most %v", maxDrainWait)
 	}
 	return wait, nil
 }

@@ -107,7 +107,7 @@ func readTrust(w http.ResponseWriter, r *http.Request) (string, *refusal) {
 	case errors.As(err, &tooLarge):
 		return "", &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxTrustBytes)}
 	case err != nil:
-		return "", &refusal{http.StatusBadRequest, "the body could not be read to its end"}
+		return "", &refusal{http.StatusBadRequest, "the body could not be read completely"}
 	}
 	state, reason := parseTrust(string(body))
 	if reason != "" {
@@ -133,7 +133,7 @@ func parseTrust(body string) (state, reason string) {
 			return "", fmt.Sprintf("unknown member %.*q", maxEchoed, name)
 		}
 		if seen {
-			return "", "trust is there twice"
+			return "", "trust appears twice"
 		}
 		seen = true
 		value, _ := tokens.Token()
@@ -180,7 +180,7 @@ func refuse(w http.ResponseWriter, r refusal) {
 func answerJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer has no JSON form"}`)
+		status, body = http.StatusInternalServerError, []byte(`{"error":"the response cannot be written as JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

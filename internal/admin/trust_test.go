@@ -144,7 +144,7 @@ func TestTrustRefusesBadInput(t *testing.T) {
 		{"unknown member", "POST", `{"trust":"trusted","for":"1h"}`, nil, 400, `unknown member \"for\"`},
 		{"a name in another case", "POST", `{"Trust":"trusted"}`, nil, 400, `unknown member \"Trust\"`},
 		{"a long unknown member", "POST", `{"` + strings.Repeat("x", 900) + `":1}`, nil, 400, "unknown member"},
-		{"twice", "POST", `{"trust":"untrusted","trust":"trusted"}`, nil, 400, "there twice"},
+		{"twice", "POST", `{"trust":"untrusted","trust":"trusted"}`, nil, 400, "appears twice"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

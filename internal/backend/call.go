@@ -133,7 +133,7 @@ func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error 
 
 // tooLarge says that an answer was over its limit, and which setting that is: callers cannot change it, and pass it on.
 func (c *Client) tooLarge() string {
-	return fmt.Sprintf("the backend's answer is over %d bytes (backend.max_receive_bytes)", c.opts.MaxResponseBytes)
+	return fmt.Sprintf("the backend's response exceeds %d bytes (backend.max_receive_bytes)", c.opts.MaxResponseBytes)
 }
 
 // check refuses what must not be sent, and returns the metadata that is to go
@@ -141,7 +141,7 @@ func (c *Client) tooLarge() string {
 func (m *Method) check(in []byte, md http.Header) (http.Header, error) {
 	o := &m.client.opts
 	if len(in) > o.MaxRequestBytes {
-		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes, %d are allowed (backend.max_send_bytes)", len(in), o.MaxRequestBytes), nil)
+		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes; the limit is %d (backend.max_send_bytes)", len(in), o.MaxRequestBytes), nil)
 	}
 	if len(md) == 0 {
 		return nil, nil

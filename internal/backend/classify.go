@@ -111,15 +111,15 @@ func noResponse(ctx context.Context, f *facts) *Error {
 	}
 	switch {
 	case errors.Is(cause, errHTTP1):
-		return newError(KindGarbage, "the backend answers HTTP/2 with HTTP/1; gRPC needs HTTP/2 (try http:// or connect+http://)", nil)
+		return newError(KindGarbage, "the backend answers HTTP/2 requests with HTTP/1, but gRPC needs HTTP/2 (try http:// or connect+http://)", nil)
 	case errors.Is(cause, errNotHTTP):
-		return newError(KindGarbage, "the backend's answer is not HTTP", nil)
+		return newError(KindGarbage, "the backend's response is not HTTP", nil)
 	case !f.began():
 		return newError(KindUnreachable, "cannot reach the backend", nil)
 	case !sent:
 		return newError(KindUnreachable, "the connection broke before the request was complete", nil)
 	case unprocessed(cause):
-		return newError(KindUnreachable, "the backend turned the request away", nil)
+		return newError(KindUnreachable, "the backend rejected the request", nil)
 	case handshakeRefused(cause):
 		return newError(KindUnreachable, "the backend refused the TLS handshake", nil)
 	case f.greeted() == greetTLS:
@@ -129,7 +129,7 @@ func noResponse(ctx context.Context, f *facts) *Error {
 	}
 	e := newError(KindTransport, "the connection broke before the backend answered", nil)
 	if !f.onHTTP2 && f.greeted() == greetOther {
-		e = newError(KindGarbage, "the backend's answer is not HTTP", nil)
+		e = newError(KindGarbage, "the backend's response is not HTTP", nil)
 	}
 	e.Sent = true
 	return e
@@ -141,15 +141,15 @@ func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 	e := func() *Error {
 		switch {
 		case f.overLimit, f.bodyErr == nil && f.httpStatus == http.StatusOK && rpc.Code() == connect.CodeResourceExhausted:
-			return newError(KindTooLarge, "the answer is larger than allowed", nil)
+			return newError(KindTooLarge, "the response is too large", nil)
 		case f.bodyErr != nil && resetBy(f.bodyErr, h2Cancel) && expiring(ctx):
 			return ourEnd(KindTimeout, true)
 		case f.bodyErr != nil:
-			return newError(KindTransport, "the connection broke within the answer", nil)
+			return newError(KindTransport, "the connection broke during the response", nil)
 		case f.httpStatus != http.StatusOK:
 			return fromHTTPStatus(f.httpStatus, f.hangsUp)
 		default:
-			return newError(KindGarbage, "the answer is not one of the protocol", nil)
+			return newError(KindGarbage, "the response violates the protocol", nil)
 		}
 	}()
 	e.Sent = true
@@ -164,10 +164,10 @@ func fromHTTPStatus(status int, hangsUp bool) *Error {
 	switch status {
 	case http.StatusBadRequest:
 		if hangsUp {
-			return newError(KindTransport, "the backend's HTTP server could not read the request and closes the connection: HTTP Bad Request", nil)
+			return newError(KindTransport, "the backend's HTTP server could not read the request and closed the connection: HTTP Bad Request", nil)
 		}
 	case http.StatusRequestTimeout:
-		return newError(KindTransport, "the backend's HTTP server did not get the request in time: HTTP Request Timeout", nil)
+		return newError(KindTransport, "the backend's HTTP server did not receive the request in time: HTTP Request Timeout", nil)
 	case http.StatusUnauthorized:
 		return statusError(connect.CodeUnauthenticated, "HTTP status 401 Unauthorized")
 	case http.StatusForbidden:
@@ -175,7 +175,7 @@ func fromHTTPStatus(status int, hangsUp bool) *Error {
 	case http.StatusNotFound:
 		return statusError(connect.CodeUnimplemented, "HTTP status 404 Not Found")
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return newError(KindTransport, "an intermediary could not pass on the request: HTTP "+http.StatusText(status), nil)
+		return newError(KindTransport, "an intermediary could not forward the request: HTTP "+http.StatusText(status), nil)
 	}
-	return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of an answer of the protocol", nil)
+	return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of a response of the protocol", nil)
 }

@@ -47,7 +47,7 @@ const DefaultTokenScheme = "Bearer"
 
 // ErrPlaintextCredentials reports secrets that would cross a network in the clear.
 var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
-	"use https:// or grpcs://, or accept that with --insecure-backend-credentials, where a mesh encrypts the connection")
+	"use https:// or grpcs://, or allow that with --insecure-backend-credentials, if a mesh encrypts the connection")
 
 // String keeps the values out of anything that is formatted.
 func (o CredentialOptions) String() string { return masked }
@@ -179,13 +179,13 @@ func (s *credentialSet) add(name, value string) error {
 	key := http.CanonicalHeaderKey(name)
 	switch {
 	case !validMetadataName(name):
-		return fmt.Errorf("%q is no header name: letters, digits, dash, underscore and dot are allowed", clip(name))
+		return fmt.Errorf("%q is not a header name: use letters, digits, dash, underscore and dot", clip(name))
 	case isProtocolHeader(key) || strings.HasPrefix(key, "Content-"):
-		return fmt.Errorf("%s belongs to the protocol and cannot be set", clip(name))
+		return fmt.Errorf("%s is reserved by the protocol and cannot be set", clip(name))
 	case value == "":
 		return fmt.Errorf("%s has no value", clip(name))
 	case !validMetadataValue(value):
-		return fmt.Errorf("the value of %s is not printable ASCII, or has space around it", clip(name))
+		return fmt.Errorf("the value of %s is not printable ASCII, or has surrounding whitespace", clip(name))
 	case s.header[key] != nil:
 		return fmt.Errorf("%s is given twice", clip(name))
 	case len(s.header) >= maxCredentialHeaders:

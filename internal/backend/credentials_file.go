@@ -42,7 +42,7 @@ func (s *credentialSet) addHeaderFile(path string) error {
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("%s: it holds no header", path)
+		return fmt.Errorf("%s: the file has no headers", path)
 	}
 	return nil
 }
@@ -60,11 +60,11 @@ func (s *credentialSet) addTokenFile(path, scheme string) error {
 	token := strings.TrimSpace(text)
 	switch {
 	case token == "":
-		return fmt.Errorf("%s: it is empty", path)
+		return fmt.Errorf("%s: the file is empty", path)
 	case strings.ContainsAny(token, "\r\n"):
-		return fmt.Errorf("%s: it holds more than one line; want one token", path)
+		return fmt.Errorf("%s: the file has more than one line; want one token", path)
 	case strings.ContainsAny(token, " \t"):
-		return fmt.Errorf("%s: a token has no spaces; the scheme is a setting of its own (backend.credentials.scheme)", path)
+		return fmt.Errorf("%s: the token contains a space; to set the scheme, use backend.credentials.scheme", path)
 	}
 	if err := s.add("authorization", scheme+" "+token); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

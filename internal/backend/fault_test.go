@@ -259,7 +259,7 @@ func TestFaults(t *testing.T) {
 // connection or stream; the caller sees nothing of it.
 func TestUnprocessedIsRepeated(t *testing.T) {
 	t.Parallel()
-	for name, turnAway := range map[string]func(fr *http2.Framer, stream uint32) bool{
+	for name, refuse := range map[string]func(fr *http2.Framer, stream uint32) bool{
 		"GOAWAY":         func(fr *http2.Framer, _ uint32) bool { return fr.WriteGoAway(0, http2.ErrCodeNo, nil) == nil },
 		"REFUSED_STREAM": func(fr *http2.Framer, s uint32) bool { return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil },
 	} {
@@ -267,7 +267,7 @@ func TestUnprocessedIsRepeated(t *testing.T) {
 			t.Parallel()
 			p := h2peer(t, func(fr *http2.Framer, _ net.Conn, stream uint32, n int) bool {
 				if n == 1 {
-					return turnAway(fr, stream)
+					return refuse(fr, stream)
 				}
 				return answerGRPC(fr, stream, []byte("second"), "0")
 			})

@@ -9,8 +9,8 @@ var (
 	errNoHTTP2  = errors.New("the server does not offer HTTP/2 (ALPN)")
 	errHTTP1    = errors.New("the server answers in HTTP/1")
 	errWantsTLS = errors.New("the server speaks TLS on this port (use https:// or grpcs://)")
-	errNotHTTP  = errors.New("the server's answer is not HTTP")
-	errHungUp   = errors.New("the server closed the connection before it said anything")
+	errNotHTTP  = errors.New("the server's response is not HTTP")
+	errHungUp   = errors.New("the server closed the connection without a response")
 )
 
 // greetingError is what an HTTP/2 client makes of the peer's first bytes.

@@ -140,13 +140,13 @@ func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error)
 	case a.Encoding != "" && a.Encoding != "identity" && a.Encoding != "gzip":
 		return nil, garbage("unknown encoding %q", clip(a.Encoding))
 	case !a.HasStatus:
-		return nil, garbage("the answer has no grpc-status")
+		return nil, garbage("the response has no grpc-status")
 	case a.Status != "0":
 		return nil, statusOf(ctx, a)
 	case a.Cut:
-		return nil, garbage("the answer ends within a message")
+		return nil, garbage("the response ends within a message")
 	case a.Messages != 1:
-		return nil, garbage("the answer of a unary call has %d messages", a.Messages)
+		return nil, garbage("the response of a unary call has %d messages", a.Messages)
 	}
 	body, e := c.inflated(a)
 	if e != nil {
@@ -157,7 +157,7 @@ func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error)
 
 // garbage is an answer that is none of the protocol.
 func garbage(format string, args ...any) *Error {
-	e := newError(KindGarbage, "the answer is not one of the protocol", fmt.Errorf(format, args...))
+	e := newError(KindGarbage, "the response violates the protocol", fmt.Errorf(format, args...))
 	e.Sent = true
 	return e
 }
@@ -196,7 +196,7 @@ func (c *Client) inflated(a *grpcwire.Answer) ([]byte, *Error) {
 func statusOf(ctx context.Context, a *grpcwire.Answer) *Error {
 	number, err := strconv.ParseUint(a.Status, 10, 32)
 	if err != nil {
-		return garbage("grpc-status %q is no number", clip(a.Status))
+		return garbage("grpc-status %q is not a number", clip(a.Status))
 	}
 	code := connect.Code(number)
 	message, err := percentDecoded(a.StatusMessage)
@@ -248,7 +248,7 @@ func decodedBinary(value string) ([]byte, error) {
 }
 
 // errPercent tells that a text is not percent-encoded as it should be.
-var errPercent = errors.New("a bad escape")
+var errPercent = errors.New("an invalid escape")
 
 // percentDecoded reads grpc-message.
 func percentDecoded(text string) (string, error) {

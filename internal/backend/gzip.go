@@ -13,7 +13,7 @@ import (
 )
 
 // errOverLimit ends a read that exceeds a size limit.
-var errOverLimit = errors.New("answer exceeds its size limit")
+var errOverLimit = errors.New("response exceeds its size limit")
 
 // withGzip replaces the RPC library's gzip by one that stops at the limit.
 func withGzip(limit int) connect.ClientOption {

@@ -121,7 +121,7 @@ func TestBomb(t *testing.T) {
 	for _, scheme := range allSchemes() {
 		c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
-		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent || e.Message != "the backend's answer is over 1048576 bytes (backend.max_receive_bytes)" {
+		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent || e.Message != "the backend's response exceeds 1048576 bytes (backend.max_receive_bytes)" {
 			t.Errorf("%s: got %v", scheme, err)
 		}
 	}

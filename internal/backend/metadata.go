@@ -36,11 +36,11 @@ func outgoing(header, md http.Header, limit int) error {
 			continue
 		}
 		if !validMetadataName(name) {
-			return fmt.Errorf("metadata name %q: letters, digits, dash, underscore and dot are allowed", clip(name))
+			return fmt.Errorf("metadata name %q: use letters, digits, dash, underscore and dot", clip(name))
 		}
 		for _, value := range values {
 			if !validMetadataValue(value) {
-				return fmt.Errorf("metadata %s: the value is not printable ASCII, or has space around it", clip(name))
+				return fmt.Errorf("metadata %s: the value is not printable ASCII, or has surrounding whitespace", clip(name))
 			}
 			total += len(name) + len(value)
 		}

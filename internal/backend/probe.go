@@ -172,7 +172,7 @@ func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
 	case c.base.Err() != nil:
 		return nil, newError(KindUnreachable, "the sidecar is shutting down", errClosed)
 	case p.answered:
-		return nil, newError(KindGarbage, "the backend answers, but not in a protocol that can be told", cause)
+		return nil, newError(KindGarbage, "the backend answers, but in no known protocol", cause)
 	default:
 		return nil, newError(KindUnreachable, "cannot reach the backend", cause)
 	}

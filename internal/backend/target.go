@@ -216,7 +216,7 @@ func socketTarget(s targetScheme, u *url.URL) (Target, error) {
 	case strings.ContainsRune(u.Path, 0):
 		return Target{}, errors.New("a zero byte in the socket path")
 	case len(u.Path) > maxSocketPath:
-		return Target{}, fmt.Errorf("socket path of %d bytes; the system takes %d", len(u.Path), maxSocketPath)
+		return Target{}, fmt.Errorf("socket path of %d bytes; the system allows %d", len(u.Path), maxSocketPath)
 	}
 	return Target{protocol: s.protocol, socket: u.Path, host: "localhost"}, nil
 }
@@ -229,7 +229,7 @@ func hostTarget(s targetScheme, u *url.URL) (Target, error) {
 	case strings.ContainsAny(host, " \t/\\%"):
 		return Target{}, fmt.Errorf("bad host %q (an IPv6 zone is not supported)", host)
 	case strings.Contains(host, ":") && !strings.HasPrefix(u.Host, "["):
-		return Target{}, fmt.Errorf("bad host %q (an IPv6 address stands in brackets: [::1])", host)
+		return Target{}, fmt.Errorf("bad host %q (put an IPv6 address in brackets: [::1])", host)
 	case port == "" && strings.HasSuffix(u.Host, ":"):
 		return Target{}, errors.New("empty port")
 	case port == "" && s.tls:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boundedgzip is a gzip decompressor that stops at a limit. The RPC
-// library stops keeping output at its own read limit, but goes on inflating to
-// tell the full size; a small message that inflates to gigabytes would cost
-// minutes of CPU. Both sides of the sidecar use it: towards callers and towards
-// the backend. A Reader is for one goroutine at a time.
+// Package boundedgzip is a gzip decompressor with a size limit. The RPC library
+// drops output beyond its own read limit, but continues to decompress in order
+// to report the full size. A small message that decompresses to gigabytes would
+// cost minutes of CPU. Both sides of the sidecar use the package: for callers
+// and for the backend. A Reader is not safe for concurrent use.
 package boundedgzip
 
 import (

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bytepool lends large buffers. Small ones are cheaper to make than to
-// keep. What is not in use is given up at the second garbage collection, so that
-// a pool holds no more than what was in use at the same time a moment ago, and
-// nothing when it is quiet. A Pool is safe for concurrent use; its zero value is
-// ready.
+// Package bytepool is a pool of large buffers. Small buffers are cheaper to
+// allocate than to keep. Unused buffers are released at the second garbage
+// collection, so a pool holds no more than what was recently in use at the same
+// time, and nothing when idle. A Pool is safe for concurrent use; its zero value
+// is ready.
 package bytepool
 
 import (

@@ -138,7 +138,7 @@ func (b *builder) offered(loads []*source.Loaded) []offer {
 		d, err := b.linked.registry.FindDescriptorByName(protoreflect.FullName(name))
 		service, ok := d.(protoreflect.ServiceDescriptor)
 		if err != nil || !ok {
-			b.warn(name, "the service is left out: "+b.linked.whyNot(name))
+			b.warn(name, "service omitted: "+b.linked.whyNot(name))
 			continue
 		}
 		out = append(out, offer{service, from[name], isTyped[name]})
@@ -172,7 +172,7 @@ func (b *builder) service(of offer) {
 		t, err := b.tool(methods.Get(i), of.source)
 		switch {
 		case err != nil:
-			b.warn(methodName(methods.Get(i)), "the method is left out: "+err.Error())
+			b.warn(methodName(methods.Get(i)), "method omitted: "+err.Error())
 		case t != nil:
 			b.tools = append(b.tools, t)
 		}
@@ -207,7 +207,7 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		return nil, nil
 	}
 	if len(name) > b.limits.MaxNameBytes {
-		return nil, fmt.Errorf("its name has %d bytes, the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
+		return nil, fmt.Errorf("its name has %d bytes; the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
 	}
 	t := &Tool{
 		Name: name, MCPName: MCPName(name),
@@ -243,7 +243,7 @@ func (b *builder) finish() (*Catalog, error) {
 	b.problems = append(b.problems, problems...)
 	if b.description.GetCapabilities().GetResources() == nil {
 		for _, m := range resources.unreadable() {
-			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, which no method reads; give one that uri_template", m.template.text))
+			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, but no method reads them; set that uri_template on one", m.template.text))
 		}
 	}
 	b.settleNames()
@@ -267,7 +267,7 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	if visible > b.limits.MaxTools {
 		return nil, b.fault(nil, Problem{"catalog",
-			fmt.Sprintf("it would hold %d tools, the limit is %d (limits.max_tools); choose with --include and --exclude", visible, b.limits.MaxTools)})
+			fmt.Sprintf("it would have %d tools; the limit is %d (limits.max_tools); use --include and --exclude", visible, b.limits.MaxTools)})
 	}
 	c, err := newCatalog(b.tools, b.typedTools(), b.linked, b.types, b.warnings)
 	if err != nil {
@@ -287,14 +287,14 @@ func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError
 func (b *builder) empty(uncallable int) error {
 	var why []string
 	if b.seen == 0 {
-		why = append(why, "no source offers a service with methods")
+		why = append(why, "no source has a service with methods")
 	}
 	if len(b.passedOver) > 0 {
 		why = append(why, fmt.Sprintf("%s %s infrastructure, excluded or only imported (--include with the full name takes it)",
 			shown.ClipList(b.passedOver), shown.Plural(len(b.passedOver), "is", "are")))
 	}
 	if b.unselected > 0 {
-		why = append(why, fmt.Sprintf("--include and --exclude leave out %d of %d methods", b.unselected, b.seen))
+		why = append(why, fmt.Sprintf("--include and --exclude omit %d of %d methods", b.unselected, b.seen))
 	}
 	if uncallable > 0 {
 		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, shown.Plural(uncallable, "takes", "take")))

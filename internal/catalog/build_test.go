@@ -211,7 +211,7 @@ func TestExamplesThatTheToolRefusesAreLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, toolOf(t, c, "garden.uproot").Examples); diff != "" {
 		t.Errorf("examples (-want +got):\n%s", diff)
 	}
-	if !hasWarning(c, "example 2 (wrong) is left out") {
+	if !hasWarning(c, "example 2 (wrong) omitted") {
 		t.Errorf("no warning about the wrong example: %v", c.Warnings())
 	}
 }
@@ -423,9 +423,9 @@ func TestEmptyCatalogIsRefusedWithItsReason(t *testing.T) {
 		o    BuildOptions
 		want string
 	}{
-		{"no services", filesOf(rpcFile("a.proto", "a")), BuildOptions{}, "no source offers a service"},
-		{"all excluded", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, nil, []string{"s.*"})}, "leave out 1 of 1"},
-		{"none included", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.*"}, nil)}, "leave out 1 of 1"},
+		{"no services", filesOf(rpcFile("a.proto", "a")), BuildOptions{}, "no source has a service"},
+		{"all excluded", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, nil, []string{"s.*"})}, "omit 1 of 1"},
+		{"none included", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.*"}, nil)}, "omit 1 of 1"},
 		{"none included, for certain", filesOf(rpcFile("a.proto", "a", "S/M")), BuildOptions{Selection: selection(t, []string{"b.S/*"}, nil)}, "a.S is infrastructure, excluded or only imported"},
 		{"infrastructure only", filesOf(rpcFile("a.proto", "grpc.health.v1", "Health/Check")), BuildOptions{}, "grpc.health.v1.Health is infrastructure"},
 		{"imports only", &source.Loaded{Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/M")}, Imported: []string{"a.proto"}},
@@ -472,7 +472,7 @@ func TestTextLimits(t *testing.T) {
 	if tool.Title != "wörter wörter…" {
 		t.Errorf("title %q", tool.Title)
 	}
-	if len(tool.Description) > 50 || !strings.HasSuffix(tool.Description, "…") || !hasWarning(c, "cut to 50 bytes") {
+	if len(tool.Description) > 50 || !strings.HasSuffix(tool.Description, "…") || !hasWarning(c, "truncated to 50 bytes") {
 		t.Errorf("description of %d bytes: %q, warnings %v", len(tool.Description), tool.Description, c.Warnings())
 	}
 	load := filesOf(rpcFile("a.proto", "a", "S/M", "S/"+strings.Repeat("m", 100)))

@@ -25,8 +25,8 @@ type Collision struct {
 
 // String names the methods and what tells them apart.
 func (c Collision) String() string {
-	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, give it a name in the overlay, "+
-		"or leave it out with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
+	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, name it in the overlay, "+
+		"or omit it with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
 }
 
 // Problem is one thing that somebody has to change before there can be a catalog.

@@ -48,7 +48,7 @@ func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
 	}
 	if root, _ := d.validator.Document().(map[string]any); root["type"] != "object" {
 		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
-			Message: `the root is no object schema: write "type": "object" there`})
+			Message: `the root is not an object schema: set "type": "object"`})
 	}
 	var misplaced []schema.Violation
 	d.headers, misplaced = headerParams(d.validator.Document())
@@ -88,7 +88,7 @@ func plainSchemaError(err error) string {
 	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "compile: "), "mem:///schema.json", "")
 	if before, _, isLoad := strings.Cut(text, ": no URLLoader registered"); isLoad {
-		text = before + ": nothing outside of the schema is loaded"
+		text = before + ": external references are not loaded"
 	}
 	var leaves []string
 	lines := strings.Split(text, "\n")
@@ -194,4 +194,4 @@ func (t *Tool) checkExample(arguments []byte) error {
 }
 
 // noSchemaForBody is why some tools cannot have an output schema.
-const noSchemaForBody = "the RPC answers with google.api.HttpBody, whose document is the result, so there is nothing that a schema could describe"
+const noSchemaForBody = "the RPC returns google.api.HttpBody; its document is the result, so an output schema cannot describe it"

@@ -96,7 +96,7 @@ func TestExamplesKeepToTheDeclaredSchema(t *testing.T) {
 			{Name: "good", ArgumentsJson: `{"n":1}`}, {Name: "bad", ArgumentsJson: `{"n":9}`},
 		}},
 	}}}, filesOf(shopFile("Shop/Get")))
-	if tool := toolOf(t, c, "shop.get"); len(tool.Examples) != 1 || tool.Examples[0].Name != "good" || !hasWarning(c, "example 2 (bad) is left out") {
+	if tool := toolOf(t, c, "shop.get"); len(tool.Examples) != 1 || tool.Examples[0].Name != "good" || !hasWarning(c, "example 2 (bad) omitted") {
 		t.Errorf("examples %v, warnings %v", tool.Examples, c.Warnings())
 	}
 }

@@ -32,7 +32,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	text := cmp.Or(strings.TrimSpace(cleanText(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
 	text, wasCut := cutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
 	if wasCut {
-		b.warn(id, fmt.Sprintf("its description is cut to %d bytes", b.limits.MaxDescriptionBytes))
+		b.warn(id, fmt.Sprintf("its description is truncated to %d bytes", b.limits.MaxDescriptionBytes))
 	}
 	t.Description = text
 	t.Examples = b.examples(t, declared.GetExamples())
@@ -120,7 +120,7 @@ func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Examp
 			Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus(),
 		}
 		if err := t.checkExample(example.Arguments); err != nil {
-			b.warn(id, fmt.Sprintf("example %d (%s) is left out: the tool refuses its arguments: %v", i+1, shown.Clip(example.Name), err))
+			b.warn(id, fmt.Sprintf("example %d (%s) omitted: the tool rejects its arguments: %v", i+1, shown.Clip(example.Name), err))
 			continue
 		}
 		if data := e.GetDataJson(); json.Valid([]byte(data)) {

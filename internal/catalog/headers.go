@@ -116,9 +116,9 @@ func (w *headerWalk) keyword(value any, at string, kind any, on way) {
 	fault := ""
 	switch {
 	case on.isOff:
-		fault = fmt.Sprintf("a header is made of a property that only \"properties\" lead to, and this is below %q", shown.Clip(on.by))
+		fault = fmt.Sprintf("a header needs a property that is reached only through \"properties\"; this one is below %q", shown.Clip(on.by))
 	case len(on.properties) == 0:
-		fault = "a header is made of a property, and this is the root"
+		fault = "a header needs a property; this is the root"
 	case !isText || !isToken(name):
 		fault = "wanted the name of a header: letters, digits and !#$%&'*+-.^_`|~, at least one of them"
 	case kind != "string" && kind != "integer" && kind != "boolean":

@@ -39,7 +39,7 @@ func mergeFiles(loads []*source.Loaded) *mergedFiles {
 			case !sameFile(before, f):
 				if !strings.HasPrefix(path, "google/protobuf/") {
 					m.warnings = append(m.warnings, source.Warning{Subject: path, Text: fmt.Sprintf(
-						"%s has it otherwise than %s, whose copy is used", load.Source, m.from[path])})
+						"%s and %s have different copies; the copy of the latter is used", load.Source, m.from[path])})
 				}
 			case before.GetSourceCodeInfo() == nil && f.GetSourceCodeInfo() != nil:
 				m.files[path] = f
@@ -88,7 +88,7 @@ func linkFiles(merged *mergedFiles) *linker {
 	}
 	for _, path := range shown.SortedKeys(l.state) {
 		if err := l.state[path].err; err != nil && merged.files[path] != nil {
-			l.warnings = append(l.warnings, source.Warning{Subject: path, Text: "the file is left out: " + err.Error()})
+			l.warnings = append(l.warnings, source.Warning{Subject: path, Text: "file omitted: " + err.Error()})
 		}
 	}
 	return l
@@ -113,7 +113,7 @@ func (l *linker) linkOnce(path string) error {
 	file := l.merged.files[path]
 	if file == nil {
 		if file = source.Builtin(path); file == nil {
-			return fmt.Errorf("%s is not in the set; write the set with its imports "+
+			return fmt.Errorf("%s is not in the set; build the set with imports "+
 				"(`protoc --include_imports -o`, or `buf build -o` without --exclude-imports)", shown.Clip(path))
 		}
 	}

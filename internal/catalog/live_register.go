@@ -145,7 +145,7 @@ func differenceFaults(members []string) []schema.Violation {
 	var out []schema.Violation
 	for _, m := range members {
 		out = append(out, schema.Violation{Path: "/" + strings.ReplaceAll(m, ".", "/"), Keyword: "conflict",
-			Message: "the tool that is registered under this name has another " + m})
+			Message: "the tool registered under this name differs in " + m})
 	}
 	return out
 }
@@ -158,11 +158,11 @@ func (k *registrations) full(r, earlier *registered, tools int, limits Limits) s
 	}
 	switch {
 	case tools >= limits.MaxTools:
-		return fmt.Sprintf("the catalog holds %d tools, which is the limit", tools)
+		return fmt.Sprintf("the catalog has %d tools, which is the limit", tools)
 	case earlier == nil && number >= limits.MaxRegistrations:
 		return fmt.Sprintf("%d tools are registered, which is the limit", number)
 	case bytes > limits.MaxRegisteredBytes && bytes > k.bytes:
-		return fmt.Sprintf("the registrations would hold %d bytes, at most %d are kept", bytes, limits.MaxRegisteredBytes)
+		return fmt.Sprintf("the registrations would have %d bytes; the limit is %d", bytes, limits.MaxRegisteredBytes)
 	}
 	return ""
 }

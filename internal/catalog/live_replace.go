@@ -41,7 +41,7 @@ func (l *Live) replace(at int, r *registered, differ []string) (Placement, error
 	t, ok := fresh.Lookup(r.Name)
 	if !ok || !t.Registered {
 		return Placement{}, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict",
-			Message: "another registered tool took its name or the last place in the catalog"})
+			Message: "another registered tool took its name or the last slot in the catalog"})
 	}
 	known.all, known.bytes = all, known.bytes-earlier.bytes+r.bytes
 	l.current.Store(fresh)

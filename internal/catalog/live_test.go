@@ -111,14 +111,14 @@ func TestStatusSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &stubSource{load: fails("connection refused")}
 		live := NewLive([]source.Source{from}, LiveOptions{Random: unhurried, BackoffMin: 2 * time.Second, RefreshEvery: time.Minute})
-		if got := live.Status(); got.Ready || got.Why != "loading has not begun" {
+		if got := live.Status(); got.Ready || got.Why != "loading has not started" {
 			t.Errorf("before Run: %+v", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- live.Run(ctx) }()
 		synctest.Wait()
-		want := "stub: list services: connection refused; next try in 2s"
+		want := "stub: list services: connection refused; next attempt in 2s"
 		if got := live.Status(); got.Ready || got.Why != want || got.Loads != 1 || got.Failures != 1 {
 			t.Errorf("after a failure: %+v, want %q", got, want)
 		}
@@ -138,7 +138,7 @@ func TestStatusSaysWhy(t *testing.T) {
 		from.set(fails("connection reset"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		want = "last refresh failed; keeping the previous catalog: stub: list services: connection reset; next try in "
+		want = "last refresh failed; keeping the previous catalog: stub: list services: connection reset; next attempt in "
 		if got := live.Status(); !got.Ready || !strings.HasPrefix(got.Why, want) || live.Current() == nil {
 			t.Errorf("after a failed refresh: %+v, want %q", got, want)
 		}
@@ -295,7 +295,7 @@ func TestRefreshIsOneAtATimeAndHeedsItsContext(t *testing.T) {
 		first := make(chan error, 1)
 		go func() { first <- live.Refresh(t.Context()) }()
 		synctest.Wait()
-		if why := live.Status().Why; why != "the first load is under way" {
+		if why := live.Status().Why; why != "the first load is in progress" {
 			t.Errorf("status %q", why)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

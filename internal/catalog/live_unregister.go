@@ -69,7 +69,7 @@ func (l *Live) Unregister(ctx context.Context, name, version string) (string, er
 func (c *Catalog) notRegistered(name string) error {
 	if t, ok := c.Lookup(name); ok && !t.Registered {
 		return &UnregistrationError{Name: shown.Clip(name), Reason: Invalid, Text: fmt.Sprintf(
-			"it was not registered: it comes from %s; to hide it, use an exclude pattern or the overlay", t.subject())}
+			"it is not a registered tool: it comes from %s; to hide it, use an exclude pattern or the overlay", t.subject())}
 	}
 	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
 	if c.growth != nil {

@@ -28,7 +28,7 @@ func (b *builder) native(load *source.Loaded) {
 	tools := load.Native.Tools
 	if len(tools) > b.limits.MaxTools {
 		b.problems = append(b.problems, Problem{load.Source,
-			fmt.Sprintf("it declares %d tools, the limit is %d", len(tools), b.limits.MaxTools)})
+			fmt.Sprintf("it declares %d tools; the limit is %d", len(tools), b.limits.MaxTools)})
 		return
 	}
 	service := nativeService(load.Native.Description.GetName())
@@ -37,7 +37,7 @@ func (b *builder) native(load *source.Loaded) {
 		t, err := b.nativeTool(declared, service, load.Source)
 		switch {
 		case err != nil:
-			b.warn(service+"/"+shown.Clip(declared.GetName()), "the tool is left out: "+err.Error())
+			b.warn(service+"/"+shown.Clip(declared.GetName()), "tool omitted: "+err.Error())
 		case t != nil:
 			b.tools = append(b.tools, t)
 		}
@@ -53,7 +53,7 @@ func (b *builder) describeServer(load *source.Loaded) {
 		b.warn(load.Source, "its description is not shown, because another native backend was named first")
 	default:
 		if err := b.contract.check(said); err != nil {
-			b.warn(load.Source, "its description is left out: "+err.Error())
+			b.warn(load.Source, "its description is omitted: "+err.Error())
 			return
 		}
 		b.description = said
@@ -103,7 +103,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		return nil, nil
 	}
 	if !IsCanonicalName(t.Name) || len(t.Name) > b.limits.MaxNameBytes {
-		return nil, fmt.Errorf("its canonical name would be %q, and the limit is %d bytes", t.Name, b.limits.MaxNameBytes)
+		return nil, fmt.Errorf("its canonical name would be %q; the limit is %d bytes", t.Name, b.limits.MaxNameBytes)
 	}
 	if err := t.declareNative(declared, b.types); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func freeForm(raw []byte, form *structpb.Struct) ([]byte, error) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(out.Bytes(), []byte("{")) {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	return out.Bytes(), nil
 }

@@ -85,7 +85,7 @@ func TestANativeToolIsWhatItsBackendDeclares(t *testing.T) {
 	if tool.Version != "2.1.0" || tool.Timeout != time.Second || tool.TaskSupport != "optional" || !slices.Equal(tool.Tags, []string{"text"}) {
 		t.Errorf("version %s, timeout %v, task support %s, tags %v", tool.Version, tool.Timeout, tool.TaskSupport, tool.Tags)
 	}
-	if len(tool.Examples) != 1 || tool.Examples[0].Name != "plain" || !hasWarning(c, "fixture/test_simple_text: example 2 (wrong) is left out") {
+	if len(tool.Examples) != 1 || tool.Examples[0].Name != "plain" || !hasWarning(c, "fixture/test_simple_text: example 2 (wrong) omitted") {
 		t.Errorf("examples %v, warnings %v", tool.Examples, c.Warnings())
 	}
 	if got := string(tool.Meta); got != `{"ui":{"n":9007199254740993}}` {
@@ -195,23 +195,23 @@ func TestWhatIsWrongWithANativeToolCostsIt(t *testing.T) {
 		want  string
 	}{
 		"no name":                {[]*outriggerv1.Tool{nativeTool("")}, "a name has 1 to 128"},
-		"a slash":                {[]*outriggerv1.Tool{nativeTool("a/b")}, "fixture/a/b: the tool is left out: a name has 1 to 128"},
+		"a slash":                {[]*outriggerv1.Tool{nativeTool("a/b")}, "fixture/a/b: tool omitted: a name has 1 to 128"},
 		"another script":         {[]*outriggerv1.Tool{nativeTool("wetter_für")}, "a name has 1 to 128"},
 		"a long name":            {[]*outriggerv1.Tool{nativeTool(strings.Repeat("n", 129))}, "a name has 1 to 128"},
-		"no input schema":        {change(func(d *outriggerv1.Tool) { d.InputSchemaForm = nil }), "fixture/bad: the tool is left out: input_schema_form"},
-		"an array":               {change(takes(`{"type":"array"}`)), "input schema: /type: the root is no object schema"},
-		"no root type":           {change(takes(`{"properties":{}}`)), "input schema: /type: the root is no object schema"},
-		"no schema":              {change(takes(`[]`)), "input schema: it is no JSON object"},
-		"no JSON":                {change(takes(`{"type":`)), "input schema: "},
+		"no input schema":        {change(func(d *outriggerv1.Tool) { d.InputSchemaForm = nil }), "fixture/bad: tool omitted: input_schema_form"},
+		"an array":               {change(takes(`{"type":"array"}`)), "input schema: /type: the root is not an object schema"},
+		"no root type":           {change(takes(`{"properties":{}}`)), "input schema: /type: the root is not an object schema"},
+		"no schema":              {change(takes(`[]`)), "input schema: it is not a JSON object"},
+		"not JSON":               {change(takes(`{"type":`)), "input schema: "},
 		"a name twice":           {change(takes(`{"type":"object","type":"object"}`)), "input schema: /type: wanted each name once"},
-		"another draft":          {change(takes(`{"type":"object","$schema":"https://example.com/draft"}`)), "nothing outside of the schema is loaded"},
-		"a reference outside":    {change(takes(`{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`)), "nothing outside of the schema is loaded"},
-		"a file":                 {change(takes(`{"type":"object","$ref":"file:///etc/passwd"}`)), "nothing outside of the schema is loaded"},
+		"another draft":          {change(takes(`{"type":"object","$schema":"https://example.com/draft"}`)), "external references are not loaded"},
+		"a reference outside":    {change(takes(`{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`)), "external references are not loaded"},
+		"a file":                 {change(takes(`{"type":"object","$ref":"file:///etc/passwd"}`)), "external references are not loaded"},
 		"a wrong keyword":        {change(takes(`{"type":"object","required":1}`)), "input schema: the schema does not compile"},
 		"a wrong output schema":  {change(answers(`{"type":"nothing"}`)), "output schema: the schema does not compile"},
 		"a misplaced header":     {change(takes(`{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}`)), "/properties/a/x-mcp-header: a header is made of"},
 		"_meta that is no JSON":  {change(func(d *outriggerv1.Tool) { d.MetaForm = &outriggerv1.Tool_MetaJson{MetaJson: []byte(`{"a"}`)} }), "_meta: "},
-		"_meta that is a list":   {change(func(d *outriggerv1.Tool) { d.MetaForm = &outriggerv1.Tool_MetaJson{MetaJson: []byte(`[1]`)} }), "_meta: it is no JSON object"},
+		"_meta that is a list":   {change(func(d *outriggerv1.Tool) { d.MetaForm = &outriggerv1.Tool_MetaJson{MetaJson: []byte(`[1]`)} }), "_meta: it is not a JSON object"},
 		"a version that is none": {change(func(d *outriggerv1.Tool) { d.Version = "1" }), "version: "},
 		"an icon without source": {change(func(d *outriggerv1.Tool) { d.Icons = []*outriggerv1.Icon{{}} }), "icons/0/src: "},
 	} {
@@ -416,7 +416,7 @@ func TestNativeNamesCollideLikeOthers(t *testing.T) {
 func TestNativeToolsOfOneCatalogAreBounded(t *testing.T) {
 	t.Parallel()
 	_, err := Build([]*source.Loaded{nativeLoad("fixture", nativeTool("a"), nativeTool("b"))}, BuildOptions{Limits: Limits{MaxTools: 1}})
-	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "it declares 2 tools, the limit is 1") {
+	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "it declares 2 tools; the limit is 1") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -453,7 +453,7 @@ func TestTheFirstDescriptionIsShown(t *testing.T) {
 	}
 	one.Native.Description.Version = ""
 	c = mustBuild(t, BuildOptions{}, one, two)
-	if c.Description().GetName() != "two" || !hasWarning(c, "tools of one: its description is left out: version") {
+	if c.Description().GetName() != "two" || !hasWarning(c, "tools of one: its description is omitted: version") {
 		t.Errorf("description %v, warnings %v", c.Description(), c.Warnings())
 	}
 	one.Native.Description = nil

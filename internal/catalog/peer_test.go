@@ -27,8 +27,8 @@ import (
 const (
 	// reflectionCloseWait is how long the source lets a server end the stream.
 	reflectionCloseWait = 500 * time.Millisecond
-	// askedAhead is how many questions the source asks before the first answer.
-	askedAhead = 32
+	// maxPrefetch is how many questions the source asks before the first answer.
+	maxPrefetch = 32
 
 	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

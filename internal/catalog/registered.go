@@ -48,7 +48,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	for i, e := range r.Examples {
 		if err := t.checkExample(e.Arguments); err != nil {
 			faults = append(faults, schema.Violation{Path: fmt.Sprintf("/examples/%d/arguments_json", i), Keyword: "example",
-				Message: "the tool would refuse these arguments: " + shown.Clip(err.Error())})
+				Message: "the tool would reject these arguments: " + shown.Clip(err.Error())})
 		}
 	}
 	if len(faults) > 0 {
@@ -64,11 +64,11 @@ func (c *Catalog) bindable(b Binding) (*Tool, string) {
 	t := c.derived[b.procedure()]
 	switch {
 	case b.Service == "" || b.Method == "":
-		return nil, "name the RPC: service and method"
+		return nil, "set service and method of the RPC"
 	case t == nil || t.Hidden:
-		return nil, fmt.Sprintf("there is no RPC %s among those that are offered; %s", rpc, c.offers(b.Service))
+		return nil, fmt.Sprintf("there is no RPC %s; %s", rpc, c.offers(b.Service))
 	case t.Method.ClientStreaming || t.Method.ServerStreaming:
-		return nil, rpc + " is a streaming RPC; only unary ones can be bound"
+		return nil, rpc + " is a streaming RPC; only unary RPCs can be bound"
 	}
 	return t, ""
 }
@@ -127,7 +127,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		case len(faults) > 0:
 			why = faults[0].Message
 		case c.count()+len(tools) >= limits.MaxTools:
-			why = fmt.Sprintf("the catalog holds %d tools, which is the limit", limits.MaxTools)
+			why = fmt.Sprintf("the catalog has %d tools, which is the limit", limits.MaxTools)
 		default:
 			why = taken(lookup, t)
 		}

@@ -148,7 +148,7 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 	}
 	for i, e := range r.Examples {
 		if len(e.Data) > 0 && !json.Valid(e.Data) {
-			add(fmt.Sprintf("/examples/%d/data_json", i), "json", "it is no JSON")
+			add(fmt.Sprintf("/examples/%d/data_json", i), "json", "it is not JSON")
 		}
 	}
 	// The texts of the schemas are kept as they were compiled.

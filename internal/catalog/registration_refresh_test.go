@@ -93,8 +93,8 @@ func TestRegistrationsAreBounded(t *testing.T) {
 		text   string
 	}{
 		"by number":    {Limits{MaxRegistrations: 2}, "2 tools are registered"},
-		"by size":      {Limits{MaxRegisteredBytes: 450}, "at most 450 are kept"},
-		"by the tools": {Limits{MaxTools: 5}, "the catalog holds 5 tools"},
+		"by size":      {Limits{MaxRegisteredBytes: 450}, "the limit is 450"},
+		"by the tools": {Limits{MaxTools: 5}, "the catalog has 5 tools"},
 	} {
 		live, _ := shop(t, BuildOptions{Limits: tt.limits})
 		for i := range 2 {

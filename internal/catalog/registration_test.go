@@ -169,12 +169,12 @@ func TestAnotherToolUnderATakenNameIsAConflict(t *testing.T) {
 		paths []string
 		text  string
 	}{
-		"another input schema":  {registration(taking(`{"type":"object"}`)), []string{"/input_schema"}, "another input_schema"},
-		"another output schema": {registration(func(r *Registration) { r.OutputSchema = json.RawMessage(`{"type":"object"}`) }), []string{"/output_schema"}, "another output_schema"},
+		"another input schema":  {registration(taking(`{"type":"object"}`)), []string{"/input_schema"}, "differs in input_schema"},
+		"another output schema": {registration(func(r *Registration) { r.OutputSchema = json.RawMessage(`{"type":"object"}`) }), []string{"/output_schema"}, "differs in output_schema"},
 		"everything else": {registration(boundTo("Drop"), func(r *Registration) {
 			r.Description, r.Title, r.Version, r.Metadata.Destructive, r.Annotations.ReadOnly = "x", "x", "0.9.0", true, new(false)
 			r.Timeout, r.TaskSupport, r.Examples = 1, "optional", []Example{{Arguments: json.RawMessage(`{"n":1}`)}}
-		}), []string{"/annotations", "/binding", "/description", "/examples", "/execution/task_support", "/execution/timeout", "/metadata", "/title", "/version"}, "another binding"},
+		}), []string{"/annotations", "/binding", "/description", "/examples", "/execution/task_support", "/execution/timeout", "/metadata", "/title", "/version"}, "differs in binding"},
 		"a derived tool's name":    {registration(named("shop.get")), []string{"/name"}, `belongs to the tool shop.get of shop.v1.Shop/Get`},
 		"a name that is only near": {registration(named("shop.g.et")), nil, ""},
 	} {
@@ -228,10 +228,10 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		want   map[string]string // path: part of the message
 	}{
 		"nothing at all": {func(r *Registration) { *r = Registration{} }, map[string]string{
-			"/name": "needs a name", "/description": "needs a description", "/input_schema": "needs an input schema", "/binding": "name the RPC"}},
+			"/name": "needs a name", "/description": "needs a description", "/input_schema": "needs an input schema", "/binding": "set service and method of the RPC"}},
 		"no schema":                {func(r *Registration) { r.InputSchema = nil }, map[string]string{"/input_schema": "needs an input schema"}},
 		"an empty schema text":     {taking(``), map[string]string{"/input_schema": "does not compile"}},
-		"no JSON":                  {taking(`{"type":"object"`), map[string]string{"/input_schema": "does not compile"}},
+		"not JSON":                 {taking(`{"type":"object"`), map[string]string{"/input_schema": "does not compile"}},
 		"a name twice":             {taking(`{"type":"object","type":"object"}`), map[string]string{"/input_schema": "does not compile"}},
 		"not UTF-8":                {taking("{\"type\":\"object\",\"title\":\"\xff\"}"), map[string]string{"/input_schema": "does not compile"}},
 		"a wrong keyword value":    {taking(`{"type":"object","required":"n"}`), map[string]string{"/input_schema": "at '/required': got string, want array"}},
@@ -242,13 +242,13 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		"too deep":                 {taking(deep), map[string]string{"/input_schema": "does not compile"}},
 		"too large":                {taking(`{"type":"object","title":"` + strings.Repeat("x", MaxSchemaBytes()) + `"}`), map[string]string{"/input_schema": "at most 4194304"}},
 		"null":                     {taking(`null`), map[string]string{"/input_schema": "does not compile"}},
-		"an array":                 {taking(`{"type":"array"}`), map[string]string{"/input_schema/type": "no object schema"}},
-		"any value":                {taking(`true`), map[string]string{"/input_schema/type": "no object schema"}},
-		"no type":                  {taking(`{"properties":{}}`), map[string]string{"/input_schema/type": "no object schema"}},
-		"one type of two":          {taking(`{"type":["object","null"]}`), map[string]string{"/input_schema/type": "no object schema"}},
+		"an array":                 {taking(`{"type":"array"}`), map[string]string{"/input_schema/type": "not an object schema"}},
+		"any value":                {taking(`true`), map[string]string{"/input_schema/type": "not an object schema"}},
+		"no type":                  {taking(`{"properties":{}}`), map[string]string{"/input_schema/type": "not an object schema"}},
+		"one type of two":          {taking(`{"type":["object","null"]}`), map[string]string{"/input_schema/type": "not an object schema"}},
 		"a header of a list": {taking(`{"type":"object","properties":{"x-mcp-header":{"type":"string"},"n":{"type":"array","x-mcp-header":"N"}}}`),
 			map[string]string{"/input_schema/properties/n/x-mcp-header": "made of a value of"}},
-		"an output that is no object": {func(r *Registration) { r.OutputSchema = json.RawMessage(`{"type":"string"}`) }, map[string]string{"/output_schema/type": "no object schema"}},
+		"an output that is no object": {func(r *Registration) { r.OutputSchema = json.RawMessage(`{"type":"string"}`) }, map[string]string{"/output_schema/type": "not an object schema"}},
 		"both schemas": {func(r *Registration) { r.InputSchema, r.OutputSchema = json.RawMessage(`[]`), json.RawMessage(`1`) },
 			map[string]string{"/input_schema": "does not compile", "/output_schema": "does not compile"}},
 		"a name without a dot":      {named("desk"), map[string]string{"/name": "pattern"}},
@@ -256,7 +256,7 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		"a name with a line feed":   {named("desk.lookup\n"), map[string]string{"/name": "pattern"}},
 		"a long name":               {named("desk." + strings.Repeat("x", 124)), map[string]string{"/name": "128"}},
 		"an invisible description":  {func(r *Registration) { r.Description = "\u200b\u202e \n" }, map[string]string{"/description": "needs a description"}},
-		"a long description":        {func(r *Registration) { r.Description = strings.Repeat("x", 65537) }, map[string]string{"/description": "at most 65536"}},
+		"a long description":        {func(r *Registration) { r.Description = strings.Repeat("x", 65537) }, map[string]string{"/description": "the limit is 65536"}},
 		"a long title":              {func(r *Registration) { r.Title = strings.Repeat("x", 1025) }, map[string]string{"/title": "1024"}},
 		"no semantic version":       {func(r *Registration) { r.Version = "v1" }, map[string]string{"/version": "pattern"}},
 		"a negative time to live":   {func(r *Registration) { r.Metadata.CacheTTL = new(-time.Second) }, map[string]string{"/metadata/cache_ttl": "0s"}},
@@ -268,14 +268,14 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		"too many examples": {func(r *Registration) {
 			r.Examples = slices.Repeat([]Example{{Arguments: json.RawMessage(`{"n":1}`)}}, 65)
 		}, map[string]string{"/examples": "64"}},
-		"an example the schema bars": {func(r *Registration) { r.Examples = []Example{{Arguments: json.RawMessage(`{"n":4}`)}} }, map[string]string{"/examples/0/arguments_json": "would refuse"}},
-		"an example the RPC bars":    {func(r *Registration) { r.Examples = []Example{{Arguments: json.RawMessage(`{"n":1,"m":1}`)}} }, map[string]string{"/examples/0/arguments_json": "would refuse"}},
+		"an example the schema bars": {func(r *Registration) { r.Examples = []Example{{Arguments: json.RawMessage(`{"n":4}`)}} }, map[string]string{"/examples/0/arguments_json": "would reject"}},
+		"an example the RPC bars":    {func(r *Registration) { r.Examples = []Example{{Arguments: json.RawMessage(`{"n":1,"m":1}`)}} }, map[string]string{"/examples/0/arguments_json": "would reject"}},
 		"an example with no JSON": {func(r *Registration) {
 			r.Examples = []Example{{Arguments: json.RawMessage(`{"n":1}`), Data: json.RawMessage(`{`)}}
-		}, map[string]string{"/examples/0/data_json": "no JSON"}},
-		"an unknown RPC":     {boundTo("Nope"), map[string]string{"/binding": "there is no RPC shop.v1.Shop/Nope among those that are offered; the methods of the service are Drop, Get, Scan"}},
+		}, map[string]string{"/examples/0/data_json": "not JSON"}},
+		"an unknown RPC":     {boundTo("Nope"), map[string]string{"/binding": "there is no RPC shop.v1.Shop/Nope; the methods of the service are Drop, Get, Scan"}},
 		"an unknown service": {func(r *Registration) { r.Binding.Service = "x.Y" }, map[string]string{"/binding": "the services are shop.v1.Shop"}},
-		"half a binding":     {boundTo(""), map[string]string{"/binding": "name the RPC"}},
+		"half a binding":     {boundTo(""), map[string]string{"/binding": "set service and method of the RPC"}},
 		"a hidden RPC":       {boundTo("Secret"), map[string]string{"/binding": "there is no RPC"}},
 		"a streaming RPC":    {boundTo("Scan"), map[string]string{"/binding": "streaming"}},
 	} {

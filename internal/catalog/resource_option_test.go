@@ -214,7 +214,7 @@ func TestTemplatesThatMeetAreAProblem(t *testing.T) {
 func TestAListThatNobodyCanReadIsAWarning(t *testing.T) {
 	t.Parallel()
 	o := BuildOptions{Selection: selection(t, nil, []string{"*/GetBook"})}
-	const want = "library.v1.Library/ListBooks: it lists resources library://books/{id}, which no method reads"
+	const want = "library.v1.Library/ListBooks: it lists resources library://books/{id}, but no method reads them"
 	if c := mustBuild(t, o, loadFile(t, libraryImage)); !hasWarning(c, want) {
 		t.Errorf("warnings %v", c.Warnings())
 	}

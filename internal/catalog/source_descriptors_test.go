@@ -75,10 +75,10 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 		want   string
 	}{
 		{"empty", nil, source.Limits{}, "the file is empty"},
-		{"cut short", full[:len(full)-10], source.Limits{}, "or it was cut short: at byte"},
+		{"cut short", full[:len(full)-10], source.Limits{}, "or it is truncated: at byte"},
 		{"JSON", []byte(` {"file": []}`), source.Limits{}, "looks like JSON"},
 		{"source", []byte("syntax = \"proto3\";\n"), source.Limits{}, "looks like a .proto source"},
-		{"noise", []byte{0xff, 0xff, 0xff}, source.Limits{}, "no FileDescriptorSet"},
+		{"noise", []byte{0xff, 0xff, 0xff}, source.Limits{}, "not a FileDescriptorSet"},
 		{"another message", []byte{0x10, 0x01}, source.Limits{}, "holds no files"},
 		{"only bad files", appendBytes(nil, 1, []byte{0xff}), source.Limits{}, "no file of the set can be used; the first one: file 1"},
 		{"too large", full, source.Limits{MaxBytes: 1000}, "more than 1000 bytes"},
@@ -108,7 +108,7 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 	t.Run("folder", func(t *testing.T) {
 		t.Parallel()
 		_, err := source.NewDescriptorFile("testdata", source.Limits{}).Load(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "it is a folder") {
+		if err == nil || !strings.Contains(err.Error(), "it is a directory") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -158,12 +158,12 @@ func TestABadFileCostsItselfAndNotTheSet(t *testing.T) {
 		t.Errorf("tools %v, want the good file's", got)
 	}
 	for _, want := range []string{
-		"test: file 1 of the set is left out", "test: file 10 of the set is left out: it has no name",
-		"set.proto: the file is left out", "legacy",
-		"uses.proto: the file is left out: it imports set.proto",
-		"chain.proto: the file is left out: it imports uses.proto",
-		"chain.C: the service is left out: its file chain.proto does not link",
-		"imports itself", "dangling.proto: the file is left out",
+		"test: file 1 of the set omitted", "test: file 10 of the set omitted: it has no name",
+		"set.proto: file omitted", "legacy",
+		"uses.proto: file omitted: it imports set.proto",
+		"chain.proto: file omitted: it imports uses.proto",
+		"chain.C: service omitted: its file chain.proto does not link",
+		"imports itself", "dangling.proto: file omitted",
 	} {
 		if !hasWarning(c, want) {
 			t.Errorf("no warning %q among:\n%v", want, c.Warnings())
@@ -190,7 +190,7 @@ func TestSeveralSourcesMeet(t *testing.T) {
 	old, changed := filesOf(rpcFile("a.proto", "a", "S/Old")), filesOf(rpcFile("a.proto", "a", "S/New"))
 	old.Source, changed.Source = "first", "second"
 	c = mustBuild(t, BuildOptions{}, old, changed)
-	if !slices.Equal(namesOf(c), []string{"s.old"}) || !hasWarning(c, "a.proto: second has it otherwise than first, whose copy is used") {
+	if !slices.Equal(namesOf(c), []string{"s.old"}) || !hasWarning(c, "a.proto: second and first have different copies; the copy of the latter is used") {
 		t.Errorf("tools %v, warnings %v", namesOf(c), c.Warnings())
 	}
 }

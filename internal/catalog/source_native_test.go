@@ -45,7 +45,7 @@ func TestANativeSourceDoesNotWaitForever(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}).Load(t.Context())
-		if took := time.Since(start); took != 10*time.Second || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete answer within 10s") {
+		if took := time.Since(start); took != 10*time.Second || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete response within 10s") {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})

@@ -265,11 +265,11 @@ func TestReflectionFailures(t *testing.T) {
 		},
 		{
 			name: "only infrastructure", peer: func() *scripted { return newScripted("grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection") },
-			step: "list services", want: "nothing to call: grpc.health.v1.Health, grpc.reflection.v1.ServerReflection are infrastructure",
+			step: "list services", want: "no callable services: grpc.health.v1.Health, grpc.reflection.v1.ServerReflection are infrastructure",
 		},
 		{
 			name: "a name that is none", peer: func() *scripted { return newScripted("a b\nc") },
-			step: "list services", want: `lists "a b?c", which is no service name`,
+			step: "list services", want: `lists "a b?c", which is not a service name`,
 		},
 		{
 			name: "too many services", peer: func() *scripted { return newScripted("a.A", "a.B", "a.C") },
@@ -293,7 +293,7 @@ func TestReflectionFailures(t *testing.T) {
 				s.symbols["a.S"] = []*descriptorpb.FileDescriptorProto{rpcFile("b.proto", "b", "S/M")}
 				return s
 			},
-			step: "find a.S", want: "answered with b.proto, where this service is not defined (--exclude a.S leaves it out)",
+			step: "find a.S", want: "answered with b.proto, which does not define this service (--exclude a.S omits it)",
 		},
 		{
 			name: "an imported file is missing", peer: func() *scripted { return telling(needsB) },
@@ -334,11 +334,11 @@ func TestReflectionFailures(t *testing.T) {
 		},
 		{
 			name: "a reply that is none", peer: func() *scripted { s := newScripted(); s.reply = []byte{0xff}; return s },
-			step: "list services", want: "no reflection response",
+			step: "list services", want: "not a reflection response",
 		},
 		{
 			name: "a reply to another question", peer: func() *scripted { s := newScripted(); s.reply = []byte{}; return s },
-			step: "list services", want: "does not answer the question",
+			step: "list services", want: "does not match the request",
 		},
 		{
 			name: "too many files", peer: func() *scripted { return telling(rpcFile("a.proto", "a", "S/M"), rpcFile("b.proto", "b", "S/M")) },
@@ -406,7 +406,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 		name, url, want string
 	}{
 		{"no listener", refusingURL(t), "connection refused"},
-		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or give the descriptors with --descriptors"},
+		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or set --descriptors"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -445,7 +445,7 @@ func TestReflectionGivesUpAtTheDeadline(t *testing.T) {
 			url := peer.serve(t, reflectionV1)
 			start := time.Now()
 			_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: source.Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
-			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete answer within 100ms") {
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete response within 100ms") {
 				t.Errorf("error %v", err)
 			}
 			if took := time.Since(start); took > 5*time.Second {

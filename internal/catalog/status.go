@@ -78,9 +78,9 @@ func (s loadState) why(isReady bool) string {
 	case s.err == nil && isReady:
 		return ""
 	case s.err == nil && s.isLoading:
-		return "the first load is under way"
+		return "the first load is in progress"
 	case s.err == nil:
-		return "loading has not begun"
+		return "loading has not started"
 	}
 	text := oneLine(s.err)
 	if isReady {
@@ -90,7 +90,7 @@ func (s loadState) why(isReady bool) string {
 	case s.isHopeless:
 		return text
 	case s.isLoading:
-		return text + "; trying again now"
+		return text + "; retrying now"
 	case s.nextTry.IsZero():
 		return text
 	}
@@ -99,7 +99,7 @@ func (s loadState) why(isReady bool) string {
 	if left >= time.Second {
 		unit = time.Second
 	}
-	return fmt.Sprintf("%s; next try in %v", text, left.Round(unit))
+	return fmt.Sprintf("%s; next attempt in %v", text, left.Round(unit))
 }
 
 func (l *Live) began() {

@@ -213,7 +213,7 @@ func TestADocumentCannotHaveADeclaredOutputSchema(t *testing.T) {
 	t.Parallel()
 	load := filesOf(bodyFile("Pages/Get")...)
 	_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{{Match: "page.v1.Pages/Get", OutputSchema: json.RawMessage(`{"type":"object"}`)}}})
-	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "output_schema: the RPC answers with google.api.HttpBody") {
+	if got := asError[*BuildError](t, err); len(got.Problems) != 1 || !strings.Contains(err.Error(), "output_schema: the RPC returns google.api.HttpBody") {
 		t.Errorf("error %v", err)
 	}
 	from := &stubSource{}

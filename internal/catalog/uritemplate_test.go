@@ -57,7 +57,7 @@ func TestTemplatesThatAreNone(t *testing.T) {
 		"shop://%{a}":                    "is no percent-encoding",
 		"shop://%C3{a}":                  `"%C3" is no percent-encoded UTF-8`,
 		"shop://{a}%A9":                  `"%A9" is no percent-encoded UTF-8`,
-		"s:" + strings.Repeat("a", 8192): "it has 8194 bytes, at most 8192 are taken",
+		"s:" + strings.Repeat("a", 8192): "it has 8194 bytes; the limit is 8192",
 	} {
 		if _, err := parseTemplate(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)

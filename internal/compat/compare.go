@@ -269,7 +269,7 @@ func (c *comparer) compareUnknown(a, b view, where string) {
 		before, hasA := a.keywords[k]
 		after, hasB := b.keywords[k]
 		if hasA != hasB || text(before) != text(after) {
-			c.report(b.place, where, aboutUnknown, narrows|widens, fmt.Sprintf("%s differs, which is not understood", readable(k)))
+			c.report(b.place, where, aboutUnknown, narrows|widens, fmt.Sprintf("%s differs and cannot be compared", readable(k)))
 		}
 	}
 }

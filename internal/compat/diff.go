@@ -29,7 +29,7 @@ func diff(before, after []Tool, changes []Change, l Limits) []Change {
 	for _, t := range before {
 		if !is[t.Name] {
 			changes = append(changes, Change{
-				Tool: t.Name, Kind: RemovedTool, Breaking: true, Message: "the tool is gone", Action: "Stop calling it.",
+				Tool: t.Name, Kind: RemovedTool, Breaking: true, Message: "the tool was removed", Action: "Stop calling it.",
 			})
 		}
 	}

@@ -42,7 +42,7 @@ func ReadTools(raw []byte, l Limits) ([]Tool, error) {
 		return nil, err
 	}
 	if len(entries) > l.MaxTools {
-		return nil, &FormatError{Path: prefix, Reason: fmt.Sprintf("it holds %d tools, the limit is %d", len(entries), l.MaxTools)}
+		return nil, &FormatError{Path: prefix, Reason: fmt.Sprintf("it has %d tools; the limit is %d", len(entries), l.MaxTools)}
 	}
 	tools := make([]Tool, 0, len(entries))
 	seen := make(map[string]bool, len(entries))

@@ -32,7 +32,7 @@ func TestReadTools(t *testing.T) {
 		{"a schema that is none", `[{"name":"a","inputSchema":{},"canonicalOutputSchema":[]}]`, "at /0/canonicalOutputSchema"},
 		{"a wrong member", `[{"name":"a","inputSchema":{},"metadata":[]}]`, "at /0: json"},
 		{"too deep", `[{"name":"a","inputSchema":` + strings.Repeat(`{"not":`, 1000) + `{}` + strings.Repeat(`}`, 1000) + `}]`, "not a list of tools"},
-		{"too many", `[` + one + `,{"name":"b","inputSchema":{}},{"name":"c","inputSchema":{}}]`, "it holds 3 tools, the limit is 2"},
+		{"too many", `[` + one + `,{"name":"b","inputSchema":{}},{"name":"c","inputSchema":{}}]`, "it has 3 tools; the limit is 2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

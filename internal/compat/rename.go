@@ -56,7 +56,7 @@ func align(before, after []Tool) ([]Tool, []Change) {
 		case taken[t.Name]:
 			changes = append(changes, Change{
 				Tool: t.Name, Path: "/name", Kind: RemovedTool, Breaking: true,
-				Message: "the tool is gone, and another tool has its name now", Action: "Stop calling it.",
+				Message: "the tool was removed, and another tool has its name", Action: "Stop calling it.",
 			})
 		default:
 			out = append(out, t)
@@ -102,11 +102,11 @@ func renaming(t Tool, to string, is map[string]Tool) Change {
 	}
 	_, had := stem(t.Name)
 	if _, has := stem(to); had <= has {
-		change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is still understood", readable(t.Name))
+		change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is still accepted", readable(t.Name))
 		return change
 	}
 	change.Breaking = true
-	change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is not understood any more", readable(t.Name))
+	change.Message = fmt.Sprintf("the tool is renamed: it was %s, which is no longer accepted", readable(t.Name))
 	change.Action = "Call it by its new name."
 	return change
 }

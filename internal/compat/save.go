@@ -61,7 +61,7 @@ func (w *listWriter) write(text []byte) {
 		return
 	}
 	if w.bytes += len(text); w.bytes > w.store.Limits.withDefaults().MaxBytes {
-		w.err = fmt.Errorf("it takes more than the limit of %d bytes", w.store.Limits.withDefaults().MaxBytes)
+		w.err = fmt.Errorf("it exceeds the limit of %d bytes", w.store.Limits.withDefaults().MaxBytes)
 		return
 	}
 	_, w.err = w.to.Write(text)

@@ -175,7 +175,7 @@ func (c *comparer) compareStrings(a, b view, where string, ends effect) {
 	case !hasA:
 		c.report(b.place, where, aboutValue, narrows, "it has to match "+readable(y))
 	case !hasB:
-		c.report(b.place, where, aboutValue, widens, "it need not match "+readable(x)+" any more")
+		c.report(b.place, where, aboutValue, widens, "it no longer has to match "+readable(x)+" any more")
 	default:
 		var e effect
 		within, known, work := patternsWithin(x, y)
@@ -267,6 +267,6 @@ func orNone(v any) string {
 // compareText compares a keyword that cannot be read as a value.
 func (c *comparer) compareText(a, b view, where, keyword string) {
 	if text(a.keywords[keyword]) != text(b.keywords[keyword]) {
-		c.report(b.place, where, aboutUnknown, narrows|widens, keyword+" differs, which is not understood")
+		c.report(b.place, where, aboutUnknown, narrows|widens, keyword+" differs and cannot be compared")
 	}
 }

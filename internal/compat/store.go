@@ -72,7 +72,7 @@ func (s Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if len(raw) > most {
-		return nil, &FormatError{Reason: fmt.Sprintf("it holds more than %d bytes", most)}
+		return nil, &FormatError{Reason: fmt.Sprintf("it has more than %d bytes", most)}
 	}
 	return raw, nil
 }

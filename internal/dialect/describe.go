@@ -48,9 +48,9 @@ func writeDescription(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	return h.appendDescription(nil, call.resp.Catalog), nil
 }
 
-// Description is what server/describe answers in the canonical dialect. Like
-// every request about tools it waits for the first catalog, and is UNAVAILABLE
-// without one: counts of zero would look like a service without tools.
+// Description returns the response to server/describe in the canonical dialect.
+// Like every request about tools it waits for the first catalog, and is
+// UNAVAILABLE without one: counts of zero would look like a service without tools.
 func (h *Handler) Description(ctx context.Context) (json.RawMessage, *errmap.Error) {
 	cat, err := h.Catalog(ctx)
 	if err != nil {

@@ -4,7 +4,7 @@ package dialect
 
 import "github.com/outrigger-mcp/outrigger/internal/jsontext"
 
-// Dialect is how an edge speaks JSON-RPC.
+// Dialect is the JSON-RPC dialect of an edge.
 type Dialect uint8
 
 // The dialects. Canonical is the zero value: a message that claims no

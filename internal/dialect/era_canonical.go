@@ -96,7 +96,7 @@ func readMessageForm(call *exchange) *errmap.Error {
 		return err
 	}
 	if !catalog.IsCanonicalName(call.req.Tool) {
-		return invalidParams("tool_name", "pattern", "%s is no canonical name, such as fleet.get_vehicle", errmap.Quote(call.req.Tool))
+		return invalidParams("tool_name", "pattern", "%s is not a canonical name such as fleet.get_vehicle", errmap.Quote(call.req.Tool))
 	}
 	raw, ok := m.Param("arguments")
 	if !ok {
@@ -121,7 +121,7 @@ func readToolName(call *exchange, member string) (err *errmap.Error) {
 		return err
 	}
 	if !bridge.IsVersionConstraint(call.req.Version) {
-		return invalidParams("version", "pattern", "%s is no version constraint: want one like 1.2.3, ^1.2 or \">=1.4 <2\"", errmap.Quote(call.req.Version))
+		return invalidParams("version", "pattern", "%s is not a version constraint such as 1.2.3, ^1.2 or \">=1.4 <2\"", errmap.Quote(call.req.Version))
 	}
 	return nil
 }

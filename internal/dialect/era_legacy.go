@@ -86,7 +86,7 @@ func readInitialize(call *exchange) *errmap.Error {
 	if call.in.Session != nil && call.in.Opened == nil {
 		return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Path: "/method", Keyword: "session",
-			Message: "the session has been initialized; to begin anew, send initialize alone and without an Mcp-Session-Id",
+			Message: "the session has been initialized; to start over, send initialize alone, without an Mcp-Session-Id",
 		}))
 	}
 	m := call.in.Message
@@ -132,7 +132,7 @@ func needSession(call *exchange) *errmap.Error {
 		return nil
 	}
 	return errmap.New(errmap.SessionNotFound, errmap.NoSession(), errmap.Messagef(
-		"Session not found: %s needs one; send initialize first, and the session id that its answer carries", call.in.Message.Method))
+		"Session not found: %s needs one; send initialize first, then the session id from its response", call.in.Message.Method))
 }
 
 func readSetLevel(call *exchange) *errmap.Error {
@@ -141,7 +141,7 @@ func readSetLevel(call *exchange) *errmap.Error {
 		return err
 	}
 	if _, ok := mcpjson.ReadLogLevel(level); !ok {
-		return invalidParams("level", "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(level))
+		return invalidParams("level", "enum", "%s is not a log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(level))
 	}
 	return needSession(call)
 }

@@ -130,7 +130,7 @@ func singleHeader(h http.Header, name string) (string, *errmap.Error) {
 	}
 	for i := range len(value) {
 		if c := value[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
-			return "", headerMismatch("header %s holds a byte outside visible ASCII; such values are sent as =?base64?...?=", name)
+			return "", headerMismatch("header %s contains a byte outside visible ASCII; send such values as =?base64?...?=", name)
 		}
 	}
 	return value, nil
@@ -180,7 +180,7 @@ func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
 	}
 	plain, ok := decodeSentinel(value)
 	if !ok {
-		return "", headerMismatch("header %s is no valid =?base64?...?= value", name)
+		return "", headerMismatch("header %s is not a valid =?base64?...?= value", name)
 	}
 	return plain, nil
 }

@@ -14,19 +14,19 @@ import (
 type Options struct {
 	// Sessions holds the sessions of the legacy eras. Nil makes one.
 	Sessions *session.Manager
-	// Notify takes every valid notification of the canonical dialect that is no
-	// cancellation: its method, its params (a JSON object, or nil) and where it
-	// came from. It is called in reading order, must return at once, and must
-	// copy what it keeps. Nil drops them.
+	// Notify receives every valid notification of the canonical dialect that is not a
+	// cancellation: its method, its params (a JSON object, or nil) and its origin. It
+	// is called in reading order, must return at once, and must copy what it keeps.
+	// Nil drops notifications.
 	Notify func(method string, params []byte, origin correlate.Origin)
-	// Record takes note of every envelope of the JSON-RPC edges; nil does not.
+	// Record records every envelope of the JSON-RPC edges; nil does not.
 	Record *record.Run
-	// RecordPayloads says that Record keeps arguments and results.
+	// RecordPayloads makes Record include arguments and results.
 	RecordPayloads bool
 }
 
-// Handler answers JSON-RPC messages. The bridge inside it runs the requests that it
-// reads from them. Make one with [New]; it is safe for concurrent use.
+// Handler handles JSON-RPC messages. It converts them to requests and runs these
+// with its bridge. Make one with [New]; it is safe for concurrent use.
 type Handler struct {
 	*bridge.Bridge
 

@@ -68,7 +68,7 @@ func (call *exchange) noteRest() *errmap.Error {
 				if text == "" {
 					text = string(raw)
 				}
-				return invalidParams("_meta/"+jsonPointerToken(metaLogLevelKey), "enum", "%s is no log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(text))
+				return invalidParams("_meta/"+jsonPointerToken(metaLogLevelKey), "enum", "%s is not a log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(text))
 			}
 			call.logLevel = raw
 		}

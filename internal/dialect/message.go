@@ -17,39 +17,37 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
-// Inbound is one JSON-RPC message as an edge read it.
+// Inbound is one JSON-RPC message as read by an edge.
 type Inbound struct {
 	Dialect Dialect
 	// Origin is the scope of the message's id.
 	Origin  correlate.Origin
 	Message *jsonrpc.Message
-	// Header holds the HTTP headers. Nil where the transport has none (stdio),
-	// and then no rule about headers applies.
+	// Header has the HTTP headers. It is nil if the transport has none (stdio), and
+	// then no rule about headers applies.
 	Header http.Header
-	// Caller is who asks; see [bridge.Request].
+	// Caller identifies the caller; see [bridge.Request].
 	Caller string
-	// Transport and Route say where the message came in, for logs.
+	// Transport and Route describe the origin of the message, for logs.
 	Transport, Route string
 	// Session is the legacy session that the message names; nil where it names
 	// none.
 	Session *session.Session
-	// Opened takes the session that the message opens, which its owner has to
-	// release; nil where none can be kept.
+	// Opened receives the session that the message opens, and has to release it; nil
+	// if no session can be kept.
 	Opened func(*session.Session)
-	// Paced is set where the edge holds requests back itself and the caller waits:
-	// then a call waits for a place as long as it takes, and is not refused because
-	// many calls wait.
+	// Paced is set if the edge applies backpressure. Then a call waits for a slot
+	// without a limit, and is not rejected because of a full queue.
 	Paced bool
 	// Yield is called when the request begins to wait for its client or for changes,
-	// which may come behind requests that wait for this one. It may be called more
-	// than once, and be nil.
+	// because these may arrive behind requests that wait for this one. It may be
+	// called more than once, and may be nil.
 	Yield func()
-	// Quiet is told that nothing will be sent for a while; it may be nil.
+	// Quiet is called when nothing will be sent for a while; it may be nil.
 	Quiet func()
-	// Send takes notifications that belong to the request, each one JSON-RPC
-	// message, compact and on one line, in order and before the reply; the bytes
-	// are Send's own. Its error says that they are no longer read. Nil where
-	// there is no way to send any.
+	// Send sends notifications of the request, each one JSON-RPC message, compact and
+	// on one line, in order and before the reply. Send owns the bytes. An error means
+	// that the caller no longer reads. Nil means that none can be sent.
 	Send func(message []byte) error
 
 	// found is what meta found when it has looked.
@@ -67,10 +65,9 @@ func (in *Inbound) meta() []byte {
 	return in.found
 }
 
-// HandleMessage answers one JSON-RPC message in its dialect. Faulty messages
-// are answered too; a notification never runs a tool. The reply's message is owned
-// by the caller. It is safe for concurrent use and returns when the request has
-// ended.
+// HandleMessage handles one JSON-RPC message in its dialect. Invalid messages get
+// a reply too; a notification never runs a tool. The caller owns the reply's
+// message. It is safe for concurrent use and returns when the request has ended.
 func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
 	return *h.BeginMessage(ctx, in)()
 }
@@ -107,7 +104,7 @@ func (h *Handler) strayResponse(in *Inbound) Reply {
 		return h.refuse(&anonymous, FaultError(in.Message.Fault))
 	}
 	return h.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-		Keyword: "type", Message: "a response was sent, but nothing here waits for one",
+		Keyword: "type", Message: "unexpected response: no request is waiting for it",
 	})))
 }
 
@@ -236,8 +233,8 @@ func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	return h.era(in.Dialect).failed(h, call, err)
 }
 
-// Refuse answers a message with a canonical error in its dialect. Edges use it
-// for what they find wrong themselves, before there is a message to handle.
+// Refuse renders a canonical error as a reply in the message's dialect. Edges use
+// it for their own errors, before there is a message to handle.
 func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 	if in.Message == nil {
 		in.Message = &jsonrpc.Message{}
@@ -285,8 +282,8 @@ func (h *Handler) cancelled(in *Inbound) {
 	h.Flights().Cancel(in.Origin, id, reason)
 }
 
-// CancelledID is the id of the request that a message cancels; false where the
-// message is no cancellation, or names no request.
+// CancelledID returns the id of the request that a message cancels; false if the
+// message is not a cancellation, or has no id.
 func CancelledID(msg *jsonrpc.Message) (jsonrpc.ID, bool) {
 	if msg.Kind != jsonrpc.KindNotification || msg.Fault != nil || msg.Method != methodCancelled {
 		return jsonrpc.ID{}, false
@@ -299,7 +296,7 @@ func CancelledID(msg *jsonrpc.Message) (jsonrpc.ID, bool) {
 	return id, err == nil
 }
 
-// FaultError is the canonical form of what the parser found.
+// FaultError returns the canonical error for a parser fault.
 func FaultError(f *jsonrpc.Fault) *errmap.Error {
 	code := errmap.InvalidEnvelope
 	switch f.Code {
@@ -311,8 +308,7 @@ func FaultError(f *jsonrpc.Fault) *errmap.Error {
 	return errmap.New(code, errmap.Over(LimitOf(f)), errmap.WithViolations(errmap.Violation{Path: f.Path, Keyword: "envelope", Message: f.Reason}))
 }
 
-// LimitOf is the limit that a fault is about, in the words of the configuration;
-// empty where there is none.
+// LimitOf returns the limit that a fault is about; empty if there is none.
 func LimitOf(f *jsonrpc.Fault) errmap.Limit {
 	switch f.Over {
 	case jsonrpc.OverBytes:

@@ -13,15 +13,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/record"
 )
 
-// BeginMessage does what has to happen in reading order: it takes note of the
-// message in the run record, checks it, registers a request, and carries out a
-// cancellation. The function that it returns does the rest and must be called
-// exactly once, on any goroutine. It returns a pointer, because it may wait for
-// days in a stream of changes, and room for a reply on its stack would be kept
-// as long.
+// BeginMessage does what must happen in reading order: it records the message,
+// checks it, registers a request, and performs a cancellation. The returned
+// function does the rest and must be called exactly once, on any goroutine. It
+// returns a pointer, because it may wait for days in a stream of changes, and a
+// reply on its stack would occupy memory as long.
 //
-// A panic in reading or writing is answered INTERNAL_ERROR, like one in the
-// pipeline: on a stream it must not end its neighbours.
+// A panic in reading or writing becomes INTERNAL_ERROR, like one in the pipeline:
+// on a stream it must not affect other requests.
 func (h *Handler) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
 	reply, run := h.TakeMessage(ctx, in)
 	if reply != nil {
@@ -30,9 +29,9 @@ func (h *Handler) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
 	return run
 }
 
-// TakeMessage is [Handler.BeginMessage] for edges that let requests wait. Where
-// nothing is left to run, because the message is no request or is refused, it
-// returns the reply. Otherwise it returns what runs the request.
+// TakeMessage is [Handler.BeginMessage] for edges with a queue. If nothing is left
+// to run, because the message is not a request or is rejected, it returns the
+// reply. Otherwise it returns the function that runs the request.
 func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	entry := h.recorded(in)
 	reply, run = h.begin(ctx, in)

@@ -13,20 +13,20 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Reply is the answer to one JSON-RPC message.
+// Reply is the reply to one JSON-RPC message.
 type Reply struct {
-	// Status is the HTTP status that goes with it.
+	// Status is the HTTP status of the reply.
 	Status int
 	// RetryAfter, where positive, is the value of a Retry-After header in
 	// seconds.
 	RetryAfter int
 	// Challenge, where not empty, is the value of a WWW-Authenticate header.
 	Challenge string
-	// Then is a notification that follows the reply where the transport goes on
-	// after it (stdio); nil for none.
+	// Then is a notification that follows the reply if the transport continues after it
+	// (stdio); nil for none.
 	Then []byte
-	// Header is the backend's metadata that the allow-list admits, for edges
-	// whose transport carries metadata beside the body. It may be nil.
+	// Header is the backend's metadata that the allow-list permits, for edges whose
+	// transport has headers. It may be nil.
 	Header http.Header
 
 	// err is the error that the reply shows, and tool the tool that it is
@@ -48,9 +48,9 @@ type Reply struct {
 // NewReply returns a reply with a message, which is its own, and the status 200.
 func NewReply(message []byte) Reply { return Reply{Status: http.StatusOK, body: message} }
 
-// Release gives up the message, which must not be looked at any more. Code that writes
-// replies and keeps nothing of them calls it, once; without it nothing is lost
-// but a buffer.
+// Release releases the message, which must not be used afterwards. Code that writes a
+// reply and keeps nothing of it calls Release once. It is optional: without it, a
+// buffer is not reused.
 func (r *Reply) Release() {
 	if r.lender != nil {
 		r.lender.Put(r.body)
@@ -75,11 +75,11 @@ type shared struct {
 // IsEmpty reports whether nothing may be sent.
 func (r *Reply) IsEmpty() bool { return r.body == nil }
 
-// Len is the size of the message in bytes.
+// Len returns the size of the message in bytes.
 func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) + r.quoted.size }
 
-// Parts are the message in its order: what the reply has of its own, around what
-// is shared, which may not be changed. Where nothing is, all is in tail.
+// Parts returns the message in order: the reply's own parts around the shared part,
+// which must not be changed. If nothing is shared, tail is the whole message.
 func (r *Reply) Parts() (head, shared, tail []byte) {
 	if r.quoted.size > 0 {
 		return nil, nil, r.Bytes()
@@ -103,9 +103,9 @@ func (r *Reply) AppendTo(dst []byte) []byte {
 	return append(append(append(dst, head...), shared...), tail...)
 }
 
-// Bytes is the message in one piece, one JSON-RPC message, compact and on one line;
-// nil where nothing may be sent. It is the reply's own, and where a part of it is
-// shared a copy.
+// Bytes returns the message as one slice: one JSON-RPC message, compact and on one
+// line; nil if nothing may be sent. It belongs to the reply, or is a copy if a part is
+// shared.
 func (r *Reply) Bytes() []byte {
 	if r.shared.part == nil {
 		return r.body
@@ -113,8 +113,8 @@ func (r *Reply) Bytes() []byte {
 	return r.AppendTo(make([]byte, 0, r.Len()))
 }
 
-// WriteTo implements [io.WriterTo]. What is shared is not copied, but written by
-// itself, and as text in pieces.
+// WriteTo implements [io.WriterTo]. A shared part is written directly, without a copy;
+// text is written in chunks.
 func (r *Reply) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	head, shared, tail := r.around()

@@ -23,8 +23,8 @@ import (
 // that a client names. Its owner closes it when the sidecar ends.
 func (h *Handler) Sessions() *session.Manager { return h.opts.Sessions }
 
-// AdmitLegacy refuses a message, or a GET or DELETE without one, whose header
-// names a revision that is not served (MCP 2025-11-25, Streamable HTTP: 400).
+// AdmitLegacy rejects a message, or a GET or DELETE, whose header has an
+// unsupported revision (MCP 2025-11-25, Streamable HTTP: 400).
 func (h *Handler) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
 
 // opensEarly holds where messages may come right behind an initialize (stdio):
@@ -56,21 +56,22 @@ func sessionError(err error) *errmap.Error {
 	case errors.Is(err, session.ErrFull):
 		return unavailable("too many sessions are open (--max-sessions)")
 	case errors.Is(err, session.ErrShare):
-		return errmap.OverShare("this caller has its share of the sessions, and all of them are in use (--max-sessions, --caller-share)")
+		return errmap.OverShare("this caller's sessions exceed its share, and all of them are in use (--max-sessions, --caller-share)")
 	case errors.Is(err, feed.ErrFull):
-		return unavailable("too much is being watched")
+		return unavailable("too many resource subscriptions")
 	case errors.Is(err, session.ErrLargeClient):
-		return invalidParams("capabilities", "maxLength", "the client declares more than the %d bytes that a session keeps; leave out experimental capabilities and settings of extensions", session.DefaultMaxClient)
+		return invalidParams("capabilities", "maxLength", "the client's capabilities exceed %d bytes; omit experimental capabilities and settings of extensions", session.DefaultMaxClient)
 	case errors.Is(err, session.ErrTooMany):
-		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session watches as many resources as it may"))
+		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session has too many resource subscriptions"))
 	case errors.Is(err, feed.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// UnknownSession answers a message whose session id names no session of its
-// caller: the client opens a new one then. Without any id it says so.
+// UnknownSession returns the reply to a message whose session id is unknown for
+// its caller: the client then opens a new session. Without any id, the error
+// says so.
 func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
 	err := errmap.New(errmap.SessionNotFound)
 	if !hasID {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor finds out, step by step, why a backend has no tools, and what would
-// fix it. It goes the way that a sidecar goes at its start.
+// Package doctor diagnoses, step by step, why a backend has no tools, and how to fix
+// it. It runs the same steps as a sidecar at startup.
 package doctor
 
 import (
@@ -27,8 +27,8 @@ type Sidecar interface {
 	Diagnoser() upstream.Diagnoser
 }
 
-// Examine looks at a sidecar that does not serve, and hands each finding to show as it
-// comes.
+// Examine diagnoses a sidecar that is not serving, and passes each finding to show as
+// it is made.
 func Examine(ctx context.Context, app Sidecar, show func(Finding)) Findings {
 	d := &doctor{app: app, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Findings{OK: true}}
 	d.examine(ctx)

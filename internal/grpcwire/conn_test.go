@@ -113,10 +113,10 @@ func TestPeersThatBreakTheRules(t *testing.T) {
 		"settings on a stream":       {raw(frameSettings, 0, 1), "settings on", true},
 		"a frame size of nothing":    {raw(frameSettings, 0, 0, 0, 5, 0, 0, 0, 1), "frame size", true},
 		"a window of 2^31":           {raw(frameSettings, 0, 0, 0, 4, 0x80, 0, 0, 0), "window of", true},
-		"a short farewell":           {raw(frameGoAway, 0, 0, 1), "farewell", true},
+		"a short farewell":           {raw(frameGoAway, 0, 0, 1), "GOAWAY", true},
 		"a short reset":              {raw(frameReset, 0, 1, 1), "reset of", true},
 		"a short update":             {raw(frameWindowUpdate, 0, 0, 1), "window update of", true},
-		"an update of nothing":       {raw(frameWindowUpdate, 0, 0, 0, 0, 0, 0), "bad update", true},
+		"an update of nothing":       {raw(frameWindowUpdate, 0, 0, 0, 0, 0, 0), "invalid window update", true},
 		"a continuation of nothing":  {raw(frameContinuation, 4, 1), "continuation of nothing", true},
 		"an interrupted block": {func(fr *http2.Framer, s uint32) bool {
 			return raw(frameHeaders, 0, 1, 0x88)(fr, s) && fr.WritePing(false, [8]byte{}) == nil

@@ -108,9 +108,9 @@ func (r *reader) ping(f frame, payload []byte) error {
 func (r *reader) goAway(f frame, payload []byte) error {
 	switch {
 	case f.stream != 0:
-		return broken(codeProtocol, "a farewell on a stream")
+		return broken(codeProtocol, "a GOAWAY on a stream")
 	case len(payload) < 8:
-		return broken(codeFrameSize, "a farewell of %d bytes", len(payload))
+		return broken(codeFrameSize, "a GOAWAY of %d bytes", len(payload))
 	}
 	last := binary.BigEndian.Uint32(payload) & maxStreamID
 	c := r.c
@@ -142,7 +142,7 @@ func (r *reader) windowUpdate(f frame, payload []byte) error {
 	defer c.mu.Unlock()
 	if f.stream == 0 {
 		if c.window += n; n == 0 || c.window > maxWindow {
-			return broken(codeFlowControl, "a bad update of the window")
+			return broken(codeFlowControl, "an invalid window update")
 		}
 		if c.waiting.first != nil {
 			c.startWriting()
@@ -160,6 +160,6 @@ func (r *reader) windowUpdate(f frame, payload []byte) error {
 		c.resume(s)
 		return nil
 	}
-	c.cut(s, broken(codeFlowControl, "a bad update of the stream's window"), codeFlowControl)
+	c.cut(s, broken(codeFlowControl, "an invalid window update on a stream"), codeFlowControl)
 	return nil
 }

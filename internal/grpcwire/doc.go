@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grpcwire is the client's end of one HTTP/2 connection that carries
-// unary gRPC calls and nothing else: each sends one message and gets one back.
-// That makes a call cheap. It takes no goroutine of its own, calls that are made
-// at the same time share one write, and an answer is read from the socket into
-// the buffer that its caller gets.
+// Package grpcwire is the client side of one HTTP/2 connection for unary gRPC
+// calls only: each call sends one message and receives one. This makes a call
+// cheap. It starts no goroutine per call, concurrent calls share one write, and a
+// response is read from the socket directly into the buffer of its caller.
 //
-// A [Conn] is made on a connection that somebody else dialled. It does not dial,
-// retry, or choose among connections, and it leaves the meaning of a status to
-// its user. What it tells of a call that failed is exact: whether any byte of the
-// request was given to the socket, and whether all of them were taken.
+// A [Conn] uses a connection that its caller has dialed. It does not dial, retry,
+// or select among connections, and leaves the meaning of a status to its user.
+// Its report about a failed call is exact: whether any byte of the request was
+// given to the socket, and whether all of them were.
 //
-// Everything is bounded: the answer's message and headers by their limits, the
-// bytes waiting to be written by a high-water mark, answers to the peer's pings
-// and settings by a limit after which the connection is given up. Windows are
-// those of RFC 9113, section 5.2; header fields are compressed with hpack of
-// golang.org/x/net.
+// Everything is limited: the message and headers of a response, the bytes waiting
+// to be written by a high-water mark, and responses to the peer's pings and
+// settings by a limit that closes the connection. Windows follow RFC 9113,
+// section 5.2. Header fields are compressed with hpack of golang.org/x/net.
 //
 // A Conn is safe for concurrent use.
 package grpcwire

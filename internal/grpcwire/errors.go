@@ -15,17 +15,17 @@ var (
 	// request.
 	ErrGoAway = errors.New("the server is shutting the connection down and did not process the request")
 	// ErrHeaderTooLarge: the header fields of the answer are over their limit.
-	ErrHeaderTooLarge = errors.New("the headers of the answer are larger than allowed")
+	ErrHeaderTooLarge = errors.New("the headers of the response are too large")
 	// ErrAnswerTooLarge: the message of the answer is over its limit.
-	ErrAnswerTooLarge = errors.New("the answer is larger than allowed")
+	ErrAnswerTooLarge = errors.New("the response is too large")
 	// ErrRequestHeader: the request has more header fields than the peer takes.
-	ErrRequestHeader = errors.New("the server does not take that much metadata")
+	ErrRequestHeader = errors.New("the metadata exceeds the server's limit")
 	// ErrIdle: the connection was closed because it was idle.
-	ErrIdle = errors.New("the connection was unused for too long")
+	ErrIdle = errors.New("the connection was idle for too long")
 	// ErrSilent: the peer did not answer a ping.
 	ErrSilent = errors.New("the server does not answer pings")
 	// ErrStuck: nothing could be written for too long.
-	ErrStuck = errors.New("the server takes no more bytes")
+	ErrStuck = errors.New("the server does not read")
 	// ErrStreamIDs: the connection has made all the calls that it could.
 	ErrStreamIDs = errors.New("the connection has no stream ids left")
 )

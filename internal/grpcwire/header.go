@@ -48,7 +48,7 @@ func (r *fieldReader) field(f hpack.HeaderField) {
 		return
 	}
 	if !isFieldName(f.Name) || !isFieldValue(f.Value) {
-		r.err = broken(codeProtocol, "the answer has a malformed header field")
+		r.err = broken(codeProtocol, "the response has a malformed header field")
 		return
 	}
 	a := r.answer
@@ -74,7 +74,7 @@ func (r *fieldReader) field(f hpack.HeaderField) {
 func (r *fieldReader) pseudo(f hpack.HeaderField) {
 	status, err := strconv.Atoi(f.Value)
 	if f.Name != ":status" || r.trailer || r.status != 0 || err != nil || len(f.Value) != 3 || status < 100 {
-		r.err = broken(codeProtocol, "the answer has a bad field %q", f.Name)
+		r.err = broken(codeProtocol, "the response has an invalid field %q", f.Name)
 		return
 	}
 	r.status = status

@@ -129,7 +129,7 @@ func TestFloods(t *testing.T) { //nolint:paralleltest // it measures memory
 			}()
 			<-c.Ready()
 			grown := watchHeap()
-			ctx, cancel := context.WithTimeout(t.Context(), patience(tc.want))
+			ctx, cancel := context.WithTimeout(t.Context(), callTimeout(tc.want))
 			defer cancel()
 			var got Answer
 			err := c.Do(ctx, call([]byte("x")), &got)
@@ -158,8 +158,8 @@ func TestFloods(t *testing.T) { //nolint:paralleltest // it measures memory
 	}
 }
 
-// patience is short where a call is to run out of time.
-func patience(want string) time.Duration {
+// callTimeout is short where a call is to run out of time.
+func callTimeout(want string) time.Duration {
 	if want == context.DeadlineExceeded.Error() {
 		return 200 * time.Millisecond
 	}

@@ -5,12 +5,12 @@ package grpcwire
 import "encoding/binary"
 
 const (
-	// ahead is how much of a message is made room for on the peer's word alone. What
-	// comes after it has to come first.
-	ahead = 1 << 20
-	// onward is how many times what has come is made room for then. A large message
-	// is copied once or twice that way, where append would do so a dozen times.
-	onward = 4
+	// preallocated is the largest buffer that the peer's length prefix alone can
+	// reserve. Beyond it, the buffer grows only as bytes arrive.
+	preallocated = 1 << 20
+	// growth is the factor by which the buffer then grows. A large message is copied
+	// once or twice, where append would copy it a dozen times.
+	growth = 4
 )
 
 // messageReader takes in the body of an answer: messages, each behind its
@@ -65,7 +65,7 @@ func (m *messageReader) open() error {
 	m.inside, m.left = true, int(size)
 	if m.count == 0 {
 		m.flags = m.prefix[0]
-		m.kept = make([]byte, 0, min(m.left, ahead))
+		m.kept = make([]byte, 0, min(m.left, preallocated))
 	}
 	m.took(0)
 	return nil
@@ -86,7 +86,7 @@ func (m *messageReader) grow(n int) {
 	if cap(m.kept)-have >= n {
 		return
 	}
-	more := min(max(n, (onward-1)*have), m.left)
+	more := min(max(n, (growth-1)*have), m.left)
 	m.kept = append(make([]byte, 0, have+more), m.kept...)
 }
 

@@ -12,7 +12,7 @@ import (
 // than was announced, and is the one that was sent.
 func TestTheRoomForAnAnswerFollowsWhatHasCome(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{0, 1, ahead - 1, ahead, ahead + 1, 3 << 20, 4<<20 + 1, 17 << 20} {
+	for _, size := range []int{0, 1, preallocated - 1, preallocated, preallocated + 1, 3 << 20, 4<<20 + 1, 17 << 20} {
 		message := bytes.Repeat([]byte("0123456789abcde"), size/15+1)[:size]
 		sent := binary.BigEndian.AppendUint32([]byte{0}, uint32(size))
 		sent = append(sent, message...)
@@ -30,7 +30,7 @@ func TestTheRoomForAnAnswerFollowsWhatHasCome(t *testing.T) {
 			}
 			at += n
 			rooms[cap(m.kept)] = true
-			if cap(m.kept) > max(ahead, onward*len(m.kept)) || cap(m.kept) > size {
+			if cap(m.kept) > max(preallocated, growth*len(m.kept)) || cap(m.kept) > size {
 				t.Fatalf("%d bytes: room for %d where %d have come", size, cap(m.kept), len(m.kept))
 			}
 		}

@@ -270,8 +270,8 @@ func TestASlowPeerIsNotPestered(t *testing.T) {
 func TestGivingUpOnASlowPeer(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(n int) bool { return n == 10 }, func(t *testing.T, c *Conn, p *stoppable) {
-		hurried := func(patience time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+		hurried := func(callTimeout time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 			defer cancel()
 			if err := <-send(ctx, c, true); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)

@@ -125,7 +125,7 @@ func (r *reader) frame() error {
 	case f.length > defaultFrameSize:
 		return broken(codeFrameSize, "a frame of %d bytes, %d are allowed", f.length, defaultFrameSize)
 	case !r.settled && (f.kind != frameSettings || f.flags&flagAck != 0):
-		return broken(codeProtocol, "the first frame is none of settings")
+		return broken(codeProtocol, "the first frame is not SETTINGS")
 	case r.blockOf != 0 && (f.kind != frameContinuation || f.stream != r.blockOf):
 		return broken(codeProtocol, "a header block is interrupted")
 	}

@@ -53,6 +53,6 @@ func BatchError(err error, most int) *errmap.Error {
 		}))
 	}
 	return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-		Keyword: "minItems", Message: "the batch is empty; an array must hold at least one message",
+		Keyword: "minItems", Message: "the batch is empty; an array must contain at least one message",
 	}))
 }

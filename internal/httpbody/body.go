@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpbody reads the JSON body of an HTTP request under a bound and
-// writes JSON-RPC replies. The two JSON-RPC edges share it, so that the same
-// bad request gets the same answer on both. Its functions are safe for
-// concurrent use.
+// Package httpbody reads the JSON body of an HTTP request with a size limit and
+// writes JSON-RPC replies. Both JSON-RPC edges use it, so that the same bad
+// request gets the same response on both. Its functions are safe for concurrent
+// use.
 package httpbody
 
 import (
@@ -128,7 +128,7 @@ func readError(err error, limit int) *errmap.Error {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		reason = "the body is not gzip, as Content-Encoding says"
 	default:
-		reason = "the body could not be read to its end"
+		reason = "the body could not be read completely"
 	}
 	return errmap.Wrap(errmap.ParseError, err, errmap.WithViolations(errmap.Violation{Keyword: "body", Message: reason}))
 }

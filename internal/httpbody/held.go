@@ -53,7 +53,7 @@ func (h *timely) hold(w http.ResponseWriter, r *http.Request) {
 	b := &held{ResponseWriter: w, r: r, body: r.Body, late: h.late}
 	var until time.Time
 	if !h.stream(r) {
-		until = time.Now().Add(h.patience)
+		until = time.Now().Add(h.timeout)
 	}
 	if b.deadline(until) != nil {
 		// A transport without deadlines has no slow peers either.

@@ -24,16 +24,16 @@ import (
 // connection, too: see [held] for HTTP/1. On HTTP/2 the server sends the answer
 // and RST_STREAM(NO_ERROR), and the connection serves its other streams.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
-	return &timely{next: next, patience: d, stream: stream, late: late}
+	return &timely{next: next, timeout: d, stream: stream, late: late}
 }
 
 // timely is a handler whose requests have a time for their bodies. Its frame is
 // small, because a stream waits on top of it for hours.
 type timely struct {
-	next     http.Handler
-	patience time.Duration
-	stream   func(*http.Request) bool
-	late     func()
+	next    http.Handler
+	timeout time.Duration
+	stream  func(*http.Request) bool
+	late    func()
 }
 
 // ServeHTTP implements [http.Handler].
@@ -62,7 +62,7 @@ func (h *timely) limit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A transport without deadlines has no slow peers either.
-	if err := control.SetReadDeadline(time.Now().Add(h.patience)); err == nil {
+	if err := control.SetReadDeadline(time.Now().Add(h.timeout)); err == nil {
 		r.Body = &deadlineBody{ReadCloser: r.Body, control: control, late: h.late}
 	}
 }

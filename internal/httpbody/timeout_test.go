@@ -18,8 +18,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// patience is what bodies get in these tests: a real socket has a real clock.
-const patience = 50 * time.Millisecond
+// bodyTimeout is what bodies get in these tests: a real socket has a real clock.
+const bodyTimeout = 50 * time.Millisecond
 
 // outcome is what a handler behind Timeout saw.
 type outcome struct {
@@ -74,7 +74,7 @@ func closed() <-chan struct{} {
 func TestASlowBodyMeetsTheTimeout(t *testing.T) {
 	t.Parallel()
 	seen, late := make(chan outcome, 1), make(chan struct{}, 2)
-	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, never, func() { late <- struct{}{} }))
+	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), bodyTimeout, never, func() { late <- struct{}{} }))
 	conn := dial(t, url, 100)
 	if _, err := conn.Write([]byte(`{"a":`)); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 			t.Run(fmt.Sprintf("HTTP/%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
 				seen, release := make(chan outcome, 1), make(chan struct{})
-				url := mcptest.Serve(t, httpbody.Timeout(handler(seen, release), patience, never, nil))
+				url := mcptest.Serve(t, httpbody.Timeout(handler(seen, release), bodyTimeout, never, nil))
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body())
 				if err != nil {
 					t.Fatal(err)
@@ -117,7 +117,7 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 				if name == "zipped" {
 					req.Header.Set("Content-Encoding", "gzip")
 				}
-				timer := time.AfterFunc(4*patience, func() { close(release) })
+				timer := time.AfterFunc(4*bodyTimeout, func() { close(release) })
 				defer timer.Stop()
 				resp, err := mcptest.Client(t, version).Do(req)
 				if err != nil {
@@ -135,9 +135,9 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 func TestStreamsHaveNoTimeout(t *testing.T) {
 	t.Parallel()
 	seen := make(chan outcome, 1)
-	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), patience, func(r *http.Request) bool { return r.URL.Path == "/" }, nil))
+	url := mcptest.Serve(t, httpbody.Timeout(handler(seen, closed()), bodyTimeout, func(r *http.Request) bool { return r.URL.Path == "/" }, nil))
 	conn := dial(t, url, 2)
-	time.AfterFunc(4*patience, func() { _, _ = conn.Write([]byte(`{}`)) })
+	time.AfterFunc(4*bodyTimeout, func() { _, _ = conn.Write([]byte(`{}`)) })
 	if got := <-seen; got.err != nil {
 		t.Errorf("got %+v", got)
 	}
@@ -169,7 +169,7 @@ func TestATransportWithoutDeadlinesIsServed(t *testing.T) {
 	seen := make(chan outcome, 1)
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{}`))
 	r.Header.Set("Content-Type", "application/json")
-	httpbody.Timeout(handler(seen, closed()), patience, never, nil).ServeHTTP(httptest.NewRecorder(), r)
+	httpbody.Timeout(handler(seen, closed()), bodyTimeout, never, nil).ServeHTTP(httptest.NewRecorder(), r)
 	if got := <-seen; got.err != nil {
 		t.Errorf("got %+v", got)
 	}

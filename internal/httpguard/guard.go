@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpguard keeps web pages away from listeners that they have no
-// business with. It stands before every HTTP listener of the sidecar, the admin
-// listener included, and checks two headers on every path: Host, on loopback
-// listeners, so that a name that was rebound to 127.0.0.1 does not reach them;
-// and Origin, on all listeners. It also answers CORS preflights for origins
-// that are allowed, refuses HTTP/2 requests that name two hosts, and answers
-// requests for the server as a whole ("*"). A Guard is immutable and safe for
-// concurrent use.
+// Package httpguard protects the listeners from foreign web pages. It is in front
+// of every HTTP listener of the sidecar, also the admin listener, and checks two
+// headers on every path: Host, on loopback listeners, against DNS rebinding to
+// 127.0.0.1; and Origin, on all listeners. It also answers CORS preflights for
+// allowed origins, rejects HTTP/2 requests with two hosts, and answers requests
+// for the server as a whole ("*"). A Guard is immutable and safe for concurrent
+// use.
 package httpguard
 
 import (

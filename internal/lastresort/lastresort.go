@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lastresort ends a process that was asked to end and does not: it writes the
-// stacks of all goroutines and exits.
+// Package lastresort ends a process that does not end after a shutdown request: it
+// writes the stacks of all goroutines and exits.
 package lastresort
 
 import (
@@ -64,7 +64,7 @@ func (r *Timer) Configure(grace time.Duration, log *zap.Logger) {
 		log.Error(stuck, zap.Duration("after_ms", after), zap.String("stacks", stacks))
 	}
 	if r.timer != nil {
-		r.timer.Reset(time.Until(r.begun.Add(r.patience())))
+		r.timer.Reset(time.Until(r.begun.Add(r.timeLeft())))
 	}
 }
 
@@ -74,11 +74,11 @@ func (r *Timer) Begin() {
 	defer r.mu.Unlock()
 	if r.timer == nil && !r.over {
 		r.begun = time.Now()
-		r.timer = time.AfterFunc(r.patience(), r.end)
+		r.timer = time.AfterFunc(r.timeLeft(), r.end)
 	}
 }
 
-func (r *Timer) patience() time.Duration { return r.grace + lastResortAfter - dumpTime }
+func (r *Timer) timeLeft() time.Duration { return r.grace + lastResortAfter - dumpTime }
 
 // Disarm tells that the process ends by itself.
 func (r *Timer) Disarm() {

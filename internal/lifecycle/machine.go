@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle knows what the process is doing: starting, ready, not ready,
-// draining, or stopped.
+// Package lifecycle is the state machine of the process: starting, ready, not ready, draining, or stopped.
 //
 //	starting ──▶ ready ◀──▶ not ready
 //	    └───────────┴────────────┴──▶ draining ──▶ stopped
 //
-// It is the one answer to that question for probes, metrics, the log and code that
-// waits for a drain. It starts and ends nothing itself: those who do tell it what
-// they depend on ([Machine.Set]), that work has to end ([Machine.Drain]), and that
-// it has ended ([Machine.Stop]). There is no way back from draining.
+// Probes, metrics, the log and code that waits for a drain all use it. It starts and ends nothing itself. Other code
+// reports dependencies ([Machine.Set]), starts a drain ([Machine.Drain]), and reports its end ([Machine.Stop]). A drain
+// cannot be undone.
 //
-// A Machine is safe for concurrent use. What it tells, it tells in the order in
-// which it happened.
+// A Machine is safe for concurrent use. It reports changes in the order in which they happen.
 package lifecycle
 
 import (
@@ -23,20 +20,20 @@ import (
 	"time"
 )
 
-// State is what the process is doing.
+// State is the state of the process.
 type State uint8
 
 // The states. The zero value is the first.
 const (
-	// Starting: something that calls need was not there yet.
+	// Starting: not all needs have been met yet.
 	Starting State = iota
-	// Ready: calls can be answered.
+	// Ready: calls can be served.
 	Ready
-	// NotReady: something that calls need has gone.
+	// NotReady: a need is no longer met.
 	NotReady
-	// Draining: no new work is taken, and what there is comes to its end.
+	// Draining: new work is rejected, and existing work finishes.
 	Draining
-	// Stopped: there is no work any more.
+	// Stopped: all work has finished.
 	Stopped
 )
 
@@ -57,37 +54,37 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// States lists all of them in their order.
+// States returns all states, in order.
 func States() []State { return []State{Starting, Ready, NotReady, Draining, Stopped} }
 
-// ErrNotDraining is the error of Stop where nothing drains.
+// ErrNotDraining is returned by Stop outside of a drain.
 var ErrNotDraining = errors.New("lifecycle: the process is not draining")
 
-// Change is a state that began.
+// Change is a transition to a new state.
 type Change struct {
 	From, To State
-	// Why says it in words for the log.
+	// Why is the reason, as text for the log.
 	Why string
 }
 
-// Status is where the machine is.
+// Status is the current status of the machine.
 type Status struct {
 	State State
 	Since time.Time
-	// Why says why the state began.
+	// Why is the reason for the current state.
 	Why string
-	// Needs are the conditions, in the order in which they were named first.
+	// Needs are the conditions, in the order in which they were first set.
 	Needs []Need
 }
 
-// Need is something that calls depend on.
+// Need is a condition that calls depend on.
 type Need struct {
 	Name string
 	OK   bool
 	Why  string
 }
 
-// Machine is the life of one process. Make one with [New].
+// Machine is the lifecycle of one process. Make one with [New].
 type Machine struct {
 	told func(Change)
 
@@ -101,8 +98,8 @@ type Machine struct {
 	telling sync.Mutex
 }
 
-// New returns a machine that is starting, and ready once every need is met. told
-// takes each change, one at a time; it must not change the machine. It may be nil.
+// New returns a machine that is starting. It becomes ready when every need is met. told, which may be nil, is called
+// with each change, one at a time; it must not change the machine.
 func New(told func(Change), needs ...string) *Machine {
 	m := &Machine{told: told, drain: make(chan struct{}), stopped: make(chan struct{})}
 	m.status.Since = time.Now()
@@ -112,8 +109,8 @@ func New(told func(Change), needs ...string) *Machine {
 	return m
 }
 
-// Set says whether a need is met, and why (not). A need that New did not name is
-// added. After the drain has begun it changes nothing.
+// Set sets whether a need is met, and the reason. An unknown need is added. After the drain has begun, it changes
+// nothing.
 func (m *Machine) Set(need string, ok bool, why string) {
 	m.change(func() (State, string, bool) {
 		if m.status.State >= Draining {
@@ -136,13 +133,12 @@ func (m *Machine) Set(need string, ok bool, why string) {
 	})
 }
 
-// Drain says that work has to end. It reports whether that was new.
+// Drain starts the drain. It reports whether it was the first call.
 func (m *Machine) Drain(why string) bool {
 	return m.change(func() (State, string, bool) { return Draining, why, m.status.State < Draining })
 }
 
-// Stop says that there is no work any more. The error is ErrNotDraining; a second
-// time there is none.
+// Stop reports that all work has finished. Outside of a drain it returns ErrNotDraining; further calls return nil.
 func (m *Machine) Stop(why string) error {
 	var err error
 	m.change(func() (State, string, bool) {
@@ -180,7 +176,7 @@ func (m *Machine) change(decide func() (to State, why string, ok bool)) bool {
 	return true
 }
 
-// Status returns where the machine is.
+// Status returns the current status.
 func (m *Machine) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,18 +185,17 @@ func (m *Machine) Status() Status {
 	return out
 }
 
-// State returns the state alone.
+// State returns only the state.
 func (m *Machine) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.status.State
 }
 
-// Draining is closed once the drain has begun.
+// Draining returns a channel that is closed when the drain has begun.
 func (m *Machine) Draining() <-chan struct{} { return m.drain }
 
-// Wait returns nil once the process has stopped, or the cause of the context's
-// end.
+// Wait returns nil when the process has stopped, or the cause of the end of the context.
 func (m *Machine) Wait(ctx context.Context) error {
 	select {
 	case <-m.stopped:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loglimit bounds how many lines a second a logger writes. It is for lines
-// that somebody without credentials can cause, who must not be able to fill a disk
-// or to hide what else is in the log. It stands beside the flow. A logger from here
-// is safe for concurrent use.
+// Package loglimit rate-limits a logger. It is for lines that unauthenticated
+// callers can cause, so that they cannot fill a disk or hide other lines. A limited
+// logger is safe for concurrent use.
 package loglimit
 
 import (

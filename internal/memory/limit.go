@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory keeps the process within the memory that it was given: it finds
-// out how much that is, tells Go's collector, and watches what is in use, so that
-// new work can be refused before the kernel ends all of it.
+// Package memory keeps the process within its memory limit: it determines the
+// limit, configures Go's garbage collector, and monitors usage, so that new work
+// can be rejected before the kernel kills the process.
 //
-// It refuses nothing itself: [Guard.Short] is for code that admits work. A Guard is
+// It rejects nothing itself: [Guard.Short] is for code that admits work. A Guard is
 // safe for concurrent use.
 package memory
 

@@ -73,10 +73,10 @@ func checkedPatterns(patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		p = strings.ToLower(strings.TrimSpace(p))
 		if !isPattern(p) {
-			return nil, fmt.Errorf("pattern %q: want a header name in which * stands for any characters", p)
+			return nil, fmt.Errorf("pattern %q: want a header name, with * as a wildcard", p)
 		}
 		if !strings.Contains(p, "*") && neverCrosses(p) {
-			return nil, fmt.Errorf("header %q never crosses the sidecar: it belongs to one hop or is a credential", p)
+			return nil, fmt.Errorf("header %q is never forwarded: it is hop-by-hop or a credential", p)
 		}
 		out = append(out, p)
 	}
@@ -160,9 +160,9 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// IsFieldValue keeps header injection out: visible ASCII, space and tab only
-// (RFC 9110, section 5.5, without the obsolete bytes above 0x7E, which gRPC does
-// not admit).
+// IsFieldValue reports whether a header value is free of injection: visible
+// ASCII, space and tab only (RFC 9110, section 5.5, without the obsolete bytes
+// above 0x7E, which gRPC does not allow).
 func IsFieldValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c != '\t' && (c < 0x20 || c > 0x7E) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics shows the counts of the process to Prometheus.
+// Package metrics exports the counters of the process to Prometheus.
 //
-// It stands beside the flow: the parts of the pipeline count for themselves, and
-// a scrape reads what they have counted. So a process that is not scraped does
-// nothing here.
+// The parts of the pipeline count for themselves, and a scrape reads their
+// counters. So without scrapes, the package does nothing.
 //
-// It keeps no counts of others, starts no goroutine, and is the one place that
-// knows Prometheus. Everything is safe for concurrent use, if the sources are.
+// It keeps no counters of other packages, starts no goroutine, and is the only
+// package that imports Prometheus. Everything is safe for concurrent use, if the
+// sources are.
 package metrics
 
 import (
@@ -70,8 +70,8 @@ type Sources struct {
 	CallsSkipped func() uint64
 	// Reloads are the files that may change at run time.
 	Reloads *Reloads
-	// Door is who was not let in.
-	Door *Door
+	// Authentication counts rejected unauthenticated requests.
+	Authentication *Authentication
 }
 
 // Metrics is what a scrape gets. Nil shows nothing and counts nothing.

@@ -130,7 +130,7 @@ func everything(t *testing.T) metrics.Sources {
 	return metrics.Sources{
 		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
-		Door: &metrics.Door{
+		Authentication: &metrics.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },
 			Expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
 		},

@@ -55,8 +55,8 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Reloads != nil {
 		all = append(all, newReloads(*s.Reloads))
 	}
-	if s.Door != nil {
-		all = append(all, newDoor(*s.Door))
+	if s.Authentication != nil {
+		all = append(all, newAuthentication(*s.Authentication))
 	}
 	if s.Guard != nil {
 		all = append(all, ofGuard(s.Guard)...)

@@ -257,7 +257,7 @@ func TestErrorNamesSomeBreaches(t *testing.T) {
 	}
 	text := err.Error()
 	for _, want := range []string{
-		"native: the answer of /outrigger.v1.ToolService/ListTools breaks the contract: /tools/0/name: ", "[string.pattern]; /tools/1/name: ", "; and 24 more",
+		"native: the response of /outrigger.v1.ToolService/ListTools violates the contract: /tools/0/name: ", "[string.pattern]; /tools/1/name: ", "; and 24 more",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)

@@ -13,7 +13,7 @@ import (
 )
 
 // errOver ends a stream that goes on after its outcome.
-var errOver = errors.New("the outcome was there already")
+var errOver = errors.New("the outcome was already received")
 
 // CallTool runs a tool and returns its outcome, a failure of the tool's own
 // included. Where events is not nil, it takes progress, log, partial data and

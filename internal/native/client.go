@@ -137,7 +137,7 @@ func (c *Client) check(procedure string, body []byte, out proto.Message) error {
 	case errors.As(err, &rules):
 		return broken(procedure, rules.Violations)
 	default:
-		return fmt.Errorf("native: check the answer of %s: %w", procedure, err)
+		return fmt.Errorf("native: validate the response of %s: %w", procedure, err)
 	}
 }
 

@@ -61,7 +61,7 @@ const (
 // Error implements error.
 func (e *InvalidAnswerError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "native: the answer of %s breaks the contract", e.Procedure)
+	fmt.Fprintf(&b, "native: the response of %s violates the contract", e.Procedure)
 	for i, v := range e.Violations {
 		b.WriteString([]string{": ", "; "}[min(i, 1)])
 		if v.Path != "" {
@@ -80,7 +80,7 @@ func (e *InvalidAnswerError) Error() string {
 func (e *InvalidAnswerError) Unwrap() error {
 	return &backend.Error{
 		Kind: backend.KindGarbage, Code: connect.CodeInternal, Sent: true,
-		Message: "the backend's answer breaks the contract",
+		Message: "the backend's response violates the contract",
 	}
 }
 
@@ -96,7 +96,7 @@ func broken(procedure string, found []*protovalidate.Violation) *InvalidAnswerEr
 	for _, v := range found[:named] {
 		message := v.Proto.GetMessage()
 		if message == "" {
-			message = "the rule does not hold"
+			message = "the rule is violated"
 		}
 		e.Violations = append(e.Violations, Violation{
 			Path: pointer(v.Proto.GetField()), Keyword: v.Proto.GetRuleId(), Message: message,

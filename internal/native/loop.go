@@ -14,7 +14,7 @@ import (
 )
 
 // errRetired is the cause of the end of a stream that is no longer needed.
-var errRetired = errors.New("native: another subscription took its place")
+var errRetired = errors.New("native: replaced by another subscription")
 
 // loop is the state of a Watcher. One goroutine owns it.
 type loop struct {

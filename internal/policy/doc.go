@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy decides whether a resolved tool may run for a caller, before
-// its arguments are looked at. Today that is the destructive gate; identities,
-// permissions and rates join it here, so that no edge, alias or batch has a way
-// around them. Its types are safe for concurrent use.
+// its arguments are read: the destructive gate, rate limits, and the admission
+// of concurrent calls. All edges, aliases and batches use it, so none can
+// bypass it. Its types are safe for concurrent use.
 package policy

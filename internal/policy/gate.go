@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// Trust says whether callers may run tools that are marked destructive.
+// Trust defines whether callers may run tools that are marked destructive.
 type Trust uint8
 
 // The trust states. Untrusted is the zero value: a forgotten setting blocks.
@@ -19,7 +19,7 @@ const (
 	Trusted
 )
 
-// ParseTrust reads "untrusted" or "trusted".
+// ParseTrust parses "untrusted" or "trusted".
 func ParseTrust(s string) (Trust, error) {
 	switch s {
 	case "untrusted":
@@ -38,7 +38,7 @@ func (t Trust) String() string {
 	return "untrusted"
 }
 
-// Scope says which tools a gate takes for destructive.
+// Scope defines which tools a gate treats as destructive.
 type Scope uint8
 
 // The scopes. Marked is the zero value: tools that callers are shown as
@@ -52,7 +52,7 @@ const (
 	Writes
 )
 
-// ParseScope reads "marked", "unproven" or "writes".
+// ParseScope parses "marked", "unproven" or "writes".
 func ParseScope(s string) (Scope, error) {
 	switch s {
 	case "marked":
@@ -77,8 +77,8 @@ func (s Scope) String() string {
 	return "marked"
 }
 
-// Gate holds back destructive tools while callers are not trusted. The zero
-// value is an untrusting gate for marked tools.
+// Gate blocks destructive tools for untrusted callers. The zero value is a gate
+// for marked tools that trusts no caller.
 type Gate struct {
 	rules   atomic.Pointer[gateRules]
 	trust   atomic.Uint32
@@ -111,11 +111,11 @@ func NewScopedGate(t Trust, s Scope) *Gate {
 	return g
 }
 
-// Trust returns the present state.
+// Trust returns the current state.
 func (g *Gate) Trust() Trust { return Trust(g.trust.Load()) }
 
-// Set changes the state and returns the one before. Calls that passed the gate
-// already are not called back.
+// Set changes the state and returns the previous one. Calls that have passed the
+// gate continue.
 func (g *Gate) Set(t Trust) (before Trust) {
 	before = Trust(g.trust.Swap(uint32(t)))
 	if before != t {
@@ -124,25 +124,25 @@ func (g *Gate) Set(t Trust) (before Trust) {
 	return before
 }
 
-// Changes returns how often Set has changed the state.
+// Changes returns the number of changes by Set.
 func (g *Gate) Changes() uint64 { return g.changes.Load() }
 
-// Refused returns how often Check has held back each tool, sorted by tool: of
-// the first DefaultMaxCounted one by one, of the rest together as OtherTools.
+// Refused returns how often Check has blocked each tool, sorted by tool. The
+// first DefaultMaxCounted tools are counted separately, the others together as
+// OtherTools.
 func (g *Gate) Refused() []Refusals { return g.refused.list() }
 
-// CountTools changes how many tools Refused counts one by one. It is part of
-// making a gate, not for one in use.
+// CountTools sets the number of tools that Refused counts separately. Call it
+// before the gate is used.
 func (g *Gate) CountTools(most int) { g.refused.most = max(0, most) }
 
-// TrustCallers trusts some callers whatever the state: addresses and networks
-// ("10.1.2.3", "10.1.0.0/16"), and "stdio".
+// TrustCallers trusts some callers regardless of the state: addresses and
+// networks ("10.1.2.3", "10.1.0.0/16"), and "stdio".
 func (g *Gate) TrustCallers(names []string) error { return g.Rule(g.current().scope, names) }
 
-// Rule changes which tools the gate takes for destructive, and which callers it
-// trusts whatever the state. Calls are checked by the rules from before or by
-// these, never by a mixture; those that passed already are not called back. An
-// error changes nothing.
+// Rule changes the scope of the gate, and the callers that it trusts regardless
+// of the state. A call is checked by the old or by the new rules, never by a
+// mix; calls that have passed continue. On an error nothing changes.
 func (g *Gate) Rule(s Scope, trusted []string) error {
 	callers, err := parseCallers(trusted)
 	if err != nil {
@@ -152,8 +152,8 @@ func (g *Gate) Rule(s Scope, trusted []string) error {
 	return nil
 }
 
-// Check returns nil where caller may run tool, else DESTRUCTIVE_BLOCKED, which
-// names the tool and what would allow it.
+// Check returns nil if caller may run tool, else DESTRUCTIVE_BLOCKED, with the
+// tool and how to allow it.
 func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	rules := g.current()
 	if !rules.scope.Holds(tool) || g.Trust() == Trusted || rules.callers.include(caller) {
@@ -163,7 +163,7 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
 }
 
-// Holds reports whether a gate of this scope takes the tool for destructive.
+// Holds reports whether a gate of this scope treats the tool as destructive.
 func (s Scope) Holds(tool *catalog.Tool) bool {
 	if isMarked(tool) {
 		return true
@@ -197,13 +197,13 @@ func isHarmless(a catalog.Annotations) bool {
 func (s Scope) reason(tool *catalog.Tool) string {
 	switch {
 	case isMarked(tool):
-		return "Destructive tool blocked: " + tool.Name + " runs only for callers that are trusted; " + howToTrust
+		return "Destructive tool blocked: " + tool.Name + " runs only for trusted callers; " + howToTrust
 	case s == Writes:
-		return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only, and --gate writes " +
-			"lets such tools run only for callers that are trusted; " + howToTrust
+		return "Destructive tool blocked: " + tool.Name + " is not declared read_only, and --gate writes " +
+			"allows such tools only for trusted callers; " + howToTrust
 	}
-	return "Destructive tool blocked: " + tool.Name + " does not say that it is read_only or not destructive, and --gate unproven " +
-		"lets such tools run only for callers that are trusted; " + howToTrust
+	return "Destructive tool blocked: " + tool.Name + " is declared neither read_only nor non-destructive, and --gate unproven " +
+		"allows such tools only for trusted callers; " + howToTrust
 }
 
 // howToTrust is for operators of the sidecar; it is no recipe, because agents

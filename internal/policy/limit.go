@@ -12,16 +12,20 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// DefaultMaxCallers is how many callers a Limiter remembers: as many as there may be
-// sessions. A bucket takes about 300 bytes, so this is 3 MB at most, whatever number of
-// addresses calls come from.
-const DefaultMaxCallers = defaults.MaxSessions
+const (
+	// DefaultMaxCallers is the number of callers that a Limiter remembers: as many
+	// as there may be sessions. A bucket takes about 300 bytes, so this is at most 3
+	// MB, however many addresses call.
+	DefaultMaxCallers = 10_000
+	// DefaultMaxTools is the same for tools; no catalog in sight has as many.
+	DefaultMaxTools = 20_000
+)
 
-// Rate says how often something may happen: PerSecond times a second on
-// average, and Burst times at once after a pause. The zero value is no limit.
+// Rate is a rate limit: PerSecond events per second on average, with bursts of
+// Burst. The zero value is no limit.
 type Rate struct {
 	PerSecond float64
-	// Burst zero stands for PerSecond, at least 1.
+	// Burst zero means PerSecond, at least 1.
 	Burst int
 }
 
@@ -36,29 +40,29 @@ func (r Rate) burst() int {
 	return max(1, int(r.PerSecond))
 }
 
-// String is the rate in words for the caller who exceeded it.
+// String returns the rate as text for the caller that exceeded it.
 func (r Rate) String() string {
-	return fmt.Sprintf("%s a second, %d at once", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
+	return fmt.Sprintf("%s per second, in bursts of %d", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
 }
 
-// LimitOptions configure a Limiter. Zero fields take the defaults of this
-// package; a zero rate is none.
+// LimitOptions configure a Limiter. Zero fields have the defaults of this
+// package; a zero rate is no limit.
 type LimitOptions struct {
 	// Caller is the rate of each caller's requests, Tool that of the calls of
 	// each tool by all callers together.
 	Caller, Tool Rate
-	// MaxCallers and MaxTools bound the buckets that are remembered. The one
-	// that was not used for the longest time goes first: to be forgotten is to
-	// be let in, never the other way round.
+	// MaxCallers and MaxTools limit the number of buckets. The least recently used
+	// bucket is evicted first. A caller without a bucket is accepted, never
+	// rejected.
 	MaxCallers, MaxTools int
-	// MaxCounted is how many tools Refused counts one by one; zero is
+	// MaxCounted is the number of tools that Refused counts separately; zero is
 	// DefaultMaxCounted.
 	MaxCounted int
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Limiter holds back callers and tools over their rate. It is safe for
+// Limiter enforces the rate limits of callers and tools. It is safe for
 // concurrent use. A nil Limiter limits nothing.
 type Limiter struct {
 	options        LimitOptions
@@ -81,9 +85,9 @@ func NewLimiter(o LimitOptions) *Limiter {
 	return l
 }
 
-// SetRates changes the rates. Where one changes, all its buckets are full again;
-// where it stays the same, they stay as they are. Calls are checked by the rates
-// from before or by these.
+// SetRates changes the rates. The buckets of a changed rate become full; those of
+// an unchanged rate stay as they are. A call is checked by the old or by the new
+// rates.
 func (l *Limiter) SetRates(caller, tool Rate) {
 	for _, one := range []struct {
 		now  *atomic.Pointer[buckets]
@@ -96,10 +100,10 @@ func (l *Limiter) SetRates(caller, tool Rate) {
 	}
 }
 
-// Refused returns how often Check has refused calls of each tool, sorted by tool,
-// whichever rate it was; those of requests that call none stand first, under an
-// empty name. Beyond MaxCounted tools, the rest is counted together as
-// OtherTools. A nil Limiter has refused nothing.
+// Refused returns how often Check has rejected calls of each tool, sorted by
+// tool, for either rate. Requests that call no tool come first, with an empty
+// name. Beyond MaxCounted tools, the rest is counted together as OtherTools. A
+// nil Limiter has none.
 func (l *Limiter) Refused() []Refusals {
 	if l == nil {
 		return nil
@@ -107,8 +111,8 @@ func (l *Limiter) Refused() []Refusals {
 	return l.refused.list()
 }
 
-// Exceeded returns how often Check has refused for the rate of a caller, and for
-// that of a tool. A nil Limiter has refused nothing.
+// Exceeded returns how often Check has rejected for the rate of a caller, and for
+// that of a tool. A nil Limiter has none.
 func (l *Limiter) Exceeded() (callers, tools uint64) {
 	if l == nil {
 		return 0, 0
@@ -116,14 +120,13 @@ func (l *Limiter) Exceeded() (callers, tools uint64) {
 	return l.ofCallers.Load(), l.ofTools.Load()
 }
 
-// Check counts one request of a caller; tool is the canonical name of the tool
-// that it calls, and empty where it calls none. It returns nil where the request
-// is within both rates, else RATE_LIMITED with the time after which the bucket
-// holds a token again.
+// Check counts one request of a caller. tool is the canonical name of the called
+// tool, or empty. It returns nil if the request is within both rates, else
+// RATE_LIMITED with the time until the bucket has a token again.
 //
-// The caller's bucket comes first, so that one caller over its own rate takes
-// nothing from a tool that others use. A call that the tool's bucket refuses has
-// still cost its caller a token: an attempt counts.
+// The caller's bucket comes first, so that a caller over its own rate takes
+// nothing from a tool that others use. A call that the tool's bucket rejects has
+// still cost its caller a token: attempts count.
 func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if l == nil {
 		return nil
@@ -132,7 +135,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if wait, ok := callers.take(caller); !ok {
 		l.refused.add(tool)
 		l.ofCallers.Add(1)
-		return limited("this caller may send "+callers.rate.String(), wait)
+		return limited("this caller's limit is "+callers.rate.String(), wait)
 	}
 	if tool == "" {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// DefaultMaxCounted is how many tools the refusals are counted of one by one:
-// what a person can look through on a page of metrics. The rest is counted
+// DefaultMaxCounted is the number of tools whose rejections are counted
+// separately, so that a page of metrics stays readable. The others are counted
 // together.
 const DefaultMaxCounted = 256
 
-// OtherTools stands for the tools that are counted together. It is no tool's
-// name, because those have a dot.
+// OtherTools is the name for tools that are counted together. It is not a valid
+// tool name, which has a dot.
 const OtherTools = "other"
 
-// Refusals is how often a tool was refused.
+// Refusals is the number of rejections of a tool.
 type Refusals struct {
 	// Tool is its canonical name; empty for requests that call no tool.
 	Tool  string

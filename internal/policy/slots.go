@@ -14,29 +14,40 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// leastHint keeps callers that were rejected from asking again at once.
-const leastHint = 100 * time.Millisecond
+// Defaults of SlotOptions.
+const (
+	// DefaultSlots is the number of concurrent calls: 64 clients with 16 calls each.
+	DefaultSlots = 1024
+	// DefaultQueued is higher than the default number of connections: over HTTP/1.1 a queued call keeps its connection
+	// from being read, which slows its caller down at no cost. The queue is limited by time.
+	DefaultQueued = 16384
+	// DefaultQueueWait is longer than most calls take, and shorter than people wait without an answer.
+	DefaultQueueWait = 2 * time.Second
+	// leastHint keeps callers that were rejected from asking again at once.
+	leastHint = 100 * time.Millisecond
+)
 
-// SlotOptions configure Slots. Zero fields take the defaults of the settings.
+// SlotOptions configure Slots. Zero fields have the defaults of this package.
 type SlotOptions struct {
-	// Most is how many calls run at once, Queued how many more wait for their turn, and Wait for how long.
+	// Most is the maximum number of concurrent calls, Queued that of queued ones, and Wait the maximum time in the queue.
 	Most, Queued int
 	Wait         time.Duration
-	// Share is how much of Most, and of Queued, one caller may have, and ToolShare how much of Most one tool may have,
-	// where others are about.
+	// Share limits how much of Most, and of Queued, one caller may use, and ToolShare how much of Most one tool may use,
+	// while others are active.
 	Share, ToolShare share.Rule
-	// Fixed keeps the concurrency of each tool at Most, whatever its latency.
+	// Fixed disables the adaptive limit: the concurrency of each tool is Most, whatever its latency.
 	Fixed bool
-	// Clock knows when this process stood still: that is no time in the queue, and says nothing about a tool. May be nil.
+	// Clock detects stalls of this process, which count neither as time in the queue nor as latency of a tool. It may be
+	// nil.
 	Clock *stall.Clock
 }
 
-// Slots bounds the calls that run at once. The rest wait in a queue which is fair between callers, and bounded by time. It
-// is safe for concurrent use. Nil bounds nothing.
+// Slots limits concurrent calls. Other calls wait in a queue that is fair between callers and limited by time. It is
+// safe for concurrent use. Nil limits nothing.
 //
-// Each tool has a concurrency limit of its own, which adapts to the latency of its calls; see concurrency. A place that
-// becomes free goes to the tool with the fewest running calls among those that have calls waiting and room for them, and
-// there to the caller with the fewest, the longest wait first. So a slow tool does not hold up a fast one, nor a busy
+// Each tool has its own concurrency limit, which adapts to the latency of its calls; see concurrency. A free slot goes
+// to the tool with the fewest running calls among those with queued calls and free capacity, and within the tool to the
+// caller with the fewest running calls, the longest wait first. So a slow tool does not delay a fast one, nor a busy
 // caller a quiet one.
 type Slots struct {
 	opts SlotOptions
@@ -76,7 +87,7 @@ type callerSlots struct {
 // costs nothing, and a tool keeps what is known of its latency.
 const maxIdle = 4096
 
-// NewSlots returns Slots that are all free.
+// NewSlots returns Slots without calls.
 func NewSlots(o SlotOptions) *Slots {
 	defaults.Fill(&o.Most, defaults.MaxConcurrentCalls)
 	defaults.Fill(&o.Queued, defaults.MaxQueuedCalls)
@@ -88,9 +99,9 @@ func NewSlots(o SlotOptions) *Slots {
 	return s
 }
 
-// Place is a call's right to run. The zero value is none.
+// Place is an acquired slot. The zero value is none.
 type Place struct {
-	// Waited is how long the call was in the queue.
+	// Waited is the time that the call was queued.
 	Waited time.Duration
 
 	slots *Slots
@@ -98,15 +109,15 @@ type Place struct {
 	begun time.Time
 }
 
-// Acquire returns once a call of a caller may run, or with an error and a hint when to try again: RATE_LIMITED where the
-// caller has its share, else UNAVAILABLE. A context that ends first is CANCELLED, or TIMEOUT at its deadline. The place
-// has to be released, if there was no error.
+// Acquire returns when a call of a caller may run, or with an error and a retry hint: RATE_LIMITED if the caller
+// exceeds its share, else UNAVAILABLE. If the context ends first, the error is CANCELLED, or TIMEOUT at its deadline.
+// Without an error, the place must be released.
 func (s *Slots) Acquire(ctx context.Context, caller, tool string) (Place, *errmap.Error) {
 	return s.acquire(ctx, caller, tool, true)
 }
 
-// Wait is Acquire for a caller that is held back by flow control: it waits for its turn as long as it takes, and has no
-// part in the bound of those that wait. Its edge bounds their number.
+// Wait is Acquire for a caller with flow control: it waits without a limit, and does not count towards the maximum of
+// queued calls. Its edge limits their number.
 func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.Error) {
 	p, err := s.acquire(ctx, caller, tool, false)
 	p.Waited = 0 // its own time begins now
@@ -194,8 +205,8 @@ func (s *Slots) run(f *flow) {
 	f.tool.limit.begun(f.tool.running)
 }
 
-// Release gives a place back. measured says that the call did the tool's work, so that its time says something about the
-// tool. A second Release, and that of the zero Place, does nothing.
+// Release releases the slot. measured means that the call did the tool's work, so that its duration counts for the
+// tool's latency. A second Release, and that of the zero Place, does nothing.
 func (p *Place) Release(measured bool) {
 	s := p.slots
 	if s == nil {
@@ -221,7 +232,7 @@ func (s *Slots) stop(f *flow) {
 	f.changed()
 }
 
-// Full rejects a call while the queue is full, before it is read; nil while there is room.
+// Full returns the error for a call while the queue is full, before the call is read; nil otherwise.
 func (s *Slots) Full() *errmap.Error {
 	if s == nil {
 		return nil
@@ -236,13 +247,13 @@ func (s *Slots) Full() *errmap.Error {
 
 func (s *Slots) rejectFull() *errmap.Error {
 	s.full++
-	return s.reject(fmt.Sprintf("%d calls run and %d wait already (--max-calls, --max-queued)", s.running, s.opts.Queued))
+	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.opts.Queued))
 }
 
 // limited rejects a call of a caller that has its share.
 func (s *Slots) limited(f *flow) *errmap.Error {
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(s.hint()), errmap.Messagef(
-		"Rate limit exceeded: %d calls of this caller run, and the other places are for other callers (--max-calls, --caller-share)", f.caller.running))
+		"Rate limit exceeded: %d calls of this caller are running, and the other slots are for other callers (--max-calls, --caller-share)", f.caller.running))
 }
 
 func (s *Slots) reject(reason string) *errmap.Error {
@@ -252,11 +263,11 @@ func (s *Slots) reject(reason string) *errmap.Error {
 // hint is when to try again.
 func (s *Slots) hint() time.Duration { return max(s.opts.Wait, leastHint) }
 
-// SlotStats is what Slots know of themselves.
+// SlotStats are the statistics of Slots.
 type SlotStats struct {
-	// Running and Waiting are the calls now; Most and Queued how many there may be.
+	// Running and Waiting are the current numbers of calls; Most and Queued are the limits.
 	Running, Waiting, Most, Queued int
-	// Full counts calls that found the queue full, Expired those that waited in vain, Over those of callers that had their
+	// Full counts calls that found the queue full, Expired those that timed out in it, Over those of callers over their
 	// share.
 	Full, Expired, Over uint64
 }

@@ -11,21 +11,21 @@ import (
 // mostShown bounds the tools and the callers of a Contention.
 const mostShown = 50
 
-// Contention is who waits for whom: the tools and callers with calls that wait, and those that hold the places meanwhile. It
-// has at most 50 of each, those with the most waiting calls first, then those with the most running ones.
+// Contention shows the tools and callers with queued calls, and those that hold the slots meanwhile. It has at most 50
+// of each, those with the most queued calls first, then those with the most running ones.
 type Contention struct {
 	Tools, Callers []Holder
 }
 
-// Holder is a tool or caller. Limit is the concurrency limit of a tool; 0 for a caller.
+// Holder is a tool or a caller. Limit is the concurrency limit of a tool; 0 for a caller.
 type Holder struct {
 	Name                    string
 	Running, Waiting, Limit int
-	// Longest is how long the oldest of its calls has been waiting.
+	// Longest is the age of its oldest queued call.
 	Longest time.Duration
 }
 
-// Contention returns who waits for whom; nothing where no call waits.
+// Contention returns the current contention; it is empty if no call is queued.
 func (s *Slots) Contention() Contention {
 	if s == nil {
 		return Contention{}

@@ -335,8 +335,8 @@ func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Erro
 		return s.limited(w.flow)
 	case s.running < s.opts.Most:
 		s.expired++
-		return s.reject(fmt.Sprintf("%d calls of this tool run and %d wait; the turn of this one did not come within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
+		return s.reject(fmt.Sprintf("%d calls of this tool are running and %d are queued; this one did not start within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
 	}
 	s.expired++
-	return s.reject(fmt.Sprintf("%d calls run, and the turn of this one did not come within %v (--max-calls, --queue-wait)", s.running, age.Round(time.Millisecond)))
+	return s.reject(fmt.Sprintf("%d calls are running; this one did not start within %v (--max-calls, --queue-wait)", s.running, age.Round(time.Millisecond)))
 }

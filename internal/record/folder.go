@@ -50,11 +50,11 @@ type folder struct {
 func newFolder(o *Options) (*folder, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("run records: folder %q: %w", o.Dir, err)
+		return nil, fmt.Errorf("run records: directory %q: %w", o.Dir, err)
 	}
 	f := &folder{base: filepath.Join(dir, "mcp_server", "envelope_validation")}
 	if err := os.MkdirAll(f.base, folderMode); err != nil {
-		return nil, fmt.Errorf("run records: make the folder of all runs: %w", err)
+		return nil, fmt.Errorf("run records: create the directory of all runs: %w", err)
 	}
 	if o.Deterministic {
 		return f, f.reuse(runFolderName(deterministicStart, 0))
@@ -66,7 +66,7 @@ func newFolder(o *Options) (*folder, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("run records: make the folder of the run: %w", err)
+		return nil, fmt.Errorf("run records: create the directory of the run: %w", err)
 	}
 	return f, nil
 }
@@ -79,11 +79,11 @@ func runFolderName(start time.Time, id uint32) string {
 func (f *folder) reuse(name string) error {
 	f.name = name
 	if err := os.MkdirAll(f.path(), folderMode); err != nil {
-		return fmt.Errorf("run records: make the folder of the run: %w", err)
+		return fmt.Errorf("run records: create the directory of the run: %w", err)
 	}
 	files, err := eventFiles(f.base, name)
 	if err != nil {
-		return fmt.Errorf("run records: read the folder of the run: %w", err)
+		return fmt.Errorf("run records: read the directory of the run: %w", err)
 	}
 	for _, old := range files {
 		if err := os.Remove(old.path); err != nil {
@@ -102,7 +102,7 @@ func (f *folder) restore() error {
 		return err
 	}
 	if err := os.MkdirAll(f.path(), folderMode); err != nil {
-		return fmt.Errorf("make the folder of the run again: %w", err)
+		return fmt.Errorf("recreate the directory of the run: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(f.base, latestName)); errors.Is(err, fs.ErrNotExist) {
 		_ = f.link() // lines can be written without it

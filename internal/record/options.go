@@ -78,7 +78,7 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Dir == "" {
-		return o, errors.New("run records: no folder is given")
+		return o, errors.New("run records: no directory is set")
 	}
 	if o.Redact == nil {
 		o.Redact = DefaultRedact()

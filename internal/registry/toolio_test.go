@@ -132,7 +132,7 @@ func TestValidateIO(t *testing.T) {
 			[]string{"/input/beam type", "/input/length format", "/output/berth type", "/output/x additionalProperties", "/tool const"}},
 		{"no object at all", "harbour.moor", `[]`, []string{" type"}},
 		{"twice the same name", "harbour.moor", `{"tool":"harbour.moor","input":{},"input":{},"output":{"berth":"A"}}`, []string{"/input duplicate"}},
-		{"no JSON", "harbour.moor", `{"tool":"harbour.moor"`, []string{"/tool syntax"}},
+		{"not JSON", "harbour.moor", `{"tool":"harbour.moor"`, []string{"/tool syntax"}},
 		{"empty", "harbour.moor", ``, []string{" syntax"}},
 	}
 	for _, test := range tests {

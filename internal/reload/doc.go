@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reload notices that files have changed and has them read again.
+// Package reload detects changed files and reloads them.
 //
-// A [Watcher] looks at all files of the process that may change while it runs:
-// one goroutine, one interval. What to do with a file that changed is the
-// business of the code that added it; the watcher calls them one at a time, counts
-// what came of it, and knows when it last went well. [Diff] compares two
-// configurations field by field.
+// A [Watcher] polls all files of the process that may change while it runs, with
+// one goroutine and one interval. The code that added a file reloads it. The
+// watcher calls these functions one at a time, counts their outcomes, and records
+// the last success. [Diff] compares two configurations field by field.
 //
-// Files are looked at rather than subscribed to. Kubernetes swaps symbolic links
-// two levels above a mounted file, editors replace files, network file systems
-// announce nothing: a look finds all of them, and costs a stat for each file.
+// Files are polled, not watched. Kubernetes swaps symbolic links two levels above
+// a mounted file, editors replace files, and network file systems send no events.
+// Polling detects all of these, and costs one stat per file.
 package reload

@@ -15,17 +15,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// State is what a breaker does with calls.
+// State is the state of a circuit breaker.
 type State int32
 
 // The states. The zero value is that of a breaker that has seen nothing, and of
 // one that there is not.
 const (
-	// Closed lets every call through.
+	// Closed: calls pass.
 	Closed State = iota
-	// Open lets none through until its time is over.
+	// Open: calls fail fast until the open time has passed.
 	Open
-	// HalfOpen lets as many through as have to succeed, to see.
+	// HalfOpen: only the probe calls pass.
 	HalfOpen
 )
 
@@ -42,7 +42,7 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// States lists all of them, for metrics.
+// States returns all states, for metrics.
 func States() []State { return []State{Closed, Open, HalfOpen} }
 
 // errHeld is the cause of an answer that the breaker gave.

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Claim is the right of a running attempt to be given up for another one. The code that
-// finds out during a call that its connection is probably dead asks for it: without
-// it, to give the call up would turn a late answer into a failure, because no code
-// would make the call again. The zero value grants nothing; [Do] fills it in.
+// Claim lets a running attempt be abandoned in favor of a retry. Code that finds during
+// a call that its connection is probably dead asks for it. Without a claim, abandoning
+// the call would turn a late response into a failure, because nothing would retry it.
+// The zero value grants nothing; [Do] sets it.
 type Claim struct {
 	guard    *Guard
 	deadline time.Time
@@ -19,7 +19,8 @@ type Claim struct {
 	taken    atomic.Bool
 }
 
-// Claim reserves the next attempt, pays for it, and reports whether there is one.
+// Claim reserves the next attempt, takes it from the budget, and reports whether that
+// succeeded.
 func (c *Claim) Claim() bool {
 	switch {
 	case c.taken.Load():

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
-// Guard stands around the calls of one backend. Make one with [New].
+// Guard has the retries and breakers of one backend. Make one with [New].
 type Guard struct {
 	opts    Options
 	breaker *breaker
@@ -26,7 +26,7 @@ type Guard struct {
 	repeated, overBudget atomic.Uint64
 }
 
-// New returns a Guard whose breaker is closed and whose budget is full.
+// New returns a Guard with a closed breaker and a full budget.
 func New(o Options) *Guard {
 	o = o.withDefaults()
 	g := &Guard{opts: o, breaker: newBreaker(o), budget: newBudget(o.BudgetPercent, o.BudgetBurst)}
@@ -50,21 +50,20 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Call is what a Guard has to know of a call.
+// Call describes a call for a Guard.
 type Call struct {
-	// Key is the tool: timeouts count for it. Its caller must not choose it. "" counts
-	// for none.
+	// Key is the tool for which timeouts count. It must not be chosen by the caller. ""
+	// counts for none.
 	Key string
-	// Repeatable says that a second run does no harm.
+	// Repeatable means that a second execution is safe.
 	Repeatable bool
-	// Claim lets the call be given up for its next attempt while it runs; nil never
-	// does.
+	// Claim allows the running call to be abandoned for its next attempt; nil does not.
 	Claim *Claim
-	// Hurried says that the caller gave the call less time than it would have had:
-	// running out of it says nothing about the backend.
+	// Hurried means that the caller's timeout is shorter than the tool's: then a timeout
+	// says nothing about the backend.
 	Hurried bool
-	// Answered reports whether something of an answer has come; nil is never,
-	// before the call ends.
+	// Answered reports whether a part of the response has arrived; nil means not before
+	// the call ends.
 	Answered func() bool
 }
 
@@ -76,11 +75,11 @@ type attemptError struct {
 // Error implements error. It is not read: the canonical error stands beside it.
 func (*attemptError) Error() string { return "resilience: the attempt failed" }
 
-// Do makes a call, and makes it again where it failed on the way and may be
-// repeated. It returns what the last attempt did, but never UNAVAILABLE where an
-// earlier attempt may have reached the backend: then it returns what that one
-// did. run is called on Do's own goroutine, at least once unless the breaker holds
-// the call back, which is UNAVAILABLE with the time to wait.
+// Do makes a call, and retries it if it failed in transit and may be retried. It
+// returns the outcome of the last attempt. There is one exception: if that is
+// UNAVAILABLE and an earlier attempt may have reached the backend, it returns the
+// outcome of the earlier one. run is called on Do's own goroutine, at least once unless
+// the breaker is open. Then the error is UNAVAILABLE with a retry hint.
 func Do[T any](ctx context.Context, g *Guard, c Call, run func(context.Context) (T, *errmap.Error)) (T, *errmap.Error) {
 	if g == nil {
 		return run(ctx)
@@ -160,7 +159,7 @@ func (g *Guard) leave(tp toolPermit, p permit, key string, said outcome) {
 	}
 }
 
-// KeepTools forgets what is known of tools that there are no more.
+// KeepTools drops the state of tools that no longer exist.
 func (g *Guard) KeepTools(exists func(key string) bool) {
 	if g != nil && g.tools != nil {
 		g.tools.keep(exists)
@@ -211,23 +210,25 @@ func (g *Guard) again(ctx context.Context, c Call, err *errmap.Error, n int) boo
 	return true
 }
 
-// Stats is what a Guard has counted.
+// Stats are the statistics of a Guard.
 type Stats struct {
-	// Breaker is its state; Closed where there is none.
+	// Breaker is the state of the breaker; Closed if there is none.
 	Breaker State
-	// Opened is how often it opened, Held how many calls it answered.
+	// Opened is the number of times that the breaker opened, Held the number of calls that
+	// it rejected.
 	Opened, Held uint64
-	// Repeated is how many attempts were repetitions, OverBudget how many more
-	// there would have been with a larger budget.
+	// Repeated is the number of retries, OverBudget the number of retries that the budget
+	// did not allow.
 	Repeated, OverBudget uint64
-	// Tools are the first 256 tools that are held back, MoreTools how many more there
-	// are. ToolsOpened is how often one was, ToolsHeld how many calls were answered.
+	// Tools are the first 256 tools with an open breaker, MoreTools is the number of
+	// others. ToolsOpened is the number of times that such a breaker opened, ToolsHeld the
+	// number of calls that they rejected.
 	Tools                  []ToolBreaker
 	MoreTools              int
 	ToolsOpened, ToolsHeld uint64
 }
 
-// Stats returns the counts; none of a nil Guard.
+// Stats returns the statistics; they are zero for a nil Guard.
 func (g *Guard) Stats() Stats {
 	if g == nil {
 		return Stats{}

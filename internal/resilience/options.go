@@ -9,6 +9,32 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
+// Defaults of Options. The configuration has the same, which a test compares.
+const (
+	// DefaultMaxAttempts is one call and two retries: enough for a backend that restarts
+	// one connection, and no flood for one that is down.
+	DefaultMaxAttempts = 3
+	// DefaultBackoff is longer than it takes to open a local connection, and too short for
+	// people to notice.
+	DefaultBackoff = 50 * time.Millisecond
+	// DefaultMaxBackoff prevents a call with many attempts from sleeping until its
+	// deadline.
+	DefaultMaxBackoff = time.Second
+	// DefaultBudgetPercent is the share that gRPC and Finagle use.
+	DefaultBudgetPercent = 20
+	// DefaultBudgetBurst allows retries for a backend with few calls.
+	DefaultBudgetBurst = 10
+	// DefaultFailurePercent, DefaultMinCalls and DefaultWindow open the breaker when half
+	// of at least 20 calls within 10 s failed in transit.
+	DefaultFailurePercent = 50
+	DefaultMinCalls       = 20
+	DefaultWindow         = 10 * time.Second
+	// DefaultOpenFor is about the time that a container needs to restart its process.
+	DefaultOpenFor = 2 * time.Second
+	// DefaultProbes is one: a backend that answers a call is up.
+	DefaultProbes = 1
+)
+
 const (
 	// backoffFactor doubles the pause with each repetition.
 	backoffFactor = 2
@@ -17,35 +43,35 @@ const (
 	jitter = 0.25
 )
 
-// Options tune a Guard. Zero fields take the defaults of this package.
+// Options configure a Guard. Zero fields have the defaults of this package.
 type Options struct {
 	// MaxAttempts is the maximum number of attempts for a retryable call; 1 disables retries.
 	MaxAttempts int
-	// Backoff is the pause before the first repetition, MaxBackoff the longest.
+	// Backoff is the pause before the first retry, MaxBackoff the longest pause.
 	Backoff, MaxBackoff time.Duration
-	// BudgetPercent is how many repetitions 100 calls pay for, BudgetBurst how
-	// many may be saved up.
+	// BudgetPercent is the number of retries per 100 calls, BudgetBurst the number that
+	// can be saved up.
 	BudgetPercent, BudgetBurst int
 
-	// NoBreaker never holds a call back.
+	// NoBreaker disables the circuit breaker.
 	NoBreaker bool
-	// FailurePercent of at least MinCalls within Window open the breaker.
+	// FailurePercent of at least MinCalls within Window opens the breaker.
 	FailurePercent, MinCalls int
 	Window                   time.Duration
-	// OpenFor is how long it stays open, Probes how many calls have to succeed
-	// then.
+	// OpenFor is the time that the breaker stays open, Probes the number of calls that
+	// must then succeed.
 	OpenFor time.Duration
 	Probes  int
-	// OnState is told of every change of the breaker's state, by the call that
-	// caused it: it must return at once. Nil is not told.
+	// OnState is called on every change of the breaker's state, by the call that caused
+	// it: it must return at once. It may be nil.
 	OnState func(from, to State)
-	// OnTool is told of every change of a single tool's state, OnDoubt that one was
-	// closed off, so that Seek should ask the backend how it is. Both are called like
-	// OnState; nil is not told.
+	// OnTool is called on every change of a tool's breaker. OnDoubt is called when one
+	// opens, so that Seek checks the backend's health. Both are called like OnState and
+	// may be nil.
 	OnTool  func(key string, from, to State)
 	OnDoubt func()
-	// Clock knows when this process itself stood still: calls that ran out of time
-	// then do not count. Nil never does.
+	// Clock detects stalls of this process: timeouts during a stall do not count. Nil
+	// detects none.
 	Clock *stall.Clock
 }
 

@@ -216,7 +216,7 @@ func (t *tools) keep(exists func(key string) bool) {
 	}
 }
 
-// ToolBreaker is a tool whose calls are held back.
+// ToolBreaker is a tool whose circuit breaker is not closed.
 type ToolBreaker struct {
 	Tool  string
 	State State

@@ -17,7 +17,7 @@ import (
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, raw string }{
-		{"no JSON", `{"type":`},
+		{"not JSON", `{"type":`},
 		{"a name twice", `{"type":"object","type":"string"}`},
 		{"a number that kills arithmetic", `{"minimum":1e1000001}`},
 		{"no schema", `{"type":"nothing"}`},

@@ -134,7 +134,7 @@ func (d *deriver) bounded(md protoreflect.MessageDescriptor, plans []plan) (*obj
 			break
 		}
 	}
-	d.note("message %s alone is over the bounds: its schema is left open", md.FullName())
+	d.note("message %s alone exceeds the size limit: its schema is left open", md.FullName())
 	return newObject("type", "object"), nil
 }
 
@@ -249,7 +249,7 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 		return d.openObject(nullable)
 	}
 	if d.graph.distance[name] > d.cut {
-		d.open(name, "is left open to keep the schema within its bounds")
+		d.open(name, "is left open to keep the schema within its size limit")
 		return d.openObject(nullable)
 	}
 	if name == d.root.FullName() && !isWellKnown(d.root) {

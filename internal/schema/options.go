@@ -43,7 +43,7 @@ func ParseProfile(name string) (Profile, error) {
 	case "strict":
 		return ProfileStrict, nil
 	}
-	return ProfileMCP, fmt.Errorf("schema: no profile is called %q; use mcp or strict", name)
+	return ProfileMCP, fmt.Errorf("schema: unknown profile %q; use mcp or strict", name)
 }
 
 // String returns the name of the profile.

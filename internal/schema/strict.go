@@ -51,11 +51,11 @@ func (d *deriver) strict(md protoreflect.MessageDescriptor) *object {
 			return doc
 		}
 		if levels == 0 && d.count <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= d.opts.MaxBytes {
-			d.note("message %s is larger than all providers admit, even with its messages as text", md.FullName())
+			d.note("message %s is larger than all providers allow, even with its messages as text", md.FullName())
 			return doc
 		}
 	}
-	d.note("message %s alone is over the bounds: its schema is left empty", md.FullName())
+	d.note("message %s alone exceeds the size limit: its schema is left empty", md.FullName())
 	return closed(&object{}, nil)
 }
 
@@ -72,7 +72,7 @@ func (s *strict) root(md protoreflect.MessageDescriptor) *object {
 		return closed(newObject(wrappedMember, s.single(md, nil, value{}, nil)), []string{wrappedMember})
 	case isWellKnown(md):
 		if md.Name() != "Empty" {
-			s.d.note("%s as a whole input is any object, which this profile has no schema for: it is shown without members", md.FullName())
+			s.d.note("%s as the whole input accepts any object, which this profile cannot express: it is shown without members", md.FullName())
 		}
 		return closed(&object{}, nil)
 	default:
@@ -93,12 +93,12 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 		}
 		name := Names(fd)[0]
 		if !strictName.MatchString(name) {
-			d.note("field %s is left out: its JSON name %s is not one that all providers admit", fd.FullName(), quote(name))
+			d.note("field %s omitted: not all providers accept its JSON name %s", fd.FullName(), quote(name))
 			continue
 		}
 		if od := fd.ContainingOneof(); od != nil && takesNull(fd) {
 			// It would have to be there, and any value, null too, would choose it.
-			d.note("field %s is left out: null is a value for it, so that nothing could say that it is not the one of %s", fd.FullName(), od.Name())
+			d.note("field %s omitted: null is a valid value for it, so nothing could express that it is not the chosen field of %s", fd.FullName(), od.Name())
 			continue
 		}
 		properties.set(name, s.property(d.newField(fd), path))
@@ -179,7 +179,7 @@ func (s *strict) single(md protoreflect.MessageDescriptor, fd protoreflect.Field
 		return s.quoted(newObject("type", "object"), "A JSON object")
 	case len(d.fieldsOf(md)) == 0:
 		// Gemini refuses an object without properties below the root.
-		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: the text {} stands for it.")
+		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: use the text {}.")
 	case len(path) > s.levels || within(path, md) >= strictRepeats:
 		return s.quoted(d.shallow(md), "A JSON object of the message "+string(md.Name()))
 	default:
@@ -206,7 +206,7 @@ func (s *strict) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.Fi
 	case "Any":
 		return s.quoted(s.d.wellKnown(md, fd, v.rules, false), "A JSON object")
 	case "Empty":
-		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: the text {} stands for it.")
+		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: use the text {}.")
 	case "Value":
 		// A string is a Value already, so that text which holds JSON would be ambiguous.
 		var types []any
@@ -316,7 +316,7 @@ func inWords(doc *object, but ...string) string {
 		}
 	}
 	if rest.size() > 0 {
-		say("Must also keep to the JSON Schema %s.", appendJSON(nil, rest))
+		say("Must also match the JSON Schema %s.", appendJSON(nil, rest))
 	}
 	return strings.Join(sentences, " ")
 }

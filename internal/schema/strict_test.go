@@ -110,9 +110,9 @@ func TestStrictWarnings(t *testing.T) {
 	t.Parallel()
 	files := shapes(t)
 	for name, want := range map[protoreflect.FullName]string{
-		"shapes.v1.Payment":      "field shapes.v1.Payment.other is left out",
-		"shapes.v1.Scalars":      "is left out: its JSON name",
-		"google.protobuf.Struct": "is any object, which this profile has no schema for",
+		"shapes.v1.Payment":      "field shapes.v1.Payment.other omitted",
+		"shapes.v1.Scalars":      "omitted: not all providers accept its JSON name",
+		"google.protobuf.Struct": "accepts any object, which this profile cannot express",
 	} {
 		s, err := schema.Derive(shape(t, files, name), schema.Input, schema.Options{Profile: schema.ProfileStrict})
 		if err != nil {

@@ -109,7 +109,7 @@ func LoadKeys(path string) (*Keys, error) {
 // the second a placeholder. Errors name the line and never show any of it.
 func ParseKeys(text []byte) (*Keys, error) {
 	if len(text) > MaxKeyFileBytes {
-		return nil, fmt.Errorf("the keys take more than %d bytes", MaxKeyFileBytes)
+		return nil, fmt.Errorf("the keys exceed %d bytes", MaxKeyFileBytes)
 	}
 	keys := &Keys{}
 	lines := map[[KeyBytes]byte]int{}
@@ -126,16 +126,16 @@ func ParseKeys(text []byte) (*Keys, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if first, twice := lines[secret]; twice {
-			return nil, fmt.Errorf("line %d: the key of line %d again; remove one of them", n, first)
+			return nil, fmt.Errorf("line %d: duplicates the key of line %d; remove one of them", n, first)
 		}
 		if len(keys.list) == MaxKeys {
-			return nil, fmt.Errorf("line %d: more than %d keys; remove the oldest, nothing they sealed is valid any more", n, MaxKeys)
+			return nil, fmt.Errorf("line %d: more than %d keys; remove the oldest, because nothing sealed with them is still valid", n, MaxKeys)
 		}
 		lines[secret] = n
 		keys.list = append(keys.list, newKey(secret))
 	}
 	if len(keys.list) == 0 {
-		return nil, errors.New("there is no key; make one with: openssl rand -base64 32")
+		return nil, errors.New("the file has no key; generate one with: openssl rand -base64 32")
 	}
 	return keys, nil
 }
@@ -151,7 +151,7 @@ func parseKey(line []byte) ([KeyBytes]byte, error) {
 	case len(raw) != KeyBytes:
 		return secret, fmt.Errorf("%d bytes; want exactly %d in base64", len(raw), KeyBytes)
 	case !slices.ContainsFunc(raw, func(b byte) bool { return b != raw[0] }):
-		return secret, errors.New("one byte repeated is no key; make one with: openssl rand -base64 32")
+		return secret, errors.New("the key is one repeated byte; generate one with: openssl rand -base64 32")
 	}
 	copy(secret[:], raw)
 	return secret, nil

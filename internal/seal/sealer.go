@@ -158,7 +158,7 @@ func (s *Sealer) Seal(b Binding, payload []byte) (string, error) {
 	copy(raw, k.id[:])
 	salt := raw[keyIDBytes:]
 	if err := s.read(salt); err != nil {
-		return "", fmt.Errorf("seal: no randomness: %w", err)
+		return "", fmt.Errorf("seal: read random bytes: %w", err)
 	}
 	aead, nonce, err := k.cipher(salt)
 	if err != nil {

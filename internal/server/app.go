@@ -33,40 +33,40 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
-// Options are what a sidecar has besides its configuration. Zero fields take their
-// defaults.
+// Options complement the configuration of a sidecar. Zero fields have their defaults.
 type Options struct {
 	Log *zap.Logger
-	// Version is what the sidecar calls itself where the configuration does not say.
+	// Version is the sidecar's version for clients, unless the configuration sets one.
 	Version string
 	// Narrator reports milestones to a person at a terminal, in place of log lines; nil
 	// without one.
 	Narrator Narrator
-	// Sources are where tools come from besides the configuration.
+	// Sources are sources of tools in addition to the configuration.
 	Sources []source.Source
-	// Authenticator, where set, finds out who calls in place of the configuration.
+	// Authenticator, if set, replaces the authenticator that the configuration describes.
 	Authenticator access.Authenticator
-	// Dial, where set, connects to the backend in place of the network.
+	// Dial, if set, connects to the backend instead of the network.
 	Dial settings.Dial
-	// OnEnd, where set, hears of the end of each call of a tool. It does not wait.
+	// OnEnd, if set, is called at the end of each tool call. It must not block.
 	OnEnd func(stats.CallEnd)
-	// Embedded tells that the process is not the sidecar's own: what concerns the
-	// process as a whole, such as giving memory back, is left alone.
+	// Embedded means that the process belongs to another program: process-wide actions,
+	// such as releasing memory, are disabled.
 	Embedded bool
 }
 
-// Narrator tells a person who started the sidecar by hand what it is doing.
+// Narrator reports the progress of the sidecar to a person who started it in a
+// terminal.
 type Narrator interface {
-	// Ready is called when the first catalog is there.
+	// Ready is called when the first catalog is loaded.
 	Ready(sockets []*conn.Socket, tools int)
 	// Draining is called when a drain begins.
 	Draining(inFlight int, grace time.Duration)
-	// Stopped is called when a drain is over.
+	// Stopped is called when a drain has finished.
 	Stopped(outcome string)
 }
 
-// App is a sidecar: the pipeline that every command runs on, and what a process that
-// lasts has in front of it. Make one with [New].
+// App is a sidecar: the pipeline that every command uses, and the listeners of a
+// long-running process. Make one with [New].
 type App struct {
 	cfg  *configv1.Config
 	opts Options
@@ -97,7 +97,7 @@ type App struct {
 	answering *answering
 
 	// What follows is set by Prepare.
-	door      *auth.Door
+	authn     *auth.Authenticator
 	table     *route.Table
 	api       *connectapi.Service
 	listeners *listen.Listeners
@@ -113,9 +113,9 @@ type App struct {
 	keyWarned bool
 }
 
-// New builds the pipeline of a checked configuration, from the backend
-// towards the callers. Nothing is dialled and no port is opened yet, except the
-// demo service's own. [App.Close] ends it.
+// New builds the pipeline for a checked configuration, from the backend towards the
+// callers. It opens no connection and no port, except that of the demo service.
+// [App.Close] closes it.
 func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -190,7 +190,7 @@ func (a *App) milestones() *zap.Logger {
 	return a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 }
 
-// Load loads the catalog once, for commands that need it and end.
+// Load loads the catalog once, for commands that run once.
 func (a *App) Load(ctx context.Context) (*catalog.Catalog, error) {
 	if err := a.live.Refresh(ctx); err != nil {
 		return nil, err
@@ -198,19 +198,19 @@ func (a *App) Load(ctx context.Context) (*catalog.Catalog, error) {
 	return a.live.Current(), nil
 }
 
-// Config is the configuration of the start.
+// Config returns the configuration at startup.
 func (a *App) Config() *configv1.Config { return a.cfg }
 
-// Bridge is the pipeline.
+// Bridge returns the pipeline.
 func (a *App) Bridge() *bridge.Bridge { return a.bridge }
 
-// Live is the catalog.
+// Live returns the catalog.
 func (a *App) Live() *catalog.Live { return a.live }
 
-// Diagnoser finds out why the backend cannot be used.
+// Diagnoser returns the diagnosis of the backend.
 func (a *App) Diagnoser() upstream.Diagnoser { return a.diagnose }
 
-// Close ends what [New] started. Listeners are closed before.
+// Close stops everything that [New] started. Close the listeners first.
 func (a *App) Close(ctx context.Context) error {
 	if a.refresher != nil {
 		a.refresher.Close()
@@ -218,8 +218,8 @@ func (a *App) Close(ctx context.Context) error {
 	return errors.Join(a.record.Close(), a.backend.close(ctx))
 }
 
-// Reload has the files watched that may change while the process runs. hears
-// says whether SIGHUP is ours.
+// Reload watches the files that may change at run time. hears is set if the process
+// handles SIGHUP.
 func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool) {
 	a.reloader = reconfigure.New(reconfigure.Options{
 		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,

@@ -74,7 +74,7 @@ func (a *App) drain(why string) {
 	a.feed.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
-	a.listeners.Part(ctx, end)
+	a.listeners.DrainConns(ctx, end)
 	outcome := "all calls answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {

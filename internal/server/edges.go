@@ -24,11 +24,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
-// Prepare makes what callers and operators meet, without opening a port. drain begins
-// the end of the process, as an operator may ask for.
+// Prepare builds the handlers for callers and operators, without opening a port.
+// drain starts the shutdown of the process when an operator requests a drain.
 func (a *App) Prepare(drain func()) error {
 	var err error
-	a.door, err = auth.Open(auth.Options{
+	a.authn, err = auth.Open(auth.Options{
 		Config: a.cfg, Refuse: a.refuse, Authenticator: a.opts.Authenticator, Catalog: a.live.Current, Watcher: a.watcher, Log: a.log,
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.files().WatchTLS()
 	a.listeners = listen.New(listen.Options{
-		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.door.TLS(), Stats: a.stats, Slow: &a.slow,
+		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), Stats: a.stats, Slow: &a.slow,
 	})
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (a *App) Prepare(drain func()) error {
 	return nil
 }
 
-// Listen opens the listeners that are configured. [App.Prepare] comes before, and
-// [App.CloseListeners] after, also where Listen fails.
+// Listen opens the configured listeners. Call [App.Prepare] before, and
+// [App.CloseListeners] after, even if Listen fails.
 func (a *App) Listen(ctx context.Context) error {
 	l := a.cfg.GetListeners()
 	operators := route.Is(stats.EdgeAdmin)
@@ -68,30 +68,30 @@ func (a *App) Listen(ctx context.Context) error {
 	)
 }
 
-// CloseListeners ends what listens, and waits for it.
+// CloseListeners closes the listeners and waits for them.
 func (a *App) CloseListeners() {
 	if a.listeners != nil {
 		a.listeners.Close()
 	}
 }
 
-// Sockets are the listeners that are open.
+// Sockets returns the open listeners.
 func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
 
-// Handler is the main listener's handler, with everything that stands before it, for
-// a server that is not ours. [App.Prepare] comes before.
+// Handler returns the handler of the main listener, with all outer handlers, for
+// another server. Call [App.Prepare] before.
 func (a *App) Handler(at listen.Place) (http.Handler, error) {
 	at.Edge = a.table.Name
 	return a.listeners.Front(a.callers(), at)
 }
 
-// Operators is the admin listener's handler, for a server that is not ours.
-// [App.Prepare] comes before.
+// Operators returns the handler of the admin listener, for another server. Call
+// [App.Prepare] before.
 func (a *App) Operators() http.Handler { return a.probes.Handler() }
 
 // callers is what callers meet behind the guard.
 func (a *App) callers() http.Handler {
-	return a.answering.wrap(pressure.Sparing(a.door.Wrap(a.slow.Named(a.table)), a.shed))
+	return a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
 }
 
 // shed rejects what is large while memory is short, or the queue is full.
@@ -135,7 +135,7 @@ func (a *App) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) 
 	a.table.Refuse(w, r, err)
 }
 
-// Stdio answers standard input until it ends or ctx does.
+// Stdio serves standard input until it ends or ctx does.
 func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.Writer) error {
 	limits := a.cfg.GetLimits()
 	return stdio.Serve(ctx, a.rpc, in, out, stdio.Options{

@@ -20,12 +20,12 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
 		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
-		Door:    a.door.Metrics(),
-		Events:  a.bus,
-		Gate:    a.gate,
-		Limiter: a.limiter,
-		Slots:   a.slots,
-		Guard:   a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
+		Authentication: a.authn.Metrics(),
+		Events:         a.bus,
+		Gate:           a.gate,
+		Limiter:        a.limiter,
+		Slots:          a.slots,
+		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable,
 	})
 }

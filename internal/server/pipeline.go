@@ -127,7 +127,7 @@ func (a *App) newTasks() *task.Manager {
 		OnPanic: func(value any, stack []byte) {
 			a.log.Error("panic in a task", zap.Any("panic", value), zap.ByteString("stack", stack))
 		},
-		OnError: func(err error) { a.log.Error("task", zap.Error(err)) },
+		OnError: func(err error) { a.log.Error("task error", zap.Error(err)) },
 	})
 }
 

@@ -43,7 +43,7 @@ func (a *App) ready() (bool, []admin.Check) {
 	}
 	checks = append(checks, admin.Check{
 		Name: "lifecycle", OK: life.State == lifecycle.Ready, Info: true,
-		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), settings.OrElse(life.Why, "since the start")),
+		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), settings.OrElse(life.Why, "since startup")),
 	})
 	for _, source := range status.Sources {
 		detail := fmt.Sprintf("%d services in %d files, loaded in %v", source.Services, source.Files, source.Took.Round(time.Millisecond))
@@ -52,7 +52,7 @@ func (a *App) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
-	checks = append(append(checks, a.reloadChecks()...), a.door.Checks()...)
+	checks = append(append(checks, a.reloadChecks()...), a.authn.Checks()...)
 	return life.State == lifecycle.Ready && status.Ready && !draining, checks
 }
 
@@ -71,9 +71,9 @@ func (a *App) reloadChecks() []admin.Check {
 		if s.Files == 0 {
 			continue
 		}
-		check := admin.Check{Name: "reload " + s.Group, OK: !s.Failing(), Info: true, Detail: "not changed since the start"}
+		check := admin.Check{Name: "reload " + s.Group, OK: !s.Failing(), Info: true, Detail: "not reloaded since startup"}
 		if !s.Tried.IsZero() {
-			check.Detail = fmt.Sprintf("read again at %s: %v", s.Tried.UTC().Format("2006-01-02T15:04:05Z"), s.Last)
+			check.Detail = fmt.Sprintf("reloaded at %s: %v", s.Tried.UTC().Format("2006-01-02T15:04:05Z"), s.Last)
 		}
 		if s.Group == "configuration" {
 			if waiting := a.reloader.FieldsWaiting(); len(waiting) > 0 {

@@ -20,11 +20,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 )
 
-// ErrInputEnded is the cause of the context's end where a client has closed the pipe
-// on standard input.
+// ErrInputEnded is the cause of the context's end if a client has closed standard
+// input.
 var ErrInputEnded = errors.New("standard input ended")
 
-// Run keeps the catalog fresh until ctx ends or something fails, and then
+// Run keeps the catalog up to date until ctx ends or something fails, and then
 // drains. It calls ending when the drain begins.
 func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -38,7 +38,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 			a.narrateReady(len(now.Tools()))
 		}
 		a.warnOfRandomKey(now)
-		a.door.CheckGrants(now)
+		a.authn.CheckGrants(now)
 		a.backend.keepTools(now)
 		a.publishLists(old)
 		versions.offer(now)
@@ -76,7 +76,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	case err = <-loaded:
 		finished = true
 		if err != nil {
-			err = fmt.Errorf("load the tools: %w", err)
+			err = fmt.Errorf("load tools: %w", err)
 		}
 	}
 	ending()

@@ -22,9 +22,9 @@ var (
 	ErrNoAnswer = errors.New("session: the client did not answer in time")
 )
 
-// RefusedError is the client's answer that it will not answer.
+// RefusedError is an error response of the client to a question.
 type RefusedError struct {
-	// Method is what it was asked, Message what it said.
+	// Method is the method of the question, Message the client's error message.
 	Method, Message string
 }
 
@@ -113,8 +113,8 @@ func (s *Session) withdraw(id string) {
 	}
 }
 
-// Deliver hands a response to the request that waits for it. The first one counts; one
-// that crossed the end of the wait is let by. Its error is
+// Deliver passes a response to the request that waits for it. Only the first one
+// counts; a response that crosses the end of the wait is ignored. The error is
 // [ErrUnexpected].
 func (s *Session) Deliver(m *jsonrpc.Message) error {
 	id, isText := jsontext.Text(m.ID.Raw())

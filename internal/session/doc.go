@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session keeps what the legacy eras of MCP keep between messages: who
-// opened a session with what capabilities, its log level and watched resources,
-// the questions that wait for the client's answer, and the streams of messages
-// to the client, which outlive the connections that carry them.
+// Package session keeps the state of the legacy eras of MCP between messages: who
+// opened a session with which capabilities, its log level and resource
+// subscriptions, questions that wait for the client's answer, and the streams of
+// messages to the client, which outlive their connections.
 //
-// Everything here has a bound: sessions (the longest unused one makes room for a
-// new one), how long a session may be unused, what is kept of what a client said,
-// the resources that a session watches, its streams, what a stream keeps so that
-// it can be resumed and for how long, and what all streams keep together. A
-// idle session costs some kilobyte and no goroutine. It lives in one
-// process; to any other its id is unknown, which tells a client to open a new
-// one.
+// Everything has a limit: the number of sessions (the least recently used one is
+// evicted), their idle time, the size of the client's declarations, resource
+// subscriptions, streams, the size and age of the replay buffers, and the size of
+// all replay buffers together. An idle session costs a few kilobytes and no
+// goroutine. It exists in one process. In any other process its id is unknown,
+// and the client then opens a new session.
 //
 // All types are safe for concurrent use.
 package session

@@ -40,18 +40,19 @@ type holder struct {
 	account *account
 }
 
-// New returns a Manager without sessions. It needs no goroutine; timers run
-// while there is something that expires.
+// New returns a Manager without sessions. It starts no goroutine; timers run only
+// while something can expire.
 func New(o Options) *Manager {
 	o = o.withDefaults()
 	return &Manager{opts: o, replay: newReplayBuffer(&o), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
 }
 
-// Open begins a session of a caller and counts as its first use, which
-// [Session.Release] ends. client is what the client said when it opened, of
-// which a copy is kept. Where the caller has its share, its own longest
-// unused session ends; where there are as many as there may be, one of the caller
-// that has most. Its errors are [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and of the source of ids.
+// Open opens a session for a caller and starts its first use, which
+// [Session.Release] ends. client is the client's declaration; the session keeps a
+// copy. If the caller exceeds its share, its own least recently used session ends.
+// At the limit, a session of the caller with the most sessions ends. The errors are
+// [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and
+// of the source of ids.
 func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
 	kept, err := keptClient(client, m.opts.MaxClient)
 	if err != nil {
@@ -172,14 +173,13 @@ func (m *Manager) newID() (id, nonce string, err error) {
 	_, err = io.ReadFull(m.opts.Rand, raw[:])
 	m.mu.Unlock()
 	if err != nil {
-		return "", "", fmt.Errorf("session: make an id: %w", err)
+		return "", "", fmt.Errorf("session: generate an id: %w", err)
 	}
 	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), hex.EncodeToString(raw[idBytes:]), nil
 }
 
-// Use finds a session of a caller and counts as a use, which [Session.Release]
-// ends. Its error is [ErrUnknown]: another caller's session is as unknown as one
-// that never was.
+// Use finds a session of a caller and starts a use, which [Session.Release] ends.
+// The error is [ErrUnknown], also for a session of another caller.
 func (m *Manager) Use(principal, id string) (*Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +205,7 @@ func (m *Manager) release(s *Session) {
 	m.schedule()
 }
 
-// End ends a session at its client's wish. Its error is [ErrUnknown].
+// End ends a session at the client's request. The error is [ErrUnknown].
 func (m *Manager) End(principal, id string) error {
 	m.mu.Lock()
 	s := m.byID[id]
@@ -219,8 +219,8 @@ func (m *Manager) End(principal, id string) error {
 	return nil
 }
 
-// Close ends all sessions: their streams end, and questions are given up. It may
-// be called again.
+// Close ends all sessions: their streams end, and questions are abandoned. It may
+// be called more than once.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -238,18 +238,18 @@ func (m *Manager) Close() {
 	}
 }
 
-// Stats are counts for operators.
+// Stats are statistics for operators.
 type Stats struct {
-	// Sessions is how many there are now, Kept the bytes that their streams keep
-	// for clients that come back; the others count since the start.
+	// Sessions is the current number of sessions, Kept the size of their replay
+	// buffers in bytes. The other counters start at 0.
 	Sessions                 int
 	Kept                     int
 	Opened, Expired, Evicted uint64
-	// Over counts how often a caller had its share.
+	// Over counts how often a caller exceeded its share.
 	Over uint64
 }
 
-// Stats returns the counts.
+// Stats returns the statistics.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()

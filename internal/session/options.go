@@ -44,49 +44,50 @@ const (
 
 // Errors of a Manager.
 var (
-	// ErrUnknown: there is no such session, or it is another caller's.
+	// ErrUnknown: the session does not exist, or belongs to another caller.
 	ErrUnknown = errors.New("session: unknown")
-	// ErrFull: there is no room for another session, because all are in use.
+	// ErrFull: the limit is reached, and all sessions are in use.
 	ErrFull = errors.New("session: too many sessions")
-	// ErrShare: the caller has its share of the sessions, and all of them are in use.
+	// ErrShare: the caller exceeds its share of the sessions, and all of its sessions
+	// are in use.
 	ErrShare = errors.New("session: too many sessions of this caller")
 	// ErrClosed: the manager, or the session, has been closed.
 	ErrClosed = errors.New("session: closed")
-	// ErrLargeClient: the client declares more than is kept of it.
+	// ErrLargeClient: the client's declaration exceeds its size limit.
 	ErrLargeClient = errors.New("session: the client's capabilities are too large")
 )
 
-// Options configure a Manager. Zero fields take the defaults of this package.
+// Options configure a Manager. Zero fields have the defaults of this package.
 type Options struct {
-	// Max is how many sessions there may be, Idle how long one may be unused.
+	// Max is the maximum number of sessions, Idle the maximum idle time of one.
 	Max  int
 	Idle time.Duration
-	// Share is how much of Max and of MaxKept one caller may hold. Beyond it, its own
-	// longest unused session ends, and its own longest ended stream is forgotten, to
-	// make room.
+	// Share limits how much of Max and of MaxKept one caller may use. Over it, the
+	// caller's own least recently used session ends, and its own oldest ended stream
+	// is dropped.
 	Share share.Rule
-	// MaxClient bounds the bytes of what is kept of what a client said when it
-	// opened its session.
+	// MaxClient is the maximum size of a client's declaration in bytes.
 	MaxClient int
-	// MaxStreams bounds the streams of one session that can be resumed, MaxEvents
-	// and MaxBytes what one of them keeps; Keep is how long it is kept after its
-	// end.
+	// MaxStreams is the maximum number of resumable streams of one session. MaxEvents
+	// and MaxBytes limit the replay buffer of a stream. Keep is its retention after
+	// the end of the stream.
 	MaxStreams, MaxEvents, MaxBytes int
 	Keep                            time.Duration
-	// MaxKept bounds the bytes of what all streams keep. Where it is reached, the
-	// longest ended ones of the caller that keeps most are forgotten early, and those
-	// that go on keep only what is still unread. A caller beyond its share loses
-	// its own alike; beyond what its share is while the others keep nothing, it loses
-	// what it has not read, too.
+	// MaxKept is the maximum size of all replay buffers together. Above it, the
+	// oldest ended streams of the caller with the largest buffers are dropped early,
+	// and running streams keep only unread events. A caller over its share loses its
+	// own streams in the same way. Above the share that it has while no other caller
+	// keeps anything, it also loses unread events.
 	MaxKept int
-	// AskTimeout is how long a client may take to answer a question.
+	// AskTimeout is the maximum time for a client to answer a question.
 	AskTimeout time.Duration
-	// MaxWatched is how many resources one session may watch, MaxWatchedBytes how
-	// long their URIs may be together.
+	// MaxWatched is the maximum number of resource subscriptions of one session,
+	// MaxWatchedBytes the maximum total length of their URIs.
 	MaxWatched, MaxWatchedBytes int
-	// Feed is where changes come from. Nil: nothing changes.
+	// Feed is the hub of changes. Nil: nothing changes.
 	Feed *feed.Hub
-	// Rand is where ids come from, one reader at a time. Nil: crypto/rand.
+	// Rand is the random source for ids, used by one goroutine at a time. Nil:
+	// crypto/rand.
 	Rand io.Reader
 }
 

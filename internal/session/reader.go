@@ -11,16 +11,16 @@ import (
 
 // Errors of readers.
 var (
-	// ErrTaken: another connection reads the stream now.
-	ErrTaken = errors.New("session: another reader has taken over")
-	// ErrPaused: nothing will come for a while; the reader should go and come
-	// back.
+	// ErrTaken: a newer connection reads the stream.
+	ErrTaken = errors.New("session: replaced by another reader")
+	// ErrPaused: a quiet period has begun; the reader should disconnect and resume
+	// later.
 	ErrPaused = errors.New("session: the stream is quiet for a while")
-	// ErrLost: what the reader wants is no longer kept.
+	// ErrLost: the requested events are no longer kept.
 	ErrLost = errors.New("session: the event is no longer kept")
 )
 
-// Reader reads a stream on behalf of one connection.
+// Reader reads a stream for one connection.
 type Reader struct {
 	stream *Stream
 	next   uint64
@@ -30,17 +30,16 @@ type Reader struct {
 	news  chan struct{}
 }
 
-// Read begins to read at the first unread event. A stream has one
-// reader: the newest, because an older connection may be dead without anybody
-// knowing.
+// Read starts reading at the first unread event. A stream has one reader, the
+// newest, because an older connection may be dead without notice.
 func (st *Stream) Read() *Reader {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.read(max(st.unread, st.first))
 }
 
-// Greet is Read that begins with an empty event where there is nothing else to
-// read, so that the client has an id to come back with at once.
+// Greet is Read, but starts with an empty event if there is nothing else to
+// read, so that the client has an id for resumption at once.
 func (st *Stream) Greet() *Reader {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -50,9 +49,8 @@ func (st *Stream) Greet() *Reader {
 	return st.read(max(st.unread, st.first))
 }
 
-// Resume begins to read the stream of an event, behind that event: a client that
-// comes back. Its error is [ErrLost] where there was no such event, or what
-// followed it is no longer kept.
+// Resume continues the stream of an event, after that event. The error is
+// [ErrLost] if the event is unknown, or if later events are no longer kept.
 func (s *Session) Resume(eventID string) (*Reader, error) {
 	stream, event, ok := strings.Cut(eventID, "-")
 	number, err1 := strconv.ParseUint(stream, 10, 64)
@@ -94,8 +92,8 @@ func (r *Reader) IsMain() bool {
 	return s.main == r.stream
 }
 
-// Poll returns the next event without waiting; false where there is none yet.
-// Its errors are [ErrEnded], [ErrTaken], [ErrPaused] and [ErrLost].
+// Poll returns the next event without waiting; false if there is none yet. The
+// errors are [ErrEnded], [ErrTaken], [ErrPaused] and [ErrLost].
 func (r *Reader) Poll() (Event, bool, error) {
 	st := r.stream
 	st.mu.Lock()
@@ -119,8 +117,9 @@ func (r *Reader) Poll() (Event, bool, error) {
 	return Event{}, false, nil
 }
 
-// Return gives the last event back, which did not reach its client: the next
-// reader has it first. Nothing can be given back once another one reads.
+// Return returns the last event to the stream, because it did not reach its
+// client: the next reader gets it first. It has no effect once another reader
+// has taken over.
 func (r *Reader) Return() {
 	st := r.stream
 	st.mu.Lock()
@@ -132,10 +131,10 @@ func (r *Reader) Return() {
 	r.holds = false
 }
 
-// News has a token when Poll may have something new.
+// News returns a channel with a token when Poll may have something new.
 func (r *Reader) News() <-chan struct{} { return r.news }
 
-// Next is Poll that waits. Its further error is the cause of ctx.
+// Next is Poll with waiting. It may also return the cause of ctx.
 func (r *Reader) Next(ctx context.Context) (Event, error) {
 	for {
 		e, ok, err := r.Poll()
@@ -150,7 +149,7 @@ func (r *Reader) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Close leaves the stream to the next reader.
+// Close releases the stream for the next reader.
 func (r *Reader) Close() {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 )
 
-// Session is one client's, from initialize to its end. Make one with
-// [Manager.Open].
+// Session is the session of one client, from initialize to its end. Make one
+// with [Manager.Open].
 type Session struct {
 	manager   *Manager
 	id, nonce string
@@ -74,24 +74,24 @@ func keptClient(client *outriggerv1.RequestContext, most int) (*outriggerv1.Requ
 	return kept, nil
 }
 
-// ID is what the client names the session by: visible ASCII, unguessable.
+// ID returns the session id: visible ASCII, unguessable.
 func (s *Session) ID() string { return s.id }
 
-// Context is what the client said when it opened the session. It is not to be
-// changed.
+// Context returns the client's declaration when it opened the session. It must
+// not be changed.
 func (s *Session) Context() *outriggerv1.RequestContext { return s.context }
 
-// Origin is the scope in which the client's ids are unique.
+// Origin returns the scope in which the client's ids are unique.
 func (s *Session) Origin() correlate.Origin { return s.origin }
 
-// Release ends a use that [Manager.Open] or [Manager.Use] began.
+// Release ends a use that [Manager.Open] or [Manager.Use] started.
 func (s *Session) Release() { s.manager.release(s) }
 
-// Done is closed at the end of the session.
+// Done returns a channel that is closed at the end of the session.
 func (s *Session) Done() <-chan struct{} { return s.closed }
 
-// Started notes that the client is ready for messages that belong to no request.
-// It is true the first time.
+// Started records that the client is ready for unsolicited messages. It returns
+// true the first time.
 func (s *Session) Started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,23 +100,23 @@ func (s *Session) Started() bool {
 	return first
 }
 
-// LogLevel is the least level of log messages that the client wants. A client
-// that has said nothing gets what is not for debugging.
+// LogLevel returns the client's minimum log level. The default excludes debug
+// messages.
 func (s *Session) LogLevel() outriggerv1.LogLevel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.level
 }
 
-// SetLogLevel sets it, for the whole session.
+// SetLogLevel sets the minimum log level of the session.
 func (s *Session) SetLogLevel(l outriggerv1.LogLevel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.level = l
 }
 
-// NewName returns a name that neither this session nor another one has given
-// before, for what a client tells apart by names of the server's.
+// NewName returns a name that no session has returned before, for objects that a
+// client distinguishes by the server's names.
 func (s *Session) NewName(prefix string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

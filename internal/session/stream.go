@@ -11,25 +11,24 @@ import (
 	"time"
 )
 
-// ErrEnded says that the stream is over, and all of it was read.
+// ErrEnded means that the stream has ended and all events were read.
 var ErrEnded = errors.New("session: the stream has ended")
 
 // Event is one message on a stream.
 type Event struct {
-	// ID names the event in its session: a client that has seen it goes on after
-	// it.
+	// ID identifies the event within its session: a client resumes after it.
 	ID string
-	// Message is one JSON-RPC message; empty for an event that only gives a client
-	// an id to come back with.
+	// Message is one JSON-RPC message; empty for an event that only has an id for
+	// resumption.
 	Message []byte
 }
 
 // eventBytes is what an event costs beside its message.
 const eventBytes = 32
 
-// Stream is an ordered series of messages to the client. It keeps the newest of
-// them, so that a client whose connection broke misses nothing and gets nothing
-// twice. Make one with [Session.NewStream].
+// Stream is an ordered series of messages to the client. Its replay buffer has the
+// newest messages, so that a client whose connection broke misses nothing and gets
+// nothing twice. Make one with [Session.NewStream].
 type Stream struct {
 	session *Session
 	number  uint64
@@ -51,10 +50,10 @@ type Stream struct {
 	unread  uint64 // the number of the first event that no reader had
 }
 
-// NewStream begins a stream with its first event, which is empty and gives the
-// client an id. A session that has as many as it may forgets the oldest one that
-// has ended, or, where none has, the oldest: what that one has to say goes to
-// the connection that reads it, and cannot be resumed.
+// NewStream starts a stream with an empty event, which gives the client an id. At
+// the limit, the session drops the oldest ended stream, or if none has ended, the
+// oldest: its messages still go to the connection that reads it, but it cannot be
+// resumed.
 func (s *Session) NewStream() *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +114,7 @@ func (s *Session) dropStream(at int) {
 	st.uncount()
 }
 
-// Main is the stream of messages that belong to no request; it lasts as long as
+// Main returns the stream of messages that belong to no request. It lasts as long as
 // the session.
 func (s *Session) Main() *Stream {
 	s.mu.Lock()
@@ -153,8 +152,8 @@ func (st *Stream) id(event uint64) string {
 	return strconv.FormatUint(st.number, 10) + "-" + strconv.FormatUint(event, 10)
 }
 
-// Send adds a message, which belongs to the stream from then on. It never waits
-// for readers. Its error is [ErrEnded].
+// Send appends a message, which then belongs to the stream. It never waits for
+// readers. The error is [ErrEnded].
 func (st *Stream) Send(message []byte) error {
 	if err := st.send(message); err != nil {
 		return err
@@ -202,9 +201,8 @@ func (st *Stream) add(message []byte) {
 	}
 }
 
-// Pause says that nothing will come for a while: the reader, if there is one,
-// goes and comes back. The next message ends the pause, and so does a client
-// that comes back.
+// Pause starts a quiet period: the reader, if any, disconnects and resumes later.
+// The next message ends the pause, and so does a client that resumes.
 func (st *Stream) Pause() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -214,7 +212,7 @@ func (st *Stream) Pause() {
 	}
 }
 
-// End ends the stream: readers get what is there, and then [ErrEnded].
+// End ends the stream: readers get the remaining messages, and then [ErrEnded].
 func (st *Stream) End() {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 )
 
-// ErrTooMany says that the session watches as many resources as it may.
+// ErrTooMany says that the session has too many resource subscriptions.
 var ErrTooMany = errors.New("session: too many watched resources")
 
-// Watch has the client told of changes of a resource. Watching twice is watching
-// once. Its errors are [ErrTooMany], [ErrClosed] and those of the feed; then
-// nothing has changed.
+// Watch subscribes the client to changes of a resource. Repeated calls have no
+// effect. The errors are [ErrTooMany], [ErrClosed] and those of the feed; on an error
+// nothing changes.
 func (s *Session) Watch(uri string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *Session) Watch(uri string) error {
 	return s.rewatch(append(slices.Clone(s.watched), uri), len(uri))
 }
 
-// Unwatch ends that. A resource that was not watched is no error.
+// Unwatch ends the subscription. An unknown one is not an error.
 func (s *Session) Unwatch(uri string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,11 +103,10 @@ func (s *Session) subscribe() error {
 	return nil
 }
 
-// PollChange returns the next change that the client is to be told of, and false
-// where there is none yet. Changes without a reader are reported once. Where so
-// much has changed that it could not be kept, everything that the client is told
-// of counts as changed. Its errors are those of the feed, and [ErrClosed] where
-// the session has ended.
+// PollChange returns the next change for the client, and false if there is none yet.
+// Changes without a reader are reported once. If too many changes were missed,
+// everything that the client is subscribed to counts as changed. The errors are those
+// of the feed, and [ErrClosed] if the session has ended.
 func (s *Session) PollChange() (feed.Change, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,10 +141,9 @@ func (s *Session) nextMissed() feed.Change {
 	return c
 }
 
-// Changed returns the channel that has something to receive when [Session.PollChange]
-// may have something new. It has to be asked for again after each PollChange, and
-// PollChange to be called until there is nothing. It is nil where nothing ever
-// changes.
+// Changed returns a channel that receives when [Session.PollChange] may have
+// something new. Call it again after each PollChange, and call PollChange until it
+// returns nothing. It is nil if nothing ever changes.
 func (s *Session) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +153,7 @@ func (s *Session) Changed() <-chan struct{} {
 	return s.changes.Ready()
 }
 
-// NextChange is PollChange that waits. Its further error is the cause of ctx.
+// NextChange is PollChange with waiting. It may also return the cause of ctx.
 func (s *Session) NextChange(ctx context.Context) (feed.Change, error) {
 	for {
 		c, ok, err := s.PollChange()

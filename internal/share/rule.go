@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share divides a total among callers: how much of it one caller may
-// hold, so that the others always find some left. It knows no caller and no
-// resource; those who keep a bound ask it. Values are safe for concurrent use.
+// Package share divides a limit among callers: it computes how much one caller
+// may hold, so that others always find some left. It knows no callers and no
+// resources; the owners of limits use it. Values are safe for concurrent use.
 package share
 
 // Rule says how much of a total one caller may hold. It is the dynamic threshold

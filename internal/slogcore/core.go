@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package slogcore writes the sidecar's log to a [log/slog] handler, for programs that
-// embed a sidecar and have a log of their own.
+// embed a sidecar and have their own log.
 package slogcore
 
 import (

@@ -21,25 +21,25 @@ type cause struct {
 // connection or another method are not among them.
 func causes(o Options) []cause {
 	return []cause{
-		{errmap.InvalidToolInput, "The arguments break the input schema or its rules; `violations` says where.", nil},
+		{errmap.InvalidToolInput, "The arguments violate the input schema or its rules; `violations` lists where.", nil},
 		{errmap.ToolNotFound, "The name is not (or no longer) a tool's, or no version satisfies the call.", nil},
-		{errmap.InternalError, "The sidecar failed; the cause is in its log.", nil},
-		{errmap.MissingClientCapability, "The tool runs as a task only, and the client did not say that it knows tasks.", func(t *catalog.Tool) bool {
+		{errmap.InternalError, "The sidecar failed; its log has the cause.", nil},
+		{errmap.MissingClientCapability, "The tool runs only as a task, and the client did not declare support for tasks.", func(t *catalog.Tool) bool {
 			return t.TaskSupport == "required"
 		}},
-		{errmap.Unauthenticated, "The sidecar asks for credentials, and the caller has none that hold.", nil},
-		{errmap.PermissionDenied, "The caller is known, and may not call this tool.", nil},
-		{errmap.DestructiveBlocked, "The gate holds the tool back, and the caller is not trusted.", o.holds},
-		{errmap.RateLimited, "The caller or the tool is over its rate; `retryAfterMs` says how long to wait.", nil},
-		{errmap.ResourceExhausted, "The result is over its limit.", nil},
-		{errmap.PayloadTooLarge, "The request is over its limit.", nil},
-		{errmap.Timeout, "The call did not end within its time. Whether it took effect is unknown.", nil},
-		{errmap.Cancelled, "The caller withdrew the call. Nothing is sent in the MCP dialects.", nil},
-		{errmap.Unavailable, "The tool service was not reached, or the sidecar sheds load or drains. The tool did not run.", nil},
-		{errmap.TransportError, "The connection broke during the call. Whether it took effect is unknown.", nil},
-		{errmap.InvalidToolOutput, "The tool service's answer breaks its own schema.", nil},
+		{errmap.Unauthenticated, "The sidecar requires credentials, and the caller has no valid ones.", nil},
+		{errmap.PermissionDenied, "The caller is authenticated, but may not call this tool.", nil},
+		{errmap.DestructiveBlocked, "The gate blocks the tool, and the caller is not trusted.", o.holds},
+		{errmap.RateLimited, "The caller or the tool exceeds its rate limit; `retryAfterMs` is the time to wait.", nil},
+		{errmap.ResourceExhausted, "The result exceeds its limit.", nil},
+		{errmap.PayloadTooLarge, "The request exceeds its limit.", nil},
+		{errmap.Timeout, "The call timed out. It may or may not have taken effect.", nil},
+		{errmap.Cancelled, "The caller cancelled the call. The MCP dialects send nothing.", nil},
+		{errmap.Unavailable, "The tool service is unreachable, or the sidecar sheds load or drains. The tool did not run.", nil},
+		{errmap.TransportError, "The connection broke during the call. It may or may not have taken effect.", nil},
+		{errmap.InvalidToolOutput, "The tool service's response violates its own schema.", nil},
 		{errmap.SerializationError, "A message could not be encoded or decoded.", nil},
-		{errmap.ToolExecutionFailed, "The tool service answered with a status of its own; `backendCode` names it.", nil},
+		{errmap.ToolExecutionFailed, "The tool service returned an error; `backendCode` is its code.", nil},
 	}
 }
 
@@ -49,22 +49,22 @@ type status struct{ code, when string }
 // statuses are the codes of gRPC and Connect that a service answers with; the texts follow the gRPC status code guide.
 func statuses() []status {
 	return []status{
-		{"invalid_argument", "The arguments are wrong, whatever the state of the system."},
-		{"failed_precondition", "The system is not in a state in which the call is possible."},
-		{"out_of_range", "The call goes beyond a range that is valid now."},
-		{"not_found", "Something that the call names does not exist."},
-		{"already_exists", "Something that the call should make exists."},
-		{"aborted", "The call was in conflict with another one."},
-		{"permission_denied", "The service does not let the sidecar do this."},
+		{"invalid_argument", "The arguments are invalid, regardless of the state of the system."},
+		{"failed_precondition", "The system is not in the required state for the call."},
+		{"out_of_range", "The call is outside the currently valid range."},
+		{"not_found", "Something that the call refers to does not exist."},
+		{"already_exists", "Something that the call should create already exists."},
+		{"aborted", "The call conflicted with another one."},
+		{"permission_denied", "The service does not permit this to the sidecar."},
 		{"unauthenticated", "The service does not accept the sidecar's credentials."},
 		{"resource_exhausted", "A quota of the service is used up."},
 		{"unavailable", "The service cannot answer now."},
-		{"deadline_exceeded", "The service ran out of time."},
-		{"canceled", "The service gave the call up."},
+		{"deadline_exceeded", "The service timed out."},
+		{"canceled", "The service cancelled the call."},
 		{"unimplemented", "The service does not have the method."},
 		{"internal", "The service failed."},
 		{"data_loss", "The service lost data."},
-		{"unknown", "The service failed, and says no more."},
+		{"unknown", "The service failed without details."},
 	}
 }
 
@@ -121,13 +121,13 @@ func idempotencyOf(t *catalog.Tool) Idempotency {
 	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
 	switch {
 	case readsOnly && isRepeatable(t):
-		return Idempotency{"no_side_effects", "A call changes nothing, so it may be repeated at will."}
+		return Idempotency{"no_side_effects", "A call changes nothing, so it can be retried freely."}
 	case isRepeatable(t):
-		return Idempotency{"idempotent", "A second call with the same arguments changes nothing more, so a call whose outcome is unknown may be repeated."}
+		return Idempotency{"idempotent", "A second call with the same arguments changes nothing more, so a call with an unknown outcome can be retried."}
 	case t.Annotations.Idempotent != nil:
-		return Idempotency{"not_idempotent", "A second call with the same arguments takes effect again. Do not repeat a call whose outcome is unknown (" + unknownOutcome() + ")."}
+		return Idempotency{"not_idempotent", "A second call with the same arguments takes effect again. Do not retry a call with an unknown outcome (" + unknownOutcome() + ")."}
 	}
-	return Idempotency{"unknown", "Nothing is said about it. Do not repeat a call whose outcome is unknown (" + unknownOutcome() + ")."}
+	return Idempotency{"unknown", "Idempotency is not declared. Do not retry a call with an unknown outcome (" + unknownOutcome() + ")."}
 }
 
 // unknownOutcome names the codes after which a tool may or may not have run.

@@ -29,7 +29,7 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 		out = append(out, Gap{section, fmt.Sprintf(format, args...)})
 	}
 	if method := t.Method.Descriptor; !t.Native && method.ParentFile().SourceLocations().Len() == 0 {
-		add(sectionPurpose, "the descriptors hold no comments; have them built with source information (`buf build -o`, `protoc --include_source_info`)")
+		add(sectionPurpose, "the descriptors have no comments; build them with source information (`buf build -o`, `protoc --include_source_info`)")
 	}
 	// Without a comment the catalog describes the method by its name alone.
 	method := t.Method.Descriptor
@@ -44,32 +44,32 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 			continue // its members are the sidecar's own
 		}
 		if names := undescribed(s.side.Fields); len(names) > 0 {
-			add(s.section, "no description is declared of %s; comment the fields", strings.Join(names, ", "))
+			add(s.section, "no description is declared for %s; comment the fields", strings.Join(names, ", "))
 		}
 	}
 	if !t.HasOutput() && !t.HTTPBody {
-		add(sectionOutput, "no output schema is declared, so nothing is promised about the result")
+		add(sectionOutput, "no output schema is declared, so the result is not guaranteed")
 	}
 	if len(t.Errors) == 0 {
-		add(sectionErrors, "which statuses the tool answers with, and when, is not declared; add them with (outrigger.v1.tool).errors")
+		add(sectionErrors, "the statuses that the tool returns are not declared; add them with (outrigger.v1.tool).errors")
 	}
 	if p.Idempotency.Level == "unknown" {
-		add(sectionIdempotency, "whether a call may be repeated is not declared; set idempotency_level, or (outrigger.v1.tool).idempotent")
+		add(sectionIdempotency, "whether a call can be retried is not declared; set idempotency_level, or (outrigger.v1.tool).idempotent")
 	}
 	if len(p.Examples) == 0 {
 		add(sectionExamples, "no examples are declared; add them with (outrigger.v1.tool).examples")
 	}
 	for _, e := range p.Examples {
 		if len(e.Data) == 0 && e.Status == "" {
-			add(sectionExamples, "the example %q has no result; add its data_json, or the status that it fails with", e.Name)
+			add(sectionExamples, "the example %q has no result; add its data_json, or its failure status", e.Name)
 		}
 	}
 	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
 	if !t.Metadata.Destructive && t.Annotations.Destructive == nil && !readsOnly {
-		add(sectionSecurity, "whether it destroys anything is not declared, so clients assume that it may; set (outrigger.v1.tool).destructive")
+		add(sectionSecurity, "whether it is destructive is not declared, so clients assume that it is; set (outrigger.v1.tool).destructive")
 	}
 	if t.Annotations.OpenWorld == nil {
-		add(sectionSecurity, "whether it deals with things outside of the service is not declared, so clients assume that it does; set (outrigger.v1.tool).open_world")
+		add(sectionSecurity, "whether it interacts with systems outside the service is not declared, so clients assume that it does; set (outrigger.v1.tool).open_world")
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func (w *writer) purpose(p Purpose) {
 func (w *writer) invocation(i Invocation) {
 	w.section(2, "Invocation name", sectionInvocation)
 	w.line("| where | name |\n|---|---|\n| canonical | %s |\n| MCP | %s |\n| RPC | %s |", code(i.Canonical), code(i.MCP), code(i.RPC))
-	text := fmt.Sprintf("The RPC takes %s%s and answers with %s%s.",
+	text := fmt.Sprintf("The RPC takes %s%s and returns %s%s.",
 		map[bool]string{true: "a stream of "}[i.ClientStreaming], code(i.RequestType),
 		map[bool]string{true: "a stream of "}[i.ServerStreaming], code(i.ResponseType))
 	switch i.TaskSupport {
@@ -137,7 +137,7 @@ func (w *writer) json(raw json.RawMessage) {
 
 func (w *writer) failures(e Errors) {
 	w.section(5, "Errors", sectionErrors)
-	w.line("The sidecar answers with:")
+	w.line("The sidecar returns these errors:")
 	w.table("code", e.Canonical)
 	w.line("The tool's own errors are %s. By the status of the tool service (%s) they are:", code("TOOL_EXECUTION_FAILED"), code("backendCode"))
 	w.table("status", e.Own)
@@ -175,11 +175,11 @@ func (w *writer) security(s Security) {
 	w.section(8, "Security", sectionSecurity)
 	switch {
 	case s.Trust == "none":
-		w.line("It is not marked destructive, so the gate lets it pass.")
+		w.line("It is not marked destructive, so the gate allows it.")
 	default:
 		why := "It is marked destructive"
 		if !s.Destructive {
-			why = "It is not marked destructive, and the gate of this sidecar holds it back all the same"
+			why = "It is not marked destructive, but the gate of this sidecar blocks it"
 		}
 		now := ""
 		if s.TrustNow != "" {

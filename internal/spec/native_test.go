@@ -42,7 +42,7 @@ func TestAPageOfANativeTool(t *testing.T) {
 	if err := page.WriteMarkdown(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"The result has no schema.", "- Missing: no output schema is declared, so nothing is promised about the result."} {
+	for _, part := range []string{"The result has no schema.", "- Missing: no output schema is declared, so the result is not guaranteed."} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("the page does not say %q:\n%s", part, out.String())
 		}

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stall knows when this process itself stood still: stopped by a signal, or
-// without a processor because others have them all. A timer that fires after such a
-// time says nothing about the peer that it was set for, because the peer's answer
-// may wait unread.
+// Package stall detects when this process itself was stalled: stopped by a signal,
+// or without CPU because others used it. A timer that fires after a stall says
+// nothing about the peer, because the peer's response may be unread.
 //
-// It stands beside the flow. A [Clock] is safe for concurrent use; a nil one never
-// stands still.
+// A [Clock] is safe for concurrent use; a nil one never reports a stall.
 package stall
 
 import (

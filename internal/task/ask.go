@@ -23,7 +23,7 @@ var questionRules = sync.OnceValue(func() fieldrules.Rules { return fieldrules.O
 // Sentinels of [Ask].
 var (
 	// ErrNoTask: the context is not that of work.
-	ErrNoTask = errors.New("task: this is no task and cannot ask")
+	ErrNoTask = errors.New("task: not a task, so it cannot ask")
 	// ErrTooManyQuestions: more than 64 would be outstanding, or the task has asked
 	// as many as it may ([Options.MaxQuestions]).
 	ErrTooManyQuestions = errors.New("task: too many questions")
@@ -206,7 +206,7 @@ func (r *run) withdraw(shown map[string]string) {
 		return true
 	})
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		r.m.opts.OnError(fmt.Errorf("task: a question was not taken back: %w", err))
+		r.m.opts.OnError(fmt.Errorf("task: withdraw a question: %w", err))
 	}
 }
 

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package task runs tool calls as tasks of the sidecar's own (MCP extension
-// io.modelcontextprotocol/tasks): a call that takes long is answered with a task,
-// and its caller looks for the result later, answers questions of the work, or
-// cancels it. A task that a backend has itself is not seen here.
+// Package task runs tool calls as tasks of the sidecar (MCP extension
+// io.modelcontextprotocol/tasks): a long call returns a task, and its caller
+// polls for the result later, answers questions of the work, or cancels it. Tasks
+// of a backend are not handled here.
 //
-// [Manager] runs the work and answers for the tasks; [Store] keeps their records,
-// [Memory] those of one process. All that replicas would have to share stands in
-// the record, and a manager learns of changes from its store alone, so that a
-// store which spans processes can stand behind the same interface: a task that is
+// [Manager] runs the work and serves the tasks; [Store] keeps their records,
+// [Memory] those of one process. The record has everything that replicas would
+// have to share, and a manager learns of changes only from its store. So a store
+// that spans processes could implement the same interface: a task that is
 // cancelled or answered at one replica is then cancelled and answered where it
-// runs. What cannot be shared is the work itself: it ends with its process, and a
-// task without work is forgotten when its record expires.
+// runs. The work itself cannot be shared: it ends with its process, and a task
+// without work is dropped when its record expires.
 //
 // A task begins as working, changes between working and input_required, and ends
-// as completed, failed or cancelled. What ended does not change any more.
+// as completed, failed or cancelled. A finished task does not change any more.
 //
 //	working ⇄ input_required → completed | failed | cancelled
 //
-// Unknown ids, forgotten ones and those of other callers are [ErrNotFound], one
-// like the other. The package knows no dialect and checks neither results nor
-// answers. It logs nothing; [Options] has hooks for what should be seen.
-// Everything is safe for concurrent use.
+// Unknown ids, expired ids and ids of other callers are all [ErrNotFound]. The
+// package knows no dialect and validates neither results nor answers. It logs
+// nothing; [Options] has hooks for events. Everything is safe for concurrent use.
 package task

@@ -278,7 +278,7 @@ func TestAResultThatFindsNoRoom(t *testing.T) {
 			t.Errorf("there is room: %v", got.GetResult().GetStatus())
 		}
 		got := finish(15_000).GetResult()
-		if got.GetStatus() != "failure" || !strings.Contains(got.GetError().GetErrorMessage(), "no room to keep its result") {
+		if got.GetStatus() != "failure" || !strings.Contains(got.GetError().GetErrorMessage(), "its result cannot be stored") {
 			t.Errorf("there is no room: %v", got)
 		}
 		if got := finish(100); got.GetResult().GetStatus() != "success" {

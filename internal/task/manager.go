@@ -188,7 +188,7 @@ func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 	}
 	var random [idBytes]byte
 	if _, err := io.ReadFull(m.opts.Rand, random[:]); err != nil {
-		return nil, fmt.Errorf("task: no randomness: %w", err)
+		return nil, fmt.Errorf("task: read random bytes: %w", err)
 	}
 	id := idPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 	if _, taken := m.runs[id]; taken {

@@ -176,10 +176,10 @@ func (r *run) finish(e ending, attempts int) {
 			return
 		case errors.Is(err, ErrFull) && attempts > 0:
 			e = r.m.endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
-				errmap.Message("Result too large: the tool ran to its end, and there is no room to keep its result")))
+				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
 			continue
 		case attempts <= 0:
-			r.m.opts.OnError(fmt.Errorf("task: the end of a task was not kept: %w", err))
+			r.m.opts.OnError(fmt.Errorf("task: store the end of a task: %w", err))
 			return
 		}
 		time.Sleep(pause)
@@ -211,7 +211,7 @@ func (r *run) show() {
 		return true
 	})
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		r.m.opts.OnError(fmt.Errorf("task: a status message was not kept: %w", err))
+		r.m.opts.OnError(fmt.Errorf("task: store a status message: %w", err))
 	}
 }
 

@@ -20,7 +20,7 @@ var (
 	// ErrExists: the id of a new record is taken.
 	ErrExists = errors.New("task: the id is taken")
 	// ErrConflict: the record was changed by somebody else in the meantime.
-	ErrConflict = errors.New("task: changed in the meantime")
+	ErrConflict = errors.New("task: modified concurrently")
 )
 
 // Record is what a store keeps of a task. What it points to is shared and never

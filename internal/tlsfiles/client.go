@@ -41,7 +41,7 @@ type clientFiles struct {
 func NewClient(o ClientOptions) (*Client, error) {
 	c := &Client{opts: o}
 	if o.ServerName == "" {
-		return nil, errors.New("the name of the peer is not known, so its certificate could not be verified")
+		return nil, errors.New("the peer's name is unknown, so its certificate cannot be verified")
 	}
 	if err := c.Reload(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (c *Client) Config() *tls.Config {
 func (c *Client) verifyPeer(state tls.ConnectionState) error {
 	certs := state.PeerCertificates
 	if len(certs) == 0 {
-		return errors.New("the peer showed no certificate")
+		return errors.New("the peer sent no certificate")
 	}
 	options := x509.VerifyOptions{
 		Roots: c.current.Load().roots, Intermediates: x509.NewCertPool(),

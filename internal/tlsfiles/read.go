@@ -22,7 +22,7 @@ const maxFileBytes = 1 << 20
 
 // ErrHalfPair is the error of a certificate without a key, or a key without a
 // certificate.
-var ErrHalfPair = errors.New("certificate and key: one is given without the other")
+var ErrHalfPair = errors.New("certificate and key must be set together")
 
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -56,10 +56,10 @@ func readPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error)
 		return nil, fmt.Errorf("certificate %s and key %s: %w", certFile, keyFile, err)
 	}
 	if pair.Leaf == nil {
-		return nil, fmt.Errorf("certificate %s: the first one could not be parsed", certFile)
+		return nil, fmt.Errorf("certificate %s: the first certificate cannot be parsed", certFile)
 	}
 	if now.After(pair.Leaf.NotAfter) {
-		return nil, fmt.Errorf("certificate %s ran out at %s; put a new one in its place", certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("certificate %s expired at %s; replace it", certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return &pair, nil
 }
@@ -69,7 +69,7 @@ func readPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error)
 func readPool(path string) (*x509.CertPool, error) {
 	rest, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("authorities: %w", err)
+		return nil, fmt.Errorf("CA file: %w", err)
 	}
 	pool, n := x509.NewCertPool(), 0
 	for {
@@ -78,17 +78,17 @@ func readPool(path string) (*x509.CertPool, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("authorities %s: block %d is no certificate", path, n+1)
+			return nil, fmt.Errorf("CA file %s: block %d is not a certificate", path, n+1)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("authorities %s: certificate %d: %w", path, n+1, err)
+			return nil, fmt.Errorf("CA file %s: certificate %d: %w", path, n+1, err)
 		}
 		pool.AddCert(cert)
 		n++
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("authorities %s: no certificate in it", path)
+		return nil, fmt.Errorf("CA file %s: contains no certificate", path)
 	}
 	return pool, nil
 }
@@ -120,7 +120,7 @@ func checkNames(leaf *x509.Certificate, patterns []string) error {
 // nameError says which names a certificate carries, where none of them will do.
 func nameError(uris []*url.URL) error {
 	if len(uris) == 0 {
-		return errors.New("the certificate carries no URI name")
+		return errors.New("the certificate has no URI name")
 	}
 	return fmt.Errorf("the certificate's URI name %.256q is not allowed", uris[0].String())
 }

@@ -96,7 +96,7 @@ func TestServer(t *testing.T) {
 		{name: "TLS 1.2 with a name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, agent), most: tls.VersionTLS12, want: []string{agent}},
 		{name: "another name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, other), fault: "is not allowed"},
 		{name: "a longer name", ca: ca.File, uris: []string{agent}, shown: caller(ca, 0, agent+"/x"), fault: "is not allowed"},
-		{name: "no name", ca: ca.File, shown: caller(ca, 0), fault: "carries no URI name"},
+		{name: "no name", ca: ca.File, shown: caller(ca, 0), fault: "has no URI name"},
 		{name: "no certificate", ca: ca.File, fault: "didn't provide a certificate"},
 		{name: "another authority", ca: ca.File, shown: caller(stranger, 0, agent), fault: "unknown authority"},
 		{name: "one that has run out", ca: ca.File, shown: caller(ca, -time.Minute, agent), fault: "expired"},

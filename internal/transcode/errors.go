@@ -14,7 +14,7 @@ import (
 type InputError struct {
 	// Violations are sorted by path and at most Options.MaxViolations; there is at least one.
 	Violations []schema.Violation
-	// Structural is set where the document does not have the form of the message; else rules were broken.
+	// Structural is set where the document does not match the form of the message; else rules were broken.
 	Structural bool
 }
 
@@ -22,7 +22,7 @@ type InputError struct {
 func (e *InputError) Error() string {
 	what := "breaks a rule"
 	if e.Structural {
-		what = "does not have the form of the message"
+		what = "does not match the form of the message"
 	}
 	if len(e.Violations) == 0 {
 		return "transcode: document " + what

@@ -89,7 +89,7 @@ func noted(list []string, url string) []string {
 }
 
 // errDeepAny is what an answer gets that nests Any in Any without end.
-var errDeepAny = errors.New("more than 1,000 messages are nested in one another by google.protobuf.Any")
+var errDeepAny = errors.New("more than 1,000 nested google.protobuf.Any messages")
 
 // anyWalk changes the values of unknown types everywhere in a message.
 type anyWalk struct {
@@ -216,7 +216,7 @@ func (r *reader) opaque(pos, depth int) int {
 
 // unknownTypeText tells a caller what can be sent in an Any of an unknown type.
 func unknownTypeText(url string) string {
-	return fmt.Sprintf(`the type %q is not known here: send {"@type": its URL, "value": its encoding in base64}, and no other members`, clipURL(url))
+	return fmt.Sprintf(`unknown type %q: send {"@type": its URL, "value": its encoding in base64}, and no other members`, clipURL(url))
 }
 
 // clipURL bounds what is repeated of a type's URL.

@@ -48,8 +48,8 @@ func turn(n int) (end func()) {
 	return func() { <-turns }
 }
 
-// lend returns an empty buffer, with room for n bytes, that unlend takes back. It waits for its turn.
-func lend(n int) *[]byte {
+// acquireBuffer returns an empty buffer, with room for n bytes, that releaseBuffer takes back. It waits for its turn.
+func acquireBuffer(n int) *[]byte {
 	turns <- struct{}{}
 	b := scratches.Get().(*[]byte)
 	if cap(*b) < n {
@@ -59,8 +59,8 @@ func lend(n int) *[]byte {
 	return b
 }
 
-// unlend takes a buffer back, and ends the turn. Callers defer it: a panic must not keep the turn.
-func unlend(b *[]byte) {
+// releaseBuffer takes a buffer back, and ends the turn. Callers defer it: a panic must not keep the turn.
+func releaseBuffer(b *[]byte) {
 	scratches.Put(b)
 	<-turns
 }

@@ -60,14 +60,14 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	r := readers.Get().(*reader)
 	direct := cap(dst)-len(dst) >= len(doc)
 	own := r.out[:0]
-	var lent *[]byte
+	var pooled *[]byte
 	switch {
 	case direct:
 		r.out = dst
 	case len(doc) > maxKept:
-		lent = lend(len(doc))
-		defer unlend(lent)
-		r.out = *lent
+		pooled = acquireBuffer(len(doc))
+		defer releaseBuffer(pooled)
+		r.out = *pooled
 	default:
 		r.out = own
 	}
@@ -77,8 +77,8 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	r.seen.reset()
 	ok := r.document(m.plan.prepared(), m.wrapped)
 	switch {
-	case lent != nil:
-		*lent = r.out
+	case pooled != nil:
+		*pooled = r.out
 	case !direct:
 		own = r.out
 	}

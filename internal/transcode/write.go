@@ -53,20 +53,20 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 	w := writers.Get().(*writer)
 	// What the message takes as JSON is not known, so it is written apart and copied once.
 	own := w.out[:0]
-	var lent *[]byte
+	var pooled *[]byte
 	w.out, w.spans, w.entries = own, w.spans[:0], w.entries[:0]
 	if len(wire) > maxKept/jsonGrowth {
-		lent = lend(2 * len(wire))
-		defer unlend(lent)
-		w.out = *lent
+		pooled = acquireBuffer(2 * len(wire))
+		defer releaseBuffer(pooled)
+		w.out = *pooled
 	}
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
 	ok = w.message(m.plan.prepared(), wire, 1, "")
 	if ok {
 		dst, unknown = append(extended(dst, len(w.out), pool), w.out...), w.unknown
 	}
-	if lent != nil {
-		*lent, w.out = w.out, own
+	if pooled != nil {
+		*pooled, w.out = w.out, own
 	}
 	w.planner, w.resolver, w.unknown = nil, nil, nil
 	if cap(w.out) > maxKept {

@@ -28,8 +28,8 @@ const (
 	// announced how often the catalog changes.
 	settled   = time.Second
 	announced = 5
-	// streamPatience bounds one step of one stream.
-	streamPatience = 20 * time.Second
+	// streamStepTimeout bounds one step of one stream.
+	streamStepTimeout = 20 * time.Second
 )
 
 // kind is one way to hold a stream open.
@@ -190,7 +190,7 @@ func (l *listener) close() { _ = l.conn.Close() }
 
 // await reads until a line holds the text.
 func (l *listener) await(text string) error {
-	if err := l.conn.SetReadDeadline(time.Now().Add(streamPatience)); err != nil {
+	if err := l.conn.SetReadDeadline(time.Now().Add(streamStepTimeout)); err != nil {
 		return err
 	}
 	for {

@@ -86,7 +86,7 @@ func (r reply) number() string { return strings.Trim(string(r.Result.StructuredC
 func describe(text []byte, of func(reply) string) string {
 	var r reply
 	if err := json.Unmarshal(text, &r); err != nil {
-		return "no JSON"
+		return "not JSON"
 	}
 	switch got := of(r); {
 	case len(r.Error) > 0 || r.Result.IsError:

@@ -33,8 +33,8 @@ func TestDigitsAreDescribed(t *testing.T) {
 		{`{"id":"a","result":{"structuredContent":{"number":9.007199254740992e15}}}`, reply.number, "9.007199254740992e15"},
 		{`{"id":"a","result":{"isError":true,"content":[]}}`, reply.number, "refused"},
 		{`{"id":"a","result":{"content":[]}}`, reply.number, "missing"},
-		{`405`, reply.id, "no JSON"},
-		{`method not allowed`, reply.id, "no JSON"},
+		{`405`, reply.id, "not JSON"},
+		{`method not allowed`, reply.id, "not JSON"},
 	} {
 		if got := describe([]byte(test.text), test.of); got != test.want {
 			t.Errorf("%s: %s, want %s", test.text, got, test.want)

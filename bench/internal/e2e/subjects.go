@@ -43,7 +43,7 @@ func entrants() []entrant {
 		return entrant{Subject: report.Subject{Name: name, Title: title, Kind: kind}, path: path, process: process}
 	}
 	return []entrant{
-		row("direct", report.Direct, "direct", "", "grpc-go to the backend, nothing between"),
+		row("direct", report.Direct, "direct", "", "grpc-go directly to the backend"),
 		row("proxy", report.Floor, "proxy", processProxy, "empty net/http to grpc-go proxy: wire bytes in, wire bytes out, untouched"),
 		row(peer.FloorClient, report.Beside, "proxy", peer.FloorClient, "empty proxy of net/http and the sidecar's own client for unary gRPC calls"),
 		row(peer.FloorBoth, report.Beside, "proxy", peer.FloorBoth, "empty proxy of fasthttp and the sidecar's own client for unary gRPC calls"),

@@ -44,7 +44,7 @@ const (
 // ways are the subjects by name, in the order of the table.
 func ways() []report.Subject {
 	return []report.Subject{
-		{Name: "direct", Title: "grpc-go to the backend, nothing between", Kind: report.Direct},
+		{Name: "direct", Title: "grpc-go directly to the backend", Kind: report.Direct},
 		{Name: "mcp", Title: "the sidecar, `/mcp`, MCP 2026-07-28", Kind: report.Measured},
 		{Name: "proxy", Title: "empty net/http to grpc-go proxy, bytes untouched", Kind: report.Floor},
 	}

@@ -82,8 +82,8 @@ func initialize(ctx context.Context, p *post) (http.Header, error) {
 	return calls, nil
 }
 
-// goodbyePatience bounds the end of one session; a server that does not end it in time is left alone.
-const goodbyePatience = 5 * time.Second
+// closeTimeout bounds the end of one session; a server that does not end it in time is left alone.
+const closeTimeout = 5 * time.Second
 
 // goodbye ends a session, as a client does that is done: one that is left open would cost its server memory until the
 // end of the run. Whatever the server answers is fine, for those that keep no sessions too.
@@ -91,7 +91,7 @@ func goodbye(p post) {
 	if p.header.Get("Mcp-Session-Id") == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), goodbyePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	req := &http.Request{Method: http.MethodDelete, URL: p.url, Host: p.url.Host, Header: p.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	res, err := p.transport.RoundTrip(req.WithContext(ctx))

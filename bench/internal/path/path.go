@@ -73,7 +73,7 @@ func (s *Session) Close() {
 // All returns every path in the order of the tables.
 func All() []*Path {
 	return []*Path{
-		{Name: "direct", Title: "grpc-go to the backend, nothing between", open: openDirect},
+		{Name: "direct", Title: "grpc-go directly to the backend", open: openDirect},
 		{Name: "proxy", Title: "empty net/http to grpc-go proxy, bytes untouched", Middle: Proxy, open: openProxy},
 		{Name: "mcp", Title: "`/mcp`, MCP 2026-07-28", Middle: Sidecar, open: openModern},
 		{Name: "mcp-legacy", Title: "`/mcp`, MCP 2025-11-25", Middle: Sidecar, open: openLegacy},

@@ -131,7 +131,7 @@ func (p *Process) Stop() error {
 
 // Failure describes a process that did not do what it should, with the last lines that it wrote to standard error.
 func (p *Process) Failure(step string) error {
-	why := errors.New("it is still running")
+	why := errors.New("still running")
 	select {
 	case <-p.done:
 		why = p.err

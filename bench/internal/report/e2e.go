@@ -270,6 +270,6 @@ func (e *EndToEnd) table(b *strings.Builder, s *Size) {
 			get(func(f Figure) float64 { return f.BackendCPU }).middle(), get(func(f Figure) float64 { return f.CallersCPU }).middle())
 	}
 	if c := s.Crowd; c != nil && c.Failure == "" {
-		fmt.Fprintf(b, "\nWith %d callers a sidecar of its own answered %s calls and held %s at the end, %s at most.\n", c.Callers, count(c.Calls), megabytes(c.RSS), megabytes(c.Peak))
+		fmt.Fprintf(b, "\nWith %d callers a separate sidecar answered %s calls and held %s at the end, %s at most.\n", c.Callers, count(c.Calls), megabytes(c.RSS), megabytes(c.Peak))
 	}
 }

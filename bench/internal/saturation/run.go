@@ -53,8 +53,8 @@ type window struct {
 	cpu func() (time.Duration, error)
 }
 
-// tally is one client's part of a sample. It is for one goroutine until the run is over.
-type tally struct {
+// clientStats is one client's part of a sample. It is for one goroutine until the run is over.
+type clientStats struct {
 	by        [failed + 1]int
 	unsent    int
 	latencies []time.Duration
@@ -82,7 +82,7 @@ func connect(ctx context.Context, clients []*client) {
 // closed lets every client call again as soon as it has its answer.
 func closed(ctx context.Context, clients []*client, w window) (*Sample, error) {
 	connect(ctx, clients)
-	return run(ctx, clients, w, func(ctx context.Context, c *client, t *tally, from, to time.Time) error {
+	return run(ctx, clients, w, func(ctx context.Context, c *client, t *clientStats, from, to time.Time) error {
 		for ctx.Err() == nil {
 			start := time.Now()
 			if start.After(to) {
@@ -103,8 +103,8 @@ func closed(ctx context.Context, clients []*client, w window) (*Sample, error) {
 	})
 }
 
-// patience is how long a call that is due waits for a free connection.
-const patience = 250 * time.Millisecond
+// connectionWait is how long a call that is due waits for a free connection.
+const connectionWait = 250 * time.Millisecond
 
 // tenth is the resolution of what is counted over time.
 const tenth = 100 * time.Millisecond
@@ -113,7 +113,7 @@ const tenth = 100 * time.Millisecond
 // latencies are from when a call was due.
 func open(ctx context.Context, clients []*client, rate float64, w window) (*Sample, error) {
 	connect(ctx, clients)
-	due := make(chan time.Time, int(rate*2*patience.Seconds())+1)
+	due := make(chan time.Time, int(rate*2*connectionWait.Seconds())+1)
 	var lost atomic.Int64
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,12 +123,12 @@ func open(ctx context.Context, clients []*client, rate float64, w window) (*Samp
 		defer close(due)
 		pace(ctx, due, rate, end, &lost)
 	})
-	sample, err := run(ctx, clients, w, func(ctx context.Context, c *client, t *tally, from, to time.Time) error {
+	sample, err := run(ctx, clients, w, func(ctx context.Context, c *client, t *clientStats, from, to time.Time) error {
 		for at := range due {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the run is over
 			}
-			if time.Since(at) > patience {
+			if time.Since(at) > connectionWait {
 				t.miss(at, from)
 				continue
 			}
@@ -169,16 +169,16 @@ func pace(ctx context.Context, due chan<- time.Time, rate float64, end time.Time
 }
 
 // run starts all clients and reads the CPU clock at both ends of the window.
-func run(ctx context.Context, clients []*client, w window, each func(context.Context, *client, *tally, time.Time, time.Time) error) (*Sample, error) {
+func run(ctx context.Context, clients []*client, w window, each func(context.Context, *client, *clientStats, time.Time, time.Time) error) (*Sample, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	from := time.Now().Add(w.warmup)
 	to := from.Add(w.length)
-	tallies := make([]tally, len(clients))
+	stats := make([]clientStats, len(clients))
 	var wait sync.WaitGroup
 	for i, c := range clients {
 		wait.Go(func() {
-			if err := each(ctx, c, &tallies[i], from, to); err != nil {
+			if err := each(ctx, c, &stats[i], from, to); err != nil {
 				cancel(err)
 			}
 		})
@@ -189,7 +189,7 @@ func run(ctx context.Context, clients []*client, w window, each func(context.Con
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	sample.add(tallies)
+	sample.add(stats)
 	return sample, err
 }
 
@@ -225,7 +225,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (t *tally) count(got outcome, took time.Duration) {
+func (t *clientStats) count(got outcome, took time.Duration) {
 	t.by[got]++
 	if got == answered {
 		t.latencies = append(t.latencies, took)
@@ -233,7 +233,7 @@ func (t *tally) count(got outcome, took time.Duration) {
 }
 
 // miss counts a call that was not sent.
-func (t *tally) miss(at, from time.Time) {
+func (t *clientStats) miss(at, from time.Time) {
 	if at.Before(from) {
 		return
 	}
@@ -241,7 +241,7 @@ func (t *tally) miss(at, from time.Time) {
 	t.inTenth(false, at.Sub(from))
 }
 
-func (t *tally) inTenth(good bool, since time.Duration) {
+func (t *clientStats) inTenth(good bool, since time.Duration) {
 	i := int(since / tenth)
 	for len(t.due) <= i {
 		t.due, t.inTime = append(t.due, 0), append(t.inTime, 0)
@@ -253,10 +253,10 @@ func (t *tally) inTenth(good bool, since time.Duration) {
 }
 
 // add sums up what the clients counted.
-func (s *Sample) add(tallies []tally) {
+func (s *Sample) add(stats []clientStats) {
 	var due, inTime []int
-	for i := range tallies {
-		t := &tallies[i]
+	for i := range stats {
+		t := &stats[i]
 		s.Answered += t.by[answered]
 		s.Rejected += t.by[rejected]
 		s.Errors += t.by[toolError]

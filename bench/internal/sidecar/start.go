@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience bounds a start. The limit that is measured is a hundredth of it.
-	patience = 30 * time.Second
+	// startTimeout bounds a start. The limit that is measured is a hundredth of it.
+	startTimeout = 30 * time.Second
 	// pollEvery is the resolution of the time to /readyz.
 	pollEvery = time.Millisecond
 )
@@ -96,7 +96,7 @@ func isReadyLine(line []byte) bool {
 func (s *Sidecar) awaitReady(ctx context.Context, admin string) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

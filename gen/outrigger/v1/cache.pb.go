@@ -25,15 +25,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CacheScope says who may share a cached answer. It is no access control.
+// CacheScope defines who may share a cached response. It is not access control.
 type CacheScope int32
 
 const (
-	// Not given. Treated as private.
+	// Not set. Treated as private.
 	CacheScope_CACHE_SCOPE_UNSPECIFIED CacheScope = 0
-	// The answer is the same for everybody.
+	// The response is the same for all callers.
 	CacheScope_CACHE_SCOPE_PUBLIC CacheScope = 1
-	// The answer depends on the caller.
+	// The response depends on the caller.
 	CacheScope_CACHE_SCOPE_PRIVATE CacheScope = 2
 )
 
@@ -78,12 +78,12 @@ func (CacheScope) EnumDescriptor() ([]byte, []int) {
 	return file_outrigger_v1_cache_proto_rawDescGZIP(), []int{0}
 }
 
-// CachePolicy says how long an answer stays true and for whom. All pages of one list have the same scope.
+// CachePolicy defines how long a response may be cached, and for whom. All pages of one list have the same scope.
 type CachePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long the answer may be used again; zero: not at all. Absent: the sidecar's setting. Shows in milliseconds.
+	// How long the response may be cached; zero: not at all. Absent: the sidecar's setting. Rendered in milliseconds.
 	Ttl *durationpb.Duration `protobuf:"bytes,1,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Who may share it.
+	// Who may share the cached response.
 	Scope         CacheScope `protobuf:"varint,2,opt,name=scope,proto3,enum=outrigger.v1.CacheScope" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

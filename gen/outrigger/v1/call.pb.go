@@ -25,12 +25,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolCall asks for one run of one tool.
+// ToolCall requests one run of one tool.
 //
 // As JSON it is the canonical message form: {"tool_name": "shop.get_order", "arguments": {"id": "42"}}.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which tool: its canonical name (`route_guide.get_feature`), its MCP name (`route_guide_get_feature`), or the name
+	// The tool's canonical name (`route_guide.get_feature`), its MCP name (`route_guide_get_feature`), or the name
 	// that a native backend declared. The canonical dialect's message form takes canonical names only. Required.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,proto3" json:"tool_name,omitempty"`
 	// The tool's arguments, a JSON object. Absent counts as the empty object. Unknown members are errors that name the member.
@@ -40,23 +40,23 @@ type ToolCall struct {
 	//	*ToolCall_Arguments
 	//	*ToolCall_ArgumentsJson
 	ArgumentsForm isToolCall_ArgumentsForm `protobuf_oneof:"arguments_form"`
-	// Which versions of the tool will do, as a semantic version constraint such as "^1.2" or ">=1.4.0 <2.0.0". Empty: any.
-	// Where no version fits, the answer is TOOL_NOT_FOUND with the versions that exist.
+	// Accepted versions of the tool, as a semantic version constraint such as "^1.2" or ">=1.4.0 <2.0.0". Empty: any.
+	// If no version satisfies it, the error is TOOL_NOT_FOUND with the available versions.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// MCP's `_meta` of the request, a JSON object, without the keys that `context` holds. Unknown keys are passed on unchanged.
+	// MCP's `_meta` of the request, a JSON object, without the keys that `context` has. Unknown keys are forwarded unchanged.
 	//
 	// Types that are valid to be assigned to MetaForm:
 	//
 	//	*ToolCall_Meta
 	//	*ToolCall_MetaJson
 	MetaForm isToolCall_MetaForm `protobuf_oneof:"meta_form"`
-	// Answers to an earlier `InputRequired`, by the keys of its requests. A backend asks again for what is missing,
-	// ignores keys that it does not know, and never assumes that an answer has the shape that it asked for.
+	// Answers to an earlier `InputRequired`, keyed as its requests. A backend asks again for missing
+	// answers, ignores unknown keys, and never assumes that an answer has the requested shape.
 	InputResponses map[string]*InputResponse `protobuf:"bytes,7,rep,name=input_responses,proto3" json:"input_responses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The `request_state` of the earlier `InputRequired`, byte for byte; empty on a first attempt. Towards callers the
-	// sidecar seals it: a state that was changed, has expired or belongs to another caller never reaches the backend.
+	// The `request_state` of the earlier `InputRequired`, byte for byte; empty on a first attempt. The sidecar
+	// seals it for callers: a state that was changed, has expired or belongs to another caller never reaches the backend.
 	RequestState []byte `protobuf:"bytes,8,opt,name=request_state,proto3" json:"request_state,omitempty"`
-	// For whom the call is made. Set by the edge.
+	// Context of the original call. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,9,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -182,7 +182,7 @@ type isToolCall_ArgumentsForm interface {
 }
 
 type ToolCall_Arguments struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits unless written as strings.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits unless written as strings.
 	Arguments *structpb.Struct `protobuf:"bytes,2,opt,name=arguments,proto3,oneof"`
 }
 
@@ -200,7 +200,7 @@ type isToolCall_MetaForm interface {
 }
 
 type ToolCall_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,5,opt,name=meta,proto3,oneof"`
 }
 

@@ -25,21 +25,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RequestContext says for whom a request is made: which protocol the original caller speaks, what its client can do,
-// and what it wants to hear while it waits.
+// RequestContext describes the original caller: its protocol, the capabilities of its client, and the events that it
+// wants during the request.
 //
-// The edge sets it, a backend reads it. It is information, never identity: who the caller is travels as configured
-// request metadata. A Go caller may leave it out; then nothing optional is available.
+// The edge sets it, and a backend reads it. It is information, not identity: the caller's identity is in the configured
+// request metadata. A Go caller may omit it; then no optional features are available.
 type RequestContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The MCP revision that the caller speaks, such as "2026-07-28". Empty where it does not speak MCP.
+	// The caller's MCP revision, such as "2026-07-28". Empty if it does not use MCP.
 	ProtocolVersion string `protobuf:"bytes,1,opt,name=protocol_version,proto3" json:"protocol_version,omitempty"`
-	// What the caller's client can do, for this request only. In the modern era it comes with each request
+	// Capabilities of the caller's client, for this request only. In the modern era it comes with each request
 	// (`_meta["io.modelcontextprotocol/clientCapabilities"]`), in the legacy eras from the session.
 	Capabilities *ClientCapabilities `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Name and version of the caller's client. For display and logs only; nothing may depend on it.
+	// Name and version of the caller's client. For display and logs only; behavior must not depend on it.
 	ClientInfo *Implementation `protobuf:"bytes,3,opt,name=client_info,proto3" json:"client_info,omitempty"`
-	// The caller's progress token, with its JSON type. Absent: the caller wants no progress, and none is passed on.
+	// The caller's progress token, with its JSON type. Absent: the caller wants no progress, and none is forwarded.
 	// Progress reports need not repeat it; the edge adds it.
 	ProgressToken *Id `protobuf:"bytes,4,opt,name=progress_token,proto3" json:"progress_token,omitempty"`
 	// The lowest level of log messages that the caller wants. Unspecified: it wants none.
@@ -113,16 +113,16 @@ func (x *RequestContext) GetLogLevel() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
-// ClientCapabilities is what a client can do for a server. A capability that is absent must not be used.
+// ClientCapabilities are the capabilities of a client. A server must not use an absent capability.
 type ClientCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It can ask its user for input.
+	// The client can ask its user for input.
 	Elicitation *ElicitationCapability `protobuf:"bytes,1,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
-	// It can have a language model generate a message. MCP deprecates this capability.
+	// The client can have a language model generate a message. MCP deprecates this capability.
 	Sampling *SamplingCapability `protobuf:"bytes,2,opt,name=sampling,proto3" json:"sampling,omitempty"`
-	// It can list the root folders that the user opened. MCP deprecates this capability.
+	// The client can list the root folders that the user opened. MCP deprecates this capability.
 	Roots *RootsCapability `protobuf:"bytes,3,opt,name=roots,proto3" json:"roots,omitempty"`
-	// It can work with tasks (the extension `io.modelcontextprotocol/tasks`).
+	// The client supports tasks (the extension `io.modelcontextprotocol/tasks`).
 	Tasks bool `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// All extensions that the client declares, from identifier to settings object, tasks included.
 	//
@@ -255,7 +255,7 @@ type isClientCapabilities_ExtensionsForm interface {
 }
 
 type ClientCapabilities_Extensions struct {
-	// For people.
+	// Convenient form.
 	Extensions *structpb.Struct `protobuf:"bytes,5,opt,name=extensions,proto3,oneof"`
 }
 
@@ -273,7 +273,7 @@ type isClientCapabilities_ExperimentalForm interface {
 }
 
 type ClientCapabilities_Experimental struct {
-	// For people.
+	// Convenient form.
 	Experimental *structpb.Struct `protobuf:"bytes,7,opt,name=experimental,proto3,oneof"`
 }
 
@@ -286,12 +286,12 @@ func (*ClientCapabilities_Experimental) isClientCapabilities_ExperimentalForm() 
 
 func (*ClientCapabilities_ExperimentalJson) isClientCapabilities_ExperimentalForm() {}
 
-// ElicitationCapability says how a client can ask its user. MCP's empty object means `form` alone, and arrives as such.
+// ElicitationCapability describes how a client can ask its user. MCP's empty object means only `form`, and arrives as such.
 type ElicitationCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Through a form that the client draws from a schema.
+	// With a form that the client renders from a schema.
 	Form bool `protobuf:"varint,1,opt,name=form,proto3" json:"form,omitempty"`
-	// By sending the user to a web address.
+	// With a URL that the user opens.
 	Url           bool `protobuf:"varint,2,opt,name=url,proto3" json:"url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,12 +341,12 @@ func (x *ElicitationCapability) GetUrl() bool {
 	return false
 }
 
-// SamplingCapability says what a client's message generation supports beyond plain messages.
+// SamplingCapability describes what a client's sampling supports beyond plain messages.
 type SamplingCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tools and tool choice may be given.
+	// Tools and tool choice are supported.
 	Tools bool `protobuf:"varint,1,opt,name=tools,proto3" json:"tools,omitempty"`
-	// `include_context` other than none may be given. MCP deprecates it.
+	// `include_context` other than none is supported. MCP deprecates it.
 	Context       bool `protobuf:"varint,2,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -396,10 +396,10 @@ func (x *SamplingCapability) GetContext() bool {
 	return false
 }
 
-// RootsCapability says that a client can list its roots.
+// RootsCapability means that a client can list its roots.
 type RootsCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It announces changes of its roots. Legacy eras only; modern clients send it without meaning.
+	// The client announces changes of its roots. Legacy eras only; in the modern era it has no meaning.
 	ListChanged   bool `protobuf:"varint,1,opt,name=list_changed,proto3" json:"list_changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -442,20 +442,20 @@ func (x *RootsCapability) GetListChanged() bool {
 	return false
 }
 
-// Implementation names a piece of software at either end: MCP's clientInfo and serverInfo.
+// Implementation identifies the software at either end: MCP's clientInfo and serverInfo.
 type Implementation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Programmatic name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Version, in whatever form the software uses.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Name for people.
+	// Display name.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is, in a sentence or two.
+	// Description, in a sentence or two.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,5,rep,name=icons,proto3" json:"icons,omitempty"`
-	// Its home page.
+	// Website.
 	WebsiteUrl    string `protobuf:"bytes,6,opt,name=website_url,proto3" json:"website_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

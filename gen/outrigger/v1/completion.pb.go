@@ -25,21 +25,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CompleteRequest asks for proposals while a user fills in an argument of a prompt or a variable of a resource template.
+// CompleteRequest requests suggestions for an argument of a prompt or a variable of a resource template.
 type CompleteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the user is.
+	// The prompt or resource that the user is filling in.
 	//
 	// Types that are valid to be assigned to Reference:
 	//
 	//	*CompleteRequest_Prompt
 	//	*CompleteRequest_Resource
 	Reference isCompleteRequest_Reference `protobuf_oneof:"reference"`
-	// What is being filled in. Required.
+	// The argument to complete. Required.
 	Argument *CompletionArgument `protobuf:"bytes,3,opt,name=argument,proto3" json:"argument,omitempty"`
-	// What is filled in already, by name. MCP: `context.arguments`.
+	// Arguments that are already filled in, by name. MCP: `context.arguments`.
 	FilledArguments map[string]string `protobuf:"bytes,4,rep,name=filled_arguments,proto3" json:"filled_arguments,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context *RequestContext `protobuf:"bytes,5,opt,name=context,proto3" json:"context,omitempty"`
 	// MCP's `_meta` of the request, a JSON object.
 	//
@@ -176,7 +176,7 @@ type isCompleteRequest_MetaForm interface {
 }
 
 type CompleteRequest_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,6,opt,name=meta,proto3,oneof"`
 }
 
@@ -189,7 +189,7 @@ func (*CompleteRequest_Meta) isCompleteRequest_MetaForm() {}
 
 func (*CompleteRequest_MetaJson) isCompleteRequest_MetaForm() {}
 
-// CompletionArgument is a half-typed value.
+// CompletionArgument is a partially typed value.
 type CompletionArgument struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The argument's or variable's name. Required.
@@ -244,14 +244,14 @@ func (x *CompletionArgument) GetValue() string {
 	return ""
 }
 
-// CompleteResponse lists proposals.
+// CompleteResponse lists suggestions.
 type CompleteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The proposals, best first; MCP allows at most 100. May be empty.
+	// The suggestions, best first; MCP allows at most 100. May be empty.
 	Values []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
-	// How many there are in all. Absent: not known.
+	// Total number of suggestions. Absent: unknown.
 	Total *int32 `protobuf:"varint,2,opt,name=total,proto3,oneof" json:"total,omitempty"`
-	// There are more than these. Absent: not said.
+	// More suggestions exist. Absent: not declared.
 	HasMore *bool `protobuf:"varint,3,opt,name=has_more,proto3,oneof" json:"has_more,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -345,7 +345,7 @@ type isCompleteResponse_MetaForm interface {
 }
 
 type CompleteResponse_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 

@@ -30,9 +30,9 @@ const (
 type Role int32
 
 const (
-	// Not given.
+	// Not set.
 	Role_ROLE_UNSPECIFIED Role = 0
-	// The person, or what acts for them.
+	// The user, or software that acts for the user.
 	Role_ROLE_USER Role = 1
 	// The language model.
 	Role_ROLE_ASSISTANT Role = 2
@@ -79,14 +79,14 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_outrigger_v1_content_proto_rawDescGZIP(), []int{0}
 }
 
-// Annotations tell a client how to treat a piece of content. They are hints.
+// Annotations are hints for clients about a piece of content.
 type Annotations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For whom it is meant. Empty: for both.
+	// The intended audience. Empty: both.
 	Audience []Role `protobuf:"varint,1,rep,packed,name=audience,proto3,enum=outrigger.v1.Role" json:"audience,omitempty"`
-	// How much it matters, from 0 (optional) to 1 (indispensable). Absent: not said.
+	// Importance, from 0 (optional) to 1 (required). Absent: not declared.
 	Priority *float64 `protobuf:"fixed64,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// When the content last changed. Shows as an ISO 8601 time.
+	// When the content last changed. Rendered as an ISO 8601 time.
 	LastModified  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_modified,proto3" json:"last_modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -143,10 +143,10 @@ func (x *Annotations) GetLastModified() *timestamppb.Timestamp {
 	return nil
 }
 
-// ContentBlock is one piece of what a tool or a prompt shows to people and models.
+// ContentBlock is one piece of the content of a tool result or a prompt.
 type ContentBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// The kind of content.
 	//
 	// Types that are valid to be assigned to Block:
 	//
@@ -158,7 +158,7 @@ type ContentBlock struct {
 	Block isContentBlock_Block `protobuf_oneof:"block"`
 	// Hints about this block.
 	Annotations *Annotations `protobuf:"bytes,6,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// MCP's `_meta` of this block, a JSON object. Passed on unchanged.
+	// MCP's `_meta` of this block, a JSON object. Forwarded unchanged.
 	//
 	// Types that are valid to be assigned to MetaForm:
 	//
@@ -293,17 +293,17 @@ type ContentBlock_Text struct {
 }
 
 type ContentBlock_Image struct {
-	// A picture. MCP: `image`.
+	// An image. MCP: `image`.
 	Image *ImageContent `protobuf:"bytes,2,opt,name=image,proto3,oneof"`
 }
 
 type ContentBlock_Audio struct {
-	// A recording. MCP: `audio`.
+	// Audio. MCP: `audio`.
 	Audio *AudioContent `protobuf:"bytes,3,opt,name=audio,proto3,oneof"`
 }
 
 type ContentBlock_ResourceLink struct {
-	// A pointer to a resource, without its contents. MCP: `resource_link`.
+	// A link to a resource, without its contents. MCP: `resource_link`.
 	ResourceLink *ResourceLink `protobuf:"bytes,4,opt,name=resource_link,proto3,oneof"`
 }
 
@@ -327,7 +327,7 @@ type isContentBlock_MetaForm interface {
 }
 
 type ContentBlock_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,7,opt,name=meta,proto3,oneof"`
 }
 
@@ -386,12 +386,12 @@ func (x *TextContent) GetText() string {
 	return ""
 }
 
-// ImageContent is a picture.
+// ImageContent is an image.
 type ImageContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file's bytes, at most 64 MiB. The JSON edges show them in base64.
+	// The file's bytes, at most 64 MiB. The JSON edges encode them in base64.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// Its media type, such as "image/png". Required.
+	// Media type, such as "image/png". Required.
 	MimeType      string `protobuf:"bytes,2,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -441,12 +441,12 @@ func (x *ImageContent) GetMimeType() string {
 	return ""
 }
 
-// AudioContent is a recording.
+// AudioContent is audio.
 type AudioContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file's bytes, at most 64 MiB. The JSON edges show them in base64.
+	// The file's bytes, at most 64 MiB. The JSON edges encode them in base64.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// Its media type, such as "audio/wav". Required.
+	// Media type, such as "audio/wav". Required.
 	MimeType      string `protobuf:"bytes,2,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,22 +496,22 @@ func (x *AudioContent) GetMimeType() string {
 	return ""
 }
 
-// ResourceLink points to a resource that the client may read. The resource need not be in any list.
+// ResourceLink links to a resource that the client may read. The resource does not have to be listed.
 type ResourceLink struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The resource's absolute URI (RFC 3986). Required.
+	// Absolute URI of the resource (RFC 3986). Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Its programmatic name. Required.
+	// Programmatic name. Required.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is.
+	// The kind of content.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// Its media type, where known.
+	// Media type, if known.
 	MimeType string `protobuf:"bytes,5,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// Its size in bytes before any encoding, where known.
+	// Size in bytes before encoding, if known.
 	Size *int64 `protobuf:"varint,6,opt,name=size,proto3,oneof" json:"size,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons         []*Icon `protobuf:"bytes,7,rep,name=icons,proto3" json:"icons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -642,21 +642,21 @@ func (x *EmbeddedResource) GetContents() *ResourceContents {
 	return nil
 }
 
-// ResourceContents is what is in a resource, or in one part of it.
+// ResourceContents are the contents of a resource, or of one part of it.
 type ResourceContents struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The URI of this part; may be below the URI that was asked for. Required.
+	// The URI of this part; may be below the requested URI. Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Its media type, where known.
+	// Media type, if known.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// The contents themselves, at most 64 MiB. An empty text or blob is set all the same.
+	// The contents, at most 64 MiB. An empty text or blob must still be set.
 	//
 	// Types that are valid to be assigned to Data:
 	//
 	//	*ResourceContents_Text
 	//	*ResourceContents_Blob
 	Data isResourceContents_Data `protobuf_oneof:"data"`
-	// MCP's `_meta` of these contents, a JSON object. Passed on unchanged.
+	// MCP's `_meta` of these contents, a JSON object. Forwarded unchanged.
 	//
 	// Types that are valid to be assigned to MetaForm:
 	//
@@ -766,12 +766,12 @@ type isResourceContents_Data interface {
 }
 
 type ResourceContents_Text struct {
-	// Contents that are text.
+	// Text contents.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3,oneof"`
 }
 
 type ResourceContents_Blob struct {
-	// Contents that are not. The JSON edges show them in base64.
+	// Binary contents. The JSON edges encode them in base64.
 	Blob []byte `protobuf:"bytes,4,opt,name=blob,proto3,oneof"`
 }
 
@@ -784,7 +784,7 @@ type isResourceContents_MetaForm interface {
 }
 
 type ResourceContents_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,5,opt,name=meta,proto3,oneof"`
 }
 

@@ -25,10 +25,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DescribeRequest asks a service about itself.
+// DescribeRequest requests the description of a service.
 type DescribeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -71,7 +71,7 @@ func (x *DescribeRequest) GetContext() *RequestContext {
 	return nil
 }
 
-// ServerDescription is what a service says about itself. The sidecar builds MCP's `server/discover`, the answer to
+// ServerDescription describes a service. The sidecar builds MCP's `server/discover`, the answer to
 // `initialize` and the canonical `server/describe` from it.
 type ServerDescription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -79,30 +79,30 @@ type ServerDescription struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Version, in whatever form the service uses. Required.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The version of this contract that it keeps, a semantic version; "1.0.0" today. Required.
+	// The version of this contract that the service implements, a semantic version; "1.0.0" today. Required.
 	ContractVersion string `protobuf:"bytes,3,opt,name=contract_version,proto3" json:"contract_version,omitempty"`
-	// What it offers. Exactly what is declared must answer. Required.
+	// Capabilities. Exactly the declared ones must be implemented. Required.
 	Capabilities *ServerCapabilities `protobuf:"bytes,4,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// How many tools the caller may see.
+	// Number of tools that the caller may see.
 	ToolsCount int32 `protobuf:"varint,5,opt,name=tools_count,proto3" json:"tools_count,omitempty"`
-	// How many resources are listed. Templates do not count.
+	// Number of listed resources, without templates.
 	ResourcesCount int32 `protobuf:"varint,6,opt,name=resources_count,proto3" json:"resources_count,omitempty"`
-	// How many prompts are listed.
+	// Number of listed prompts.
 	PromptsCount int32 `protobuf:"varint,7,opt,name=prompts_count,proto3" json:"prompts_count,omitempty"`
-	// The MCP revisions that are served, newest first, such as "2026-07-28". Empty from a native backend: the sidecar
+	// The supported MCP revisions, newest first, such as "2026-07-28". Empty from a native backend: the sidecar
 	// speaks MCP for it.
 	ProtocolVersions []string `protobuf:"bytes,8,rep,name=protocol_versions,proto3" json:"protocol_versions,omitempty"`
-	// Name for people.
+	// Display name.
 	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is, in a sentence or two.
+	// Description, in a sentence or two.
 	Description string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,11,rep,name=icons,proto3" json:"icons,omitempty"`
-	// Its home page.
+	// Website.
 	WebsiteUrl string `protobuf:"bytes,12,opt,name=website_url,proto3" json:"website_url,omitempty"`
-	// How to use its tools together, for a model to read.
+	// Instructions for models: how to use the tools together.
 	Instructions string `protobuf:"bytes,13,opt,name=instructions,proto3" json:"instructions,omitempty"`
-	// How long this description stays true.
+	// How long this description may be cached.
 	Cache *CachePolicy `protobuf:"bytes,14,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -273,7 +273,7 @@ type isServerDescription_MetaForm interface {
 }
 
 type ServerDescription_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,15,opt,name=meta,proto3,oneof"`
 }
 
@@ -286,18 +286,18 @@ func (*ServerDescription_Meta) isServerDescription_MetaForm() {}
 
 func (*ServerDescription_MetaJson) isServerDescription_MetaForm() {}
 
-// ServerCapabilities is what a service offers. A capability that is absent is not offered: its RPCs answer unimplemented.
+// ServerCapabilities are the capabilities of a service. The RPCs of an absent capability return unimplemented.
 type ServerCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It has tools.
+	// The service has tools.
 	Tools *ToolsCapability `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
-	// It has resources.
+	// The service has resources.
 	Resources *ResourcesCapability `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
-	// It has prompts.
+	// The service has prompts.
 	Prompts *PromptsCapability `protobuf:"bytes,3,opt,name=prompts,proto3" json:"prompts,omitempty"`
-	// It proposes values for arguments (`Complete`).
+	// The service suggests values for arguments (`Complete`).
 	Completions bool `protobuf:"varint,4,opt,name=completions,proto3" json:"completions,omitempty"`
-	// Its tools may send log messages. Needed by those that do.
+	// Its tools may send log messages. Required if any does.
 	Logging bool `protobuf:"varint,5,opt,name=logging,proto3" json:"logging,omitempty"`
 	// Its calls may become tasks (`GetTask`, `UpdateTask`, `CancelTask`). MCP: the extension
 	// `io.modelcontextprotocol/tasks`.
@@ -447,7 +447,7 @@ type isServerCapabilities_ExtensionsForm interface {
 }
 
 type ServerCapabilities_Extensions struct {
-	// For people.
+	// Convenient form.
 	Extensions *structpb.Struct `protobuf:"bytes,7,opt,name=extensions,proto3,oneof"`
 }
 
@@ -465,7 +465,7 @@ type isServerCapabilities_ExperimentalForm interface {
 }
 
 type ServerCapabilities_Experimental struct {
-	// For people.
+	// Convenient form.
 	Experimental *structpb.Struct `protobuf:"bytes,9,opt,name=experimental,proto3,oneof"`
 }
 
@@ -478,7 +478,7 @@ func (*ServerCapabilities_Experimental) isServerCapabilities_ExperimentalForm() 
 
 func (*ServerCapabilities_ExperimentalJson) isServerCapabilities_ExperimentalForm() {}
 
-// ToolsCapability says that there are tools.
+// ToolsCapability means that the service has tools.
 type ToolsCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes of the list are announced (`Subscribe`, `WatchTools`).
@@ -524,10 +524,10 @@ func (x *ToolsCapability) GetListChanged() bool {
 	return false
 }
 
-// ResourcesCapability says that there are resources.
+// ResourcesCapability means that the service has resources.
 type ResourcesCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Changes of single resources are announced to who asks.
+	// Changes of single resources are announced to subscribers.
 	Subscribe bool `protobuf:"varint,1,opt,name=subscribe,proto3" json:"subscribe,omitempty"`
 	// Changes of the list are announced.
 	ListChanged   bool `protobuf:"varint,2,opt,name=list_changed,proto3" json:"list_changed,omitempty"`
@@ -579,7 +579,7 @@ func (x *ResourcesCapability) GetListChanged() bool {
 	return false
 }
 
-// PromptsCapability says that there are prompts.
+// PromptsCapability means that the service has prompts.
 type PromptsCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes of the list are announced.

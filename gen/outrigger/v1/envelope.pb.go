@@ -27,10 +27,10 @@ const (
 
 // Envelope is one JSON-RPC 2.0 message in Protobuf. `ToolService.Exchange` carries a stream of them in each direction.
 //
-// The version member `jsonrpc` is not repeated here: it is always "2.0".
+// It has no `jsonrpc` member, because that is always "2.0".
 type Envelope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What kind of message this is. Exactly one is set, so the ambiguities of the JSON form cannot arise.
+	// The message. Exactly one is set, so the ambiguities of the JSON form cannot occur.
 	//
 	// Types that are valid to be assigned to Message:
 	//
@@ -121,22 +121,22 @@ type isEnvelope_Message interface {
 }
 
 type Envelope_Request struct {
-	// Asks for an answer with the same id.
+	// A request; its response has the same id.
 	Request *Request `protobuf:"bytes,1,opt,name=request,proto3,oneof"`
 }
 
 type Envelope_Notification struct {
-	// Says something and is never answered.
+	// A notification; it never gets a response.
 	Notification *Notification `protobuf:"bytes,2,opt,name=notification,proto3,oneof"`
 }
 
 type Envelope_SuccessResponse struct {
-	// Answers a request that succeeded.
+	// The response to a request that succeeded.
 	SuccessResponse *SuccessResponse `protobuf:"bytes,3,opt,name=success_response,proto3,oneof"`
 }
 
 type Envelope_ErrorResponse struct {
-	// Answers a request that failed, or a message whose id could not be read.
+	// The response to a request that failed, or to a message whose id could not be read.
 	ErrorResponse *ErrorResponse `protobuf:"bytes,4,opt,name=error_response,proto3,oneof"`
 }
 
@@ -148,11 +148,11 @@ func (*Envelope_SuccessResponse) isEnvelope_Message() {}
 
 func (*Envelope_ErrorResponse) isEnvelope_Message() {}
 
-// Request asks for one answer.
+// Request is a JSON-RPC request.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the sender and unique among its requests in flight on this stream. Required.
-	// A second request with an id that is still in flight is refused (DUPLICATE_REQUEST_ID) and leaves the first undisturbed.
+	// A second request with an id that is still in flight is rejected (DUPLICATE_REQUEST_ID) and leaves the first undisturbed.
 	Id *Id `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The method: `tools/call`, `tools/list`, `tools/get`, `server/describe` or `ping` on `Exchange`.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
@@ -241,7 +241,7 @@ type isRequest_ParamsForm interface {
 }
 
 type Request_Params struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Params *structpb.Struct `protobuf:"bytes,3,opt,name=params,proto3,oneof"`
 }
 
@@ -254,12 +254,12 @@ func (*Request_Params) isRequest_ParamsForm() {}
 
 func (*Request_ParamsJson) isRequest_ParamsForm() {}
 
-// SuccessResponse answers a request that succeeded.
+// SuccessResponse is the response to a request that succeeded.
 type SuccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The request's id, with its type. Required.
 	Id *Id `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The result. For `tools/call` in the message form this includes what the tool itself answered as a failure.
+	// The result. For `tools/call` in the message form, failures returned by the tool itself are results too.
 	//
 	// Types that are valid to be assigned to ResultForm:
 	//
@@ -337,7 +337,7 @@ type isSuccessResponse_ResultForm interface {
 }
 
 type SuccessResponse_Result struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Result *structpb.Struct `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
 }
 
@@ -350,12 +350,12 @@ func (*SuccessResponse_Result) isSuccessResponse_ResultForm() {}
 
 func (*SuccessResponse_ResultJson) isSuccessResponse_ResultForm() {}
 
-// ErrorResponse answers a request that failed.
+// ErrorResponse is the response to a request that failed.
 type ErrorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request's id, with its type. Absent where the id of the message in question could not be read (JSON-RPC's null id).
+	// The request's id, with its type. Absent if the id of the message could not be read (JSON-RPC's null id).
 	Id *Id `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What went wrong. Required.
+	// The error. Required.
 	Error         *ErrorObject `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

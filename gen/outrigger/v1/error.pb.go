@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorDetail is how a tool's failure shows in a `ToolResult`. On Connect, gRPC and gRPC-Web it is also one of the
-// details of the RPC's error.
+// ErrorDetail describes a tool's failure in a `ToolResult`. On Connect, gRPC and gRPC-Web it is also one of the details
+// of the RPC's error.
 type ErrorDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind of failure, from the canonical list: ValidationError, SchemaError, ToolNotFoundError, ResourceNotFound,
 	// FileNotFoundError, AuthenticationError, PermissionError, ApiLimitExceeded, TimeoutError, ToolExecutionError,
-	// TransportError, SerializationError, RegistrationError. A backend may use a name of its own in the same style.
+	// TransportError, SerializationError, RegistrationError. A backend may use its own names in the same style.
 	ErrorType string `protobuf:"bytes,1,opt,name=error_type,proto3" json:"error_type,omitempty"`
-	// One sentence that a person or a model can act on. It passes redaction before it leaves the sidecar.
+	// One sentence that a person or a model can act on. The sidecar redacts it before it reaches the caller.
 	ErrorMessage string `protobuf:"bytes,2,opt,name=error_message,proto3" json:"error_message,omitempty"`
-	// More about it: an object, a string, or null, which counts as absent.
+	// Details: an object, a string, or null, which counts as absent.
 	//
 	// Types that are valid to be assigned to ErrorDetailsForm:
 	//
@@ -120,7 +120,7 @@ type isErrorDetail_ErrorDetailsForm interface {
 }
 
 type ErrorDetail_ErrorDetails struct {
-	// For people. Numbers are doubles here.
+	// Convenient form. Numbers are doubles here.
 	ErrorDetails *structpb.Value `protobuf:"bytes,3,opt,name=error_details,proto3,oneof"`
 }
 
@@ -133,14 +133,14 @@ func (*ErrorDetail_ErrorDetails) isErrorDetail_ErrorDetailsForm() {}
 
 func (*ErrorDetail_ErrorDetailsJson) isErrorDetail_ErrorDetailsForm() {}
 
-// ErrorObject is the error member of a JSON-RPC error response. It is also how a failed task says why.
+// ErrorObject is the error member of a JSON-RPC error response. It is also the error of a failed task.
 type ErrorObject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The JSON-RPC error code. Never 0, which is what an error without a code looks like.
+	// The JSON-RPC error code. Never 0, because that looks like an error without a code.
 	Code int32 `protobuf:"zigzag32,1,opt,name=code,proto3" json:"code,omitempty"`
 	// One concise sentence.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// More about it, of any JSON kind. In the canonical dialect the object with the canonical code, `errorType`,
+	// Details, any JSON value. In the canonical dialect, the object with the canonical code, `errorType`,
 	// `retryable`, `requestId` and, where they apply, `violations` and others.
 	//
 	// Types that are valid to be assigned to DataForm:
@@ -226,7 +226,7 @@ type isErrorObject_DataForm interface {
 }
 
 type ErrorObject_Data struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Data *structpb.Value `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
 }
 
@@ -241,11 +241,11 @@ func (*ErrorObject_DataJson) isErrorObject_DataForm() {}
 
 // MissingCapabilities is an error detail: the request needs client capabilities that `RequestContext.capabilities` lacks.
 //
-// A backend answers with the Connect code failed_precondition and this detail. MCP clients get the error -32021 with
+// A backend returns the Connect code failed_precondition with this detail. MCP clients get the error -32021 with
 // `data.requiredCapabilities`; in the legacy eras it becomes a result with `isError`.
 type MissingCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the capabilities that are missing. Required.
+	// The missing capabilities only. Required.
 	RequiredCapabilities *ClientCapabilities `protobuf:"bytes,1,opt,name=required_capabilities,proto3" json:"required_capabilities,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

@@ -26,12 +26,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolEvent is something that happens during a call of `CallToolStream`.
+// ToolEvent is an event during a call of `CallToolStream`.
 //
-// A stream that ends without an RPC error ends with exactly one outcome, and nothing follows it.
+// A stream without an RPC error ends with exactly one outcome, as its last event.
 type ToolEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happens.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -132,27 +132,27 @@ type isToolEvent_Event interface {
 }
 
 type ToolEvent_Progress struct {
-	// The work advanced. Passed on only if `RequestContext.progress_token` is set.
+	// Progress. Forwarded only if `RequestContext.progress_token` is set.
 	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
 }
 
 type ToolEvent_Log struct {
-	// The tool says something. Passed on only at or above `RequestContext.log_level`.
+	// A log message. Forwarded only at or above `RequestContext.log_level`.
 	Log *LogMessage `protobuf:"bytes,2,opt,name=log,proto3,oneof"`
 }
 
 type ToolEvent_Partial struct {
-	// A part of the data is there already.
+	// Partial data.
 	Partial *PartialData `protobuf:"bytes,3,opt,name=partial,proto3,oneof"`
 }
 
 type ToolEvent_Outcome struct {
-	// The call is over. Always the last event.
+	// The outcome. Always the last event.
 	Outcome *ToolOutcome `protobuf:"bytes,4,opt,name=outcome,proto3,oneof"`
 }
 
 type ToolEvent_Quiet struct {
-	// Nothing will happen for a while.
+	// A quiet period begins.
 	Quiet *Quiet `protobuf:"bytes,5,opt,name=quiet,proto3,oneof"`
 }
 
@@ -166,14 +166,14 @@ func (*ToolEvent_Outcome) isToolEvent_Event() {}
 
 func (*ToolEvent_Quiet) isToolEvent_Event() {}
 
-// Progress says how far the work is. MCP: `notifications/progress`.
+// Progress reports how far the work is. MCP: `notifications/progress`.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How much is done, in a unit of the tool's choice. Greater in each event than in the one before.
+	// Work done, in a unit of the tool's choice. Increases with each event.
 	Progress float64 `protobuf:"fixed64,1,opt,name=progress,proto3" json:"progress,omitempty"`
-	// How much there is to do, in the same unit. Absent: unknown.
+	// Total work, in the same unit. Absent: unknown.
 	Total *float64 `protobuf:"fixed64,2,opt,name=total,proto3,oneof" json:"total,omitempty"`
-	// What is being done, for people. May be empty.
+	// Description of the current step, for people. May be empty.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -230,19 +230,19 @@ func (x *Progress) GetMessage() string {
 	return ""
 }
 
-// PartialData is a part of a result before the result: one item of a list, one message of a server-streaming RPC.
+// PartialData is a part of the result in advance: one item of a list, one message of a server-streaming RPC.
 //
-// Only callers of `CallToolStream` see it. It repeats nothing and replaces nothing: the outcome is complete without it.
+// Only callers of `CallToolStream` see it. The outcome is complete without it.
 type PartialData struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The part, of any JSON kind.
+	// The part, any JSON value.
 	//
 	// Types that are valid to be assigned to DataForm:
 	//
 	//	*PartialData_Data
 	//	*PartialData_DataJson
 	DataForm isPartialData_DataForm `protobuf_oneof:"data_form"`
-	// What to show of it; may be empty.
+	// Content to display; may be empty.
 	Content       []*ContentBlock `protobuf:"bytes,3,rep,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -315,7 +315,7 @@ type isPartialData_DataForm interface {
 }
 
 type PartialData_Data struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Data *structpb.Value `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
 }
 
@@ -328,12 +328,12 @@ func (*PartialData_Data) isPartialData_DataForm() {}
 
 func (*PartialData_DataJson) isPartialData_DataForm() {}
 
-// Quiet says that the call goes on but will be silent for a while. An edge whose transport can resume may close the
-// caller's connection meanwhile (MCP 2025-11-25: the event stream ends with a retry time and the answer waits for
+// Quiet announces that the call continues without events for a while. An edge whose transport supports resumption may
+// close the caller's connection meanwhile (MCP 2025-11-25: the event stream ends with a retry time and the answer waits for
 // `Last-Event-ID`). Others ignore it.
 type Quiet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long, roughly. Absent: not known.
+	// Approximate duration. Absent: unknown.
 	Duration      *durationpb.Duration `protobuf:"bytes,1,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

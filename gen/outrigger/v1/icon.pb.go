@@ -24,16 +24,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Icon is a picture that a user interface may show beside a name.
+// Icon is an image that a user interface may show next to a name.
 type Icon struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it is: an https or data URI. Required.
+	// Source: an https or data URI. Required.
 	Src string `protobuf:"bytes,1,opt,name=src,proto3" json:"src,omitempty"`
-	// Its media type, where the server knows better than the source says.
+	// Media type, if it differs from the one that the source declares.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// Sizes that it is meant for, each "WIDTHxHEIGHT" in pixels or "any".
+	// Sizes that the icon is designed for, each "WIDTHxHEIGHT" in pixels or "any".
 	Sizes []string `protobuf:"bytes,3,rep,name=sizes,proto3" json:"sizes,omitempty"`
-	// The background that it is drawn for: "light", "dark", or empty for both.
+	// Background that the icon is designed for: "light", "dark", or empty for both.
 	Theme         string `protobuf:"bytes,4,opt,name=theme,proto3" json:"theme,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

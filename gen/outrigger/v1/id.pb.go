@@ -26,10 +26,10 @@ const (
 
 // Id is a JSON-RPC request id or an MCP progress token: a string or an integer, with its JSON type kept.
 //
-// 7 and "7" are two different ids. An answer echoes the id exactly as it came, in the same member of the oneof.
+// 7 and "7" are two different ids. A response echoes the id exactly, in the same member of the oneof.
 type Id struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value. Every integer has exactly one form: `integer` where it fits 64 bits, else `big_integer`.
+	// The value. Every integer has exactly one form: `integer` if it fits into 64 bits, else `big_integer`.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
@@ -110,12 +110,12 @@ type isId_Kind interface {
 }
 
 type Id_Text struct {
-	// A JSON string, at most 1,024 bytes. The empty string is an id.
+	// A JSON string, at most 1,024 bytes. The empty string is a valid id.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
 }
 
 type Id_Integer struct {
-	// A JSON integer from -2^63 to 2^63-1. In ProtoJSON it shows as a string, which changes nothing: the member names the type.
+	// A JSON integer from -2^63 to 2^63-1. ProtoJSON renders it as a string, which is not ambiguous: the member determines the type.
 	Integer int64 `protobuf:"varint,2,opt,name=integer,proto3,oneof"`
 }
 

@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ElicitationAction is what the user did.
+// ElicitationAction is the user's decision.
 type ElicitationAction int32
 
 const (
-	// Not given.
+	// Not set.
 	ElicitationAction_ELICITATION_ACTION_UNSPECIFIED ElicitationAction = 0
-	// Filled in the form, or opened the address.
+	// Filled in the form, or opened the URL.
 	ElicitationAction_ELICITATION_ACTION_ACCEPT ElicitationAction = 1
-	// Said no.
+	// Declined.
 	ElicitationAction_ELICITATION_ACTION_DECLINE ElicitationAction = 2
-	// Closed the question without an answer.
+	// Dismissed the question.
 	ElicitationAction_ELICITATION_ACTION_CANCEL ElicitationAction = 3
 )
 
@@ -82,17 +82,17 @@ func (ElicitationAction) EnumDescriptor() ([]byte, []int) {
 	return file_outrigger_v1_input_proto_rawDescGZIP(), []int{0}
 }
 
-// InputRequired says that a request cannot be answered before its caller has answered something.
+// InputRequired means that a request needs answers from its caller first.
 //
-// The caller repeats the whole request with `input_responses` and the same `request_state`. The repetition may reach
-// another replica, or never come: hold nothing for it. Possible for `CallTool`, `CallToolStream`, `ReadResource` and
+// The caller repeats the whole request with `input_responses` and the same `request_state`. The retry may reach
+// another replica, or never arrive: keep no state for it. Possible for `CallTool`, `CallToolStream`, `ReadResource` and
 // `GetPrompt`.
 type InputRequired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The questions, by keys of the server's choice, which the answers repeat. Only kinds that the request's
+	// The questions, by keys of the server's choice. The answers use the same keys. Only kinds that the request's
 	// `RequestContext.capabilities` allow. At most 64.
 	InputRequests map[string]*InputRequest `protobuf:"bytes,1,rep,name=input_requests,proto3" json:"input_requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the server wants to see again in the repeated request. Opaque to the caller, at most 48,000 bytes, so that the
+	// State that the server gets back in the repeated request. Opaque to the caller, at most 48,000 bytes, so that the
 	// sidecar's seal around it stays within 64 KiB. Use another value in each round.
 	RequestState []byte `protobuf:"bytes,2,opt,name=request_state,proto3" json:"request_state,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
@@ -180,7 +180,7 @@ type isInputRequired_MetaForm interface {
 }
 
 type InputRequired_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,3,opt,name=meta,proto3,oneof"`
 }
 
@@ -196,7 +196,7 @@ func (*InputRequired_MetaJson) isInputRequired_MetaForm() {}
 // InputRequest is one question to the caller's client.
 type InputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is asked. A client that was not declared able to answer must not be asked.
+	// The question. Ask only what the client's capabilities allow.
 	//
 	// Types that are valid to be assigned to Request:
 	//
@@ -277,12 +277,12 @@ type isInputRequest_Request interface {
 }
 
 type InputRequest_Elicitation struct {
-	// To the user, through a form or a web page. MCP: `elicitation/create`.
+	// For the user, with a form or a web page. MCP: `elicitation/create`.
 	Elicitation *Elicitation `protobuf:"bytes,1,opt,name=elicitation,proto3,oneof"`
 }
 
 type InputRequest_Sampling struct {
-	// To a language model. MCP: `sampling/createMessage`.
+	// For a language model. MCP: `sampling/createMessage`.
 	Sampling *Sampling `protobuf:"bytes,2,opt,name=sampling,proto3,oneof"`
 }
 
@@ -300,9 +300,9 @@ func (*InputRequest_ListRoots) isInputRequest_Request() {}
 // Elicitation asks the user for something.
 type Elicitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to tell the user. Required.
+	// Message to the user. Required.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// How to ask.
+	// How to ask the user.
 	//
 	// Types that are valid to be assigned to Mode:
 	//
@@ -412,12 +412,12 @@ type isElicitation_Mode interface {
 }
 
 type Elicitation_Form struct {
-	// Through a form. Never for secrets.
+	// With a form. Never for secrets.
 	Form *ElicitationForm `protobuf:"bytes,2,opt,name=form,proto3,oneof"`
 }
 
 type Elicitation_Url struct {
-	// By sending the user to a web address.
+	// With a URL that the user opens.
 	Url *ElicitationUrl `protobuf:"bytes,3,opt,name=url,proto3,oneof"`
 }
 
@@ -430,7 +430,7 @@ type isElicitation_MetaForm interface {
 }
 
 type Elicitation_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -443,11 +443,11 @@ func (*Elicitation_Meta) isElicitation_MetaForm() {}
 
 func (*Elicitation_MetaJson) isElicitation_MetaForm() {}
 
-// ElicitationForm asks with a form that the client draws.
+// ElicitationForm asks with a form that the client renders.
 type ElicitationForm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The form's schema: a flat JSON Schema object whose properties are strings (with length, format, default), numbers,
-	// integers, booleans, or choices (enum, oneOf with titles, arrays of these). Passed on unchanged. Required.
+	// integers, booleans, or choices (enum, oneOf with titles, arrays of these). Forwarded unchanged. Required.
 	//
 	// Types that are valid to be assigned to RequestedSchemaForm:
 	//
@@ -518,7 +518,7 @@ type isElicitationForm_RequestedSchemaForm interface {
 }
 
 type ElicitationForm_RequestedSchema struct {
-	// For people. The order of members is lost.
+	// Convenient form. The order of members is lost.
 	RequestedSchema *structpb.Struct `protobuf:"bytes,1,opt,name=requested_schema,proto3,oneof"`
 }
 
@@ -531,12 +531,12 @@ func (*ElicitationForm_RequestedSchema) isElicitationForm_RequestedSchemaForm() 
 
 func (*ElicitationForm_RequestedSchemaJson) isElicitationForm_RequestedSchemaForm() {}
 
-// ElicitationUrl asks by sending the user to a web address, for what must not pass through the client.
+// ElicitationUrl asks with a URL that the user opens, for data that must not pass through the client.
 type ElicitationUrl struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The address; https except on the local machine. Holds no credentials and no personal data. Required.
+	// The URL; https except on the local machine. Without credentials and personal data. Required.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// Names this elicitation for MCP 2025-11-25, where the end of it is announced. The sidecar makes one up if it is empty.
+	// Id of this elicitation for MCP 2025-11-25, where its end is announced. The sidecar generates one if it is empty.
 	// Later revisions do not have it.
 	ElicitationId string `protobuf:"bytes,2,opt,name=elicitation_id,proto3" json:"elicitation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -661,7 +661,7 @@ type isListRoots_MetaForm interface {
 }
 
 type ListRoots_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,1,opt,name=meta,proto3,oneof"`
 }
 
@@ -677,7 +677,7 @@ func (*ListRoots_MetaJson) isListRoots_MetaForm() {}
 // InputResponse is one answer of the caller's client. It is untrusted: check it like any other input.
 type InputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the client answered.
+	// The answer.
 	//
 	// Types that are valid to be assigned to Response:
 	//
@@ -783,8 +783,8 @@ type InputResponse_Roots struct {
 }
 
 type InputResponse_OtherJson struct {
-	// Something that has none of these shapes: its exact JSON text, UTF-8 (a number, null, an object of another kind).
-	// Ask again or fail; never complete with it.
+	// An answer of none of these shapes: its exact JSON text, UTF-8 (a number, null, an object of another kind).
+	// Ask again or fail; never complete the call with it.
 	OtherJson []byte `protobuf:"bytes,4,opt,name=other_json,proto3,oneof"`
 }
 
@@ -799,9 +799,9 @@ func (*InputResponse_OtherJson) isInputResponse_Response() {}
 // ElicitationResult is the user's answer.
 type ElicitationResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the user did. Required.
+	// The user's decision. Required.
 	Action ElicitationAction `protobuf:"varint,1,opt,name=action,proto3,enum=outrigger.v1.ElicitationAction" json:"action,omitempty"`
-	// The filled-in form, from property name to string, number, boolean or list of strings. It means something only with
+	// The filled-in form, from property name to string, number, boolean or list of strings. Meaningful only with
 	// `accept` and a form. The client may not have checked it against the schema.
 	//
 	// Types that are valid to be assigned to ContentForm:
@@ -912,7 +912,7 @@ type isElicitationResult_ContentForm interface {
 }
 
 type ElicitationResult_Content struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Content *structpb.Struct `protobuf:"bytes,2,opt,name=content,proto3,oneof"`
 }
 
@@ -930,7 +930,7 @@ type isElicitationResult_MetaForm interface {
 }
 
 type ElicitationResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -1026,7 +1026,7 @@ type isListRootsResult_MetaForm interface {
 }
 
 type ListRootsResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,2,opt,name=meta,proto3,oneof"`
 }
 
@@ -1044,7 +1044,7 @@ type Root struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A `file://` URI. Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Its name for people.
+	// Display name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// MCP's `_meta` of the root, a JSON object.
 	//
@@ -1131,7 +1131,7 @@ type isRoot_MetaForm interface {
 }
 
 type Root_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,3,opt,name=meta,proto3,oneof"`
 }
 

@@ -29,23 +29,23 @@ const (
 type LogLevel int32
 
 const (
-	// Not given. As a wish it means: no log messages at all.
+	// Not set. As a wish it means: no log messages at all.
 	LogLevel_LOG_LEVEL_UNSPECIFIED LogLevel = 0
 	// Detail for debugging.
 	LogLevel_LOG_LEVEL_DEBUG LogLevel = 1
-	// Ordinary information, such as the start of a step.
+	// Normal operation, such as the start of a step.
 	LogLevel_LOG_LEVEL_INFO LogLevel = 2
-	// Ordinary, but worth noticing.
+	// Normal, but significant.
 	LogLevel_LOG_LEVEL_NOTICE LogLevel = 3
-	// Something is not as it should be.
+	// A problem that does not stop the work.
 	LogLevel_LOG_LEVEL_WARNING LogLevel = 4
 	// A step failed.
 	LogLevel_LOG_LEVEL_ERROR LogLevel = 5
 	// A component failed.
 	LogLevel_LOG_LEVEL_CRITICAL LogLevel = 6
-	// Somebody must act at once.
+	// Immediate action is required.
 	LogLevel_LOG_LEVEL_ALERT LogLevel = 7
-	// Nothing works.
+	// The system is unusable.
 	LogLevel_LOG_LEVEL_EMERGENCY LogLevel = 8
 )
 
@@ -102,16 +102,16 @@ func (LogLevel) EnumDescriptor() ([]byte, []int) {
 	return file_outrigger_v1_log_proto_rawDescGZIP(), []int{0}
 }
 
-// LogMessage is something that a tool says about its work to its caller. MCP: `notifications/message`.
+// LogMessage is a log message from a tool to its caller. MCP: `notifications/message`.
 //
-// It must hold neither secrets nor personal data. The edge drops what is below the level that the caller wants.
+// It must not contain secrets or personal data. The edge drops messages below the requested level.
 type LogMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How severe it is. Required.
+	// Severity. Required.
 	Level LogLevel `protobuf:"varint,1,opt,name=level,proto3,enum=outrigger.v1.LogLevel" json:"level,omitempty"`
-	// Which part of the tool speaks. May be empty.
+	// The logger, a part of the tool. May be empty.
 	Logger string `protobuf:"bytes,2,opt,name=logger,proto3" json:"logger,omitempty"`
-	// What it says: any JSON value, most often a string. Required.
+	// The message: any JSON value, usually a string. Required.
 	//
 	// Types that are valid to be assigned to DataForm:
 	//
@@ -196,7 +196,7 @@ type isLogMessage_DataForm interface {
 }
 
 type LogMessage_Data struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Data *structpb.Value `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
 }
 

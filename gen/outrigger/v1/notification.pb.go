@@ -25,14 +25,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Notification says something and is never answered, whatever its method. It never runs a tool.
+// Notification is a message without a response. It never runs a tool, whatever its method.
 type Notification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about. Required. A change feed (`ChangeFilter`) uses MCP's methods: `notifications/tools/list_changed`,
+	// The method. Required. A change feed (`ChangeFilter`) uses MCP's methods: `notifications/tools/list_changed`,
 	// `notifications/prompts/list_changed`, `notifications/resources/list_changed`, `notifications/resources/updated` with
-	// params {"uri": ...}, `notifications/tasks` with `task`. Events on the bus use names of their publishers' choice.
+	// params {"uri": ...}, `notifications/tasks` with `task`. Publishers choose the names of events on the bus.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
-	// More about it. May be absent.
+	// Parameters. May be absent.
 	//
 	// Types that are valid to be assigned to ParamsForm:
 	//
@@ -130,7 +130,7 @@ type isNotification_ParamsForm interface {
 }
 
 type Notification_Params struct {
-	// A JSON object, for people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form, a JSON object. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Params *structpb.Struct `protobuf:"bytes,2,opt,name=params,proto3,oneof"`
 }
 
@@ -140,12 +140,12 @@ type Notification_ParamsJson struct {
 }
 
 type Notification_Task struct {
-	// The whole task as it is now. Only with `notifications/tasks`.
+	// The complete current task. Only with `notifications/tasks`.
 	Task *Task `protobuf:"bytes,4,opt,name=task,proto3,oneof"`
 }
 
 type Notification_Acknowledged struct {
-	// What of the wanted changes will be reported. Only with `notifications/subscriptions/acknowledged`.
+	// The requested changes that will be reported. Only with `notifications/subscriptions/acknowledged`.
 	Acknowledged *ChangeFilter `protobuf:"bytes,5,opt,name=acknowledged,proto3,oneof"`
 }
 
@@ -157,10 +157,10 @@ func (*Notification_Task) isNotification_ParamsForm() {}
 
 func (*Notification_Acknowledged) isNotification_ParamsForm() {}
 
-// PublishResponse says what became of a published notification.
+// PublishResponse is the result of publishing a notification.
 type PublishResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many subscribers it was queued for at that moment.
+	// Number of subscribers that it was queued for.
 	Subscribers   int32 `protobuf:"varint,1,opt,name=subscribers,proto3" json:"subscribers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,8 +203,8 @@ func (x *PublishResponse) GetSubscribers() int32 {
 	return 0
 }
 
-// SubscribeRequest says which notifications to stream. One stream carries events or changes, never both, so that a
-// published event can never pass for a change that the service itself reports.
+// SubscribeRequest selects the notifications to stream. A stream carries events or changes, never both, so that a
+// published event cannot be mistaken for a change that the service itself reports.
 type SubscribeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which notifications.
@@ -278,12 +278,12 @@ type isSubscribeRequest_Filter interface {
 }
 
 type SubscribeRequest_Events struct {
-	// What others publish: `Publish`, and notifications that arrive at the JSON-RPC edges.
+	// Events that others publish: with `Publish`, or as notifications to the JSON-RPC edges.
 	Events *EventFilter `protobuf:"bytes,1,opt,name=events,proto3,oneof"`
 }
 
 type SubscribeRequest_Changes struct {
-	// What changes in the service itself. A backend serves this to report changes to the sidecar.
+	// Changes of the service itself. A backend implements this to report changes to the sidecar.
 	Changes *ChangeFilter `protobuf:"bytes,2,opt,name=changes,proto3,oneof"`
 }
 
@@ -291,10 +291,10 @@ func (*SubscribeRequest_Events) isSubscribeRequest_Filter() {}
 
 func (*SubscribeRequest_Changes) isSubscribeRequest_Filter() {}
 
-// EventFilter chooses events of the bus.
+// EventFilter selects events of the bus.
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Method names, of which `*` stands for any run of characters. Empty: all. At most 256.
+	// Method names; `*` matches any characters. Empty: all. At most 256.
 	Methods       []string `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -337,10 +337,10 @@ func (x *EventFilter) GetMethods() []string {
 	return nil
 }
 
-// ChangeFilter chooses changes. Nothing that is not asked for is sent.
+// ChangeFilter selects changes. Only requested changes are sent.
 //
 // The stream's first notification is `notifications/subscriptions/acknowledged` with the part of the filter that will be
-// honoured; what changes after that moment is reported.
+// honored. Changes after that moment are reported.
 type ChangeFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The list of tools changed.

@@ -26,54 +26,54 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolOptions are facts about a tool that its method's descriptor cannot say. The configuration's overlay has the same
-// message for services that cannot be changed, and wins, member by member.
+// ToolOptions are facts about a tool that its method's descriptor cannot express. The configuration's overlay has the same
+// message, for services that cannot be changed, and overrides it field by field.
 type ToolOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Canonical name instead of the derived one. Solves a collision.
+	// Canonical name instead of the derived one, for example to resolve a collision.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Name for people. Default: the first paragraph of the method's comment.
+	// Display name. Default: the first paragraph of the method's comment.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// What it does and when to use it. Default: the method's comment.
+	// What the tool does and when to use it. Default: the method's comment.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Do not offer the method at all; calling it is like calling an unknown tool. Absent: it is offered.
+	// Hide the method; a call is like a call of an unknown tool. Absent: not hidden.
 	Hidden *bool `protobuf:"varint,4,opt,name=hidden,proto3,oneof" json:"hidden,omitempty"`
-	// What it changes may be lost for good, so only trusted callers may run it. Absent: it is not gated, and MCP clients
-	// see their default hint. False: clients are told that it is not destructive.
+	// Its changes may be irreversible, so only trusted callers may run it. Absent: not gated, and MCP clients assume their
+	// default. False: clients see a hint that it is not destructive.
 	Destructive *bool `protobuf:"varint,5,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
-	// It changes nothing. Absent: true for `idempotency_level = NO_SIDE_EFFECTS`, else not said.
+	// The tool is read-only. Absent: true for `idempotency_level = NO_SIDE_EFFECTS`, else not declared.
 	ReadOnly *bool `protobuf:"varint,6,opt,name=read_only,proto3,oneof" json:"read_only,omitempty"`
 	// A second call with the same arguments changes nothing more, so it may be retried. Absent: true for
-	// `idempotency_level` NO_SIDE_EFFECTS and IDEMPOTENT, else not said.
+	// `idempotency_level` NO_SIDE_EFFECTS and IDEMPOTENT, else not declared.
 	Idempotent *bool `protobuf:"varint,7,opt,name=idempotent,proto3,oneof" json:"idempotent,omitempty"`
-	// It deals with things outside of the service. Absent: not said.
+	// The tool interacts with systems outside the service. Absent: not declared.
 	OpenWorld *bool `protobuf:"varint,8,opt,name=open_world,proto3,oneof" json:"open_world,omitempty"`
-	// How long one run may take, up to 24 h. Absent: the sidecar's setting (30 s).
+	// Maximum duration of one run, up to 24 h. Absent: the sidecar's setting (30 s).
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Semantic version. Default: 1.0.0.
 	Version string `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
-	// The version of the service in which the tool was deprecated. Default: none, or "unknown" where the method has
+	// Version of the service in which the tool was deprecated. Default: none, or "unknown" if the method has
 	// `deprecated = true`.
 	DeprecatedIn string `protobuf:"bytes,11,opt,name=deprecated_in,proto3" json:"deprecated_in,omitempty"`
-	// The part of the system that it belongs to. Default: the service's full name.
+	// Module that the tool belongs to. Default: the service's full name.
 	Module string `protobuf:"bytes,12,opt,name=module,proto3" json:"module,omitempty"`
-	// How long a client may rely on the tool's description, up to 365 days. Absent: 300 s.
+	// How long a client may cache the tool's description, up to 365 days. Absent: 300 s.
 	CacheTtl *durationpb.Duration `protobuf:"bytes,13,opt,name=cache_ttl,proto3" json:"cache_ttl,omitempty"`
-	// Calls to learn from, at most 64. The sidecar checks their arguments against the input schema.
+	// Example calls, at most 64. The sidecar checks their arguments against the input schema.
 	Examples []*ToolExample `protobuf:"bytes,14,rep,name=examples,proto3" json:"examples,omitempty"`
 	// Whether a call may become a task: "forbidden" (the default), "optional", "required".
 	TaskSupport string `protobuf:"bytes,15,opt,name=task_support,proto3" json:"task_support,omitempty"`
-	// A call that takes longer becomes a task, where `task_support` and the client allow it. Absent: at once.
+	// Time after which a call becomes a task, if `task_support` and the client allow it. Absent: at once.
 	TaskAfter *durationpb.Duration `protobuf:"bytes,16,opt,name=task_after,proto3" json:"task_after,omitempty"`
-	// Words to group and find it by, at most 64.
+	// Tags for grouping and search, at most 64.
 	Tags []string `protobuf:"bytes,17,rep,name=tags,proto3" json:"tags,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
-	// The statuses that the tool answers with, and when, at most 16. Shown on its specification page.
+	// The statuses that the tool returns, and when, at most 16. Shown on its specification page.
 	Errors []*ToolError `protobuf:"bytes,21,rep,name=errors,proto3" json:"errors,omitempty"`
-	// How long a call of a server-streaming RPC gathers messages, up to 24 h. When it is over, the call ends with what came,
-	// and the result says that it is truncated. It is never longer than the default. Absent: the call's deadline less 1 s,
-	// and at least half of it.
+	// How long a call of a server-streaming RPC collects messages, up to 24 h. Then the call ends with the messages received so
+	// far, and the result is marked as truncated. It is never longer than the default. Absent: the call's deadline minus 1 s,
+	// at least half of it.
 	StreamTime    *durationpb.Duration `protobuf:"bytes,22,opt,name=stream_time,proto3" json:"stream_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -249,10 +249,10 @@ func (x *ToolOptions) GetStreamTime() *durationpb.Duration {
 	return nil
 }
 
-// ResourceOptions make a reading method into a source of resources. The method stays a tool unless it is hidden.
+// ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden.
 //
-// A method with `items_field` lists resources, one for each item. Any other method is a resource template, or with no
-// variable in it a resource: a reading fills the request's fields from the URI.
+// A method with `items_field` lists resources, one per item. Any other method is a resource template, or without variables
+// a resource: reading it fills the request's fields from the URI.
 type ResourceOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An RFC 6570 template, simple expressions only, such as "shop://orders/{id}". Its variables are paths of request
@@ -260,22 +260,22 @@ type ResourceOptions struct {
 	UriTemplate string `protobuf:"bytes,1,opt,name=uri_template,proto3" json:"uri_template,omitempty"`
 	// Programmatic name. Default: the tool's name. On a listing method the name of items without `name_field`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Name for people. Default: as for the tool.
+	// Display name. Default: as for the tool.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is. Default: as for the tool.
+	// Description. Default: as for the tool.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// Media type of the contents. Default: "application/json" for a whole message, else "text/plain" for a string field
 	// and "application/octet-stream" for a bytes field.
 	MimeType string `protobuf:"bytes,5,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// Hints about it.
+	// Hints about the resource.
 	Annotations *Annotations `protobuf:"bytes,6,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// Path of the response field that holds the contents (string or bytes). Default: the whole response as JSON.
+	// Path of the response field with the contents (string or bytes). Default: the whole response as JSON.
 	ContentField string `protobuf:"bytes,7,opt,name=content_field,proto3" json:"content_field,omitempty"`
-	// Path of the response field that names the media type, where it varies.
+	// Path of the response field with the media type, if it varies.
 	MimeTypeField string `protobuf:"bytes,8,opt,name=mime_type_field,proto3" json:"mime_type_field,omitempty"`
 	// Path of the repeated response field with the items of a listing method. Default: the method does not list.
 	ItemsField string `protobuf:"bytes,9,opt,name=items_field,proto3" json:"items_field,omitempty"`
-	// Path, within an item, of the field with its name for people.
+	// Path, within an item, of the field with its display name.
 	NameField     string `protobuf:"bytes,10,opt,name=name_field,proto3" json:"name_field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,7 +402,7 @@ var file_outrigger_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// What the sidecar should know about a method as a tool. Everything in it is optional:
+	// Facts about a method as a tool. All fields are optional:
 	//
 	//	rpc DeleteOrder(DeleteOrderRequest) returns (DeleteOrderResponse) {
 	//	  option (outrigger.v1.tool) = {destructive: true, timeout: {seconds: 5}, version: "1.2.0"};
@@ -412,7 +412,7 @@ var (
 	//
 	// optional outrigger.v1.ToolOptions tool = 50717;
 	E_Tool = &file_outrigger_v1_options_proto_extTypes[0]
-	// What the sidecar should know about a method as a source of resources:
+	// Facts about a method as a source of resources:
 	//
 	//	rpc GetOrder(GetOrderRequest) returns (Order) {
 	//	  option (outrigger.v1.resource) = {uri_template: "shop://orders/{id}", mime_type: "application/json"};

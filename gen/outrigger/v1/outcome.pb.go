@@ -24,10 +24,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolOutcome is the answer to a call. MCP tells the three apart by `resultType`.
+// ToolOutcome is the response to a call. MCP distinguishes the three by `resultType`.
 type ToolOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of the call.
+	// The outcome.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -108,18 +108,18 @@ type isToolOutcome_Outcome interface {
 }
 
 type ToolOutcome_Result struct {
-	// The run is over, well or not. MCP: `complete`.
+	// The run has finished, successfully or not. MCP: `complete`.
 	Result *ToolResult `protobuf:"bytes,1,opt,name=result,proto3,oneof"`
 }
 
 type ToolOutcome_InputRequired struct {
-	// The caller must answer something first, then call again. MCP: `input_required`; in the legacy eras the sidecar
+	// The caller must answer questions first, then call again. MCP: `input_required`; in the legacy eras the sidecar
 	// asks the client itself and repeats the call.
 	InputRequired *InputRequired `protobuf:"bytes,2,opt,name=input_required,proto3,oneof"`
 }
 
 type ToolOutcome_Task struct {
-	// The run goes on in the background. Only where `RequestContext.capabilities.tasks` is set. MCP: `task`.
+	// The run continues in the background. Only if `RequestContext.capabilities.tasks` is set. MCP: `task`.
 	Task *Task `protobuf:"bytes,3,opt,name=task,proto3,oneof"`
 }
 

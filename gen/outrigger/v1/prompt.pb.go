@@ -25,18 +25,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Prompt describes a message, or a conversation, that users can start from.
+// Prompt describes a prompt: a message or a conversation that users can start from.
 type Prompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its programmatic name. Required.
+	// Programmatic name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is good for.
+	// What the prompt is for.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// What may be filled in, at most 256.
+	// Arguments, at most 256.
 	Arguments []*PromptArgument `protobuf:"bytes,4,rep,name=arguments,proto3" json:"arguments,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,5,rep,name=icons,proto3" json:"icons,omitempty"`
 	// MCP's `_meta` of the prompt, a JSON object.
 	//
@@ -144,7 +144,7 @@ type isPrompt_MetaForm interface {
 }
 
 type Prompt_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,6,opt,name=meta,proto3,oneof"`
 }
 
@@ -157,16 +157,16 @@ func (*Prompt_Meta) isPrompt_MetaForm() {}
 
 func (*Prompt_MetaJson) isPrompt_MetaForm() {}
 
-// PromptArgument is something that a user fills in. Its value is always a string.
+// PromptArgument is an argument of a prompt. Its value is always a string.
 type PromptArgument struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its programmatic name. Required.
+	// Programmatic name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// What it means.
+	// Description.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// The prompt cannot be had without it.
+	// The argument is required.
 	Required      bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -230,15 +230,14 @@ func (x *PromptArgument) GetRequired() bool {
 	return false
 }
 
-// ListPromptsRequest asks for a page of prompts.
+// ListPromptsRequest requests a page of prompts.
 type ListPromptsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to go on: the `next_cursor` of the page before, unchanged. Absent: from the start. The empty string is a
-	// cursor like any other.
+	// The `next_cursor` of the previous page, unchanged. Absent: the first page. The empty string is a valid cursor.
 	Cursor *string `protobuf:"bytes,1,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
-	// The most entries to send on a page. 0: as many as the server likes. The server may send fewer.
+	// Maximum entries per page. 0: the server decides. The server may send fewer.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -298,11 +297,11 @@ func (x *ListPromptsRequest) GetContext() *RequestContext {
 // ListPromptsResponse is a page of prompts.
 type ListPromptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The prompts, in an order that does not change between calls. At most 10,000.
+	// The prompts, in a stable order. At most 10,000.
 	Prompts []*Prompt `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
+	// Cursor of the next page. Absent: this is the last page. Valid on every connection and replica.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// How long the page stays true.
+	// How long the page may be cached.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -396,7 +395,7 @@ type isListPromptsResponse_MetaForm interface {
 }
 
 type ListPromptsResponse_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -409,18 +408,18 @@ func (*ListPromptsResponse_Meta) isListPromptsResponse_MetaForm() {}
 
 func (*ListPromptsResponse_MetaJson) isListPromptsResponse_MetaForm() {}
 
-// GetPromptRequest asks for a prompt, filled in.
+// GetPromptRequest requests a rendered prompt.
 type GetPromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which prompt. Required. An unknown name is not_found, a missing argument invalid_argument.
+	// Name of the prompt. Required. An unknown name is not_found, a missing argument invalid_argument.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Values by argument name.
 	Arguments map[string]string `protobuf:"bytes,2,rep,name=arguments,proto3" json:"arguments,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Answers to an earlier `InputRequired`, by the keys of its requests.
+	// Answers to an earlier `InputRequired`, keyed as its requests.
 	InputResponses map[string]*InputResponse `protobuf:"bytes,3,rep,name=input_responses,proto3" json:"input_responses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The `request_state` of the earlier `InputRequired`, byte for byte.
 	RequestState []byte `protobuf:"bytes,4,opt,name=request_state,proto3" json:"request_state,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context *RequestContext `protobuf:"bytes,5,opt,name=context,proto3" json:"context,omitempty"`
 	// MCP's `_meta` of the request, a JSON object.
 	//
@@ -528,7 +527,7 @@ type isGetPromptRequest_MetaForm interface {
 }
 
 type GetPromptRequest_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,6,opt,name=meta,proto3,oneof"`
 }
 
@@ -541,10 +540,10 @@ func (*GetPromptRequest_Meta) isGetPromptRequest_MetaForm() {}
 
 func (*GetPromptRequest_MetaJson) isGetPromptRequest_MetaForm() {}
 
-// PromptOutcome is the answer to `GetPrompt`.
+// PromptOutcome is the response to `GetPrompt`.
 type PromptOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of it.
+	// The outcome.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -615,12 +614,12 @@ type isPromptOutcome_Outcome interface {
 }
 
 type PromptOutcome_Result struct {
-	// The prompt, filled in.
+	// The rendered prompt.
 	Result *PromptResult `protobuf:"bytes,1,opt,name=result,proto3,oneof"`
 }
 
 type PromptOutcome_InputRequired struct {
-	// The caller must answer something first, then ask again.
+	// The caller must answer questions first, then repeat the request.
 	InputRequired *InputRequired `protobuf:"bytes,2,opt,name=input_required,proto3,oneof"`
 }
 
@@ -628,10 +627,10 @@ func (*PromptOutcome_Result) isPromptOutcome_Outcome() {}
 
 func (*PromptOutcome_InputRequired) isPromptOutcome_Outcome() {}
 
-// PromptResult is a prompt, filled in.
+// PromptResult is a rendered prompt.
 type PromptResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is, for people.
+	// Description, for people.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// The conversation; may be empty. At most 1,024 messages.
 	Messages []*PromptMessage `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -720,7 +719,7 @@ type isPromptResult_MetaForm interface {
 }
 
 type PromptResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,3,opt,name=meta,proto3,oneof"`
 }
 
@@ -736,9 +735,9 @@ func (*PromptResult_MetaJson) isPromptResult_MetaForm() {}
 // PromptMessage is one message of a prompt.
 type PromptMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who says it. Required.
+	// The speaker. Required.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=outrigger.v1.Role" json:"role,omitempty"`
-	// What is said. Required.
+	// The content. Required.
 	Content       *ContentBlock `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

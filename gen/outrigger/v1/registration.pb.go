@@ -25,42 +25,42 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RegisterToolRequest adds a tool to the catalog. The same tool again changes nothing. A tool with a higher version
+// RegisterToolRequest adds a tool to the catalog. Repeating it changes nothing. A tool with a higher version
 // replaces the registered one; a different tool with the same or a lower version is REGISTRATION_CONFLICT.
 type RegisterToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its canonical name. Required.
+	// Canonical name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it does and when to use it. Required.
+	// What the tool does and when to use it. Required.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// What arguments it takes: a JSON Schema with "type": "object" at its root. None, or one that does not compile, is
-	// REGISTRATION_INVALID; another one than is registered under this name needs a higher version.
+	// Input schema: a JSON Schema with "type": "object" at its root. A missing schema, or one that does not compile, is
+	// REGISTRATION_INVALID. A schema that differs from the registered one needs a higher version.
 	//
 	// Types that are valid to be assigned to InputSchemaForm:
 	//
 	//	*RegisterToolRequest_InputSchema
 	//	*RegisterToolRequest_InputSchemaJson
 	InputSchemaForm isRegisterToolRequest_InputSchemaForm `protobuf_oneof:"input_schema_form"`
-	// What its data looks like: a JSON Schema. Absent: derived from the RPC.
+	// Output schema of the data: a JSON Schema. Absent: derived from the RPC.
 	//
 	// Types that are valid to be assigned to OutputSchemaForm:
 	//
 	//	*RegisterToolRequest_OutputSchema
 	//	*RegisterToolRequest_OutputSchemaJson
 	OutputSchemaForm isRegisterToolRequest_OutputSchemaForm `protobuf_oneof:"output_schema_form"`
-	// The RPC that runs it. Required.
+	// The RPC that the tool calls. Required.
 	Binding *ToolBinding `protobuf:"bytes,7,opt,name=binding,proto3" json:"binding,omitempty"`
-	// What an operator wants to know about it. Absent: not destructive, not deprecated, 300 s.
+	// Metadata for operators. Absent: not destructive, not deprecated, 300 s.
 	Metadata *ToolMetadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	// How it behaves, as hints for clients.
+	// Hints for clients about its behavior.
 	Annotations *ToolAnnotations `protobuf:"bytes,10,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// Its semantic version. Empty: 1.0.0.
+	// Semantic version. Empty: 1.0.0.
 	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
-	// How it runs.
+	// How the tool runs.
 	Execution *ToolExecution `protobuf:"bytes,12,opt,name=execution,proto3" json:"execution,omitempty"`
-	// Calls to learn from, at most 64.
+	// Example calls, at most 64.
 	Examples      []*ToolExample `protobuf:"bytes,13,rep,name=examples,proto3" json:"examples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,7 +214,7 @@ type isRegisterToolRequest_InputSchemaForm interface {
 }
 
 type RegisterToolRequest_InputSchema struct {
-	// For people. The order of members is lost.
+	// Convenient form. The order of members is lost.
 	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,proto3,oneof"`
 }
 
@@ -232,7 +232,7 @@ type isRegisterToolRequest_OutputSchemaForm interface {
 }
 
 type RegisterToolRequest_OutputSchema struct {
-	// For people. The order of members is lost.
+	// Convenient form. The order of members is lost.
 	OutputSchema *structpb.Struct `protobuf:"bytes,5,opt,name=output_schema,proto3,oneof"`
 }
 
@@ -245,14 +245,14 @@ func (*RegisterToolRequest_OutputSchema) isRegisterToolRequest_OutputSchemaForm(
 
 func (*RegisterToolRequest_OutputSchemaJson) isRegisterToolRequest_OutputSchemaForm() {}
 
-// RegisterToolResponse says what became of a registration.
+// RegisterToolResponse is the result of a registration.
 type RegisterToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tool as it now stands in the catalog, canonical schemas included. Set in every answer.
+	// The tool as it is now in the catalog, with canonical schemas. Always set.
 	Tool *Tool `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The name is new. False: exactly this tool was registered already, or it replaced a lower version.
+	// The name is new. False: exactly this tool was already registered, or it replaced a lower version.
 	Created bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
-	// The version that it replaced. Empty: it replaced none.
+	// The replaced version. Empty: none.
 	ReplacedVersion string `protobuf:"bytes,3,opt,name=replaced_version,proto3" json:"replaced_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -309,12 +309,12 @@ func (x *RegisterToolResponse) GetReplacedVersion() string {
 	return ""
 }
 
-// UnregisterToolRequest takes back a registered tool.
+// UnregisterToolRequest removes a registered tool.
 type UnregisterToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its canonical name. Required.
+	// Canonical name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The version that must be registered; another one is REGISTRATION_CONFLICT. Empty: any.
+	// Expected version; a different one is REGISTRATION_CONFLICT. Empty: any.
 	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -364,12 +364,12 @@ func (x *UnregisterToolRequest) GetVersion() string {
 	return ""
 }
 
-// UnregisterToolResponse says which tool was taken back.
+// UnregisterToolResponse names the removed tool.
 type UnregisterToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its canonical name.
+	// Canonical name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its version.
+	// Version.
 	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

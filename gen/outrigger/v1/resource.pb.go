@@ -25,24 +25,24 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Resource describes something that can be read by its URI.
+// Resource describes a resource, which clients read by its URI.
 type Resource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its absolute URI (RFC 3986). Required.
+	// Absolute URI (RFC 3986). Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Its programmatic name. Required.
+	// Programmatic name. Required.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What it is.
+	// The kind of content.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// Its media type, where known.
+	// Media type, if known.
 	MimeType string `protobuf:"bytes,5,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// Its size in bytes before any encoding, where known.
+	// Size in bytes before encoding, if known.
 	Size *int64 `protobuf:"varint,6,opt,name=size,proto3,oneof" json:"size,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,7,rep,name=icons,proto3" json:"icons,omitempty"`
-	// Hints about it.
+	// Hints about the resource.
 	Annotations *Annotations `protobuf:"bytes,8,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// MCP's `_meta` of the resource, a JSON object.
 	//
@@ -171,7 +171,7 @@ type isResource_MetaForm interface {
 }
 
 type Resource_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,9,opt,name=meta,proto3,oneof"`
 }
 
@@ -189,15 +189,15 @@ type ResourceTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An RFC 6570 template for their URIs, such as "shop://orders/{id}". Required.
 	UriTemplate string `protobuf:"bytes,1,opt,name=uri_template,proto3" json:"uri_template,omitempty"`
-	// Its programmatic name. Required.
+	// Programmatic name. Required.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What its members are.
+	// Description of its members.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// The media type of its members, where all have the same.
+	// Media type of its members, if all have the same.
 	MimeType string `protobuf:"bytes,5,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,6,rep,name=icons,proto3" json:"icons,omitempty"`
 	// Hints about its members.
 	Annotations *Annotations `protobuf:"bytes,7,opt,name=annotations,proto3" json:"annotations,omitempty"`
@@ -321,7 +321,7 @@ type isResourceTemplate_MetaForm interface {
 }
 
 type ResourceTemplate_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,8,opt,name=meta,proto3,oneof"`
 }
 
@@ -334,15 +334,14 @@ func (*ResourceTemplate_Meta) isResourceTemplate_MetaForm() {}
 
 func (*ResourceTemplate_MetaJson) isResourceTemplate_MetaForm() {}
 
-// ListResourcesRequest asks for a page of resources.
+// ListResourcesRequest requests a page of resources.
 type ListResourcesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to go on: the `next_cursor` of the page before, unchanged. Absent: from the start. The empty string is a
-	// cursor like any other.
+	// The `next_cursor` of the previous page, unchanged. Absent: the first page. The empty string is a valid cursor.
 	Cursor *string `protobuf:"bytes,1,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
-	// The most entries to send on a page. 0: as many as the server likes. The server may send fewer.
+	// Maximum entries per page. 0: the server decides. The server may send fewer.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,11 +401,11 @@ func (x *ListResourcesRequest) GetContext() *RequestContext {
 // ListResourcesResponse is a page of resources.
 type ListResourcesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The resources, in an order that does not change between calls. At most 10,000.
+	// The resources, in a stable order. At most 10,000.
 	Resources []*Resource `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
+	// Cursor of the next page. Absent: this is the last page. Valid on every connection and replica.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// How long the page stays true.
+	// How long the page may be cached.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -500,7 +499,7 @@ type isListResourcesResponse_MetaForm interface {
 }
 
 type ListResourcesResponse_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -513,15 +512,14 @@ func (*ListResourcesResponse_Meta) isListResourcesResponse_MetaForm() {}
 
 func (*ListResourcesResponse_MetaJson) isListResourcesResponse_MetaForm() {}
 
-// ListResourceTemplatesRequest asks for a page of resource templates.
+// ListResourceTemplatesRequest requests a page of resource templates.
 type ListResourceTemplatesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to go on: the `next_cursor` of the page before, unchanged. Absent: from the start. The empty string is a
-	// cursor like any other.
+	// The `next_cursor` of the previous page, unchanged. Absent: the first page. The empty string is a valid cursor.
 	Cursor *string `protobuf:"bytes,1,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
-	// The most entries to send on a page. 0: as many as the server likes. The server may send fewer.
+	// Maximum entries per page. 0: the server decides. The server may send fewer.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -581,11 +579,11 @@ func (x *ListResourceTemplatesRequest) GetContext() *RequestContext {
 // ListResourceTemplatesResponse is a page of resource templates.
 type ListResourceTemplatesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The templates, in an order that does not change between calls. At most 10,000.
+	// The templates, in a stable order. At most 10,000.
 	ResourceTemplates []*ResourceTemplate `protobuf:"bytes,1,rep,name=resource_templates,proto3" json:"resource_templates,omitempty"`
-	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
+	// Cursor of the next page. Absent: this is the last page. Valid on every connection and replica.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// How long the page stays true.
+	// How long the page may be cached.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -679,7 +677,7 @@ type isListResourceTemplatesResponse_MetaForm interface {
 }
 
 type ListResourceTemplatesResponse_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -692,16 +690,16 @@ func (*ListResourceTemplatesResponse_Meta) isListResourceTemplatesResponse_MetaF
 
 func (*ListResourceTemplatesResponse_MetaJson) isListResourceTemplatesResponse_MetaForm() {}
 
-// ReadResourceRequest asks for what is in a resource.
+// ReadResourceRequest requests the contents of a resource.
 type ReadResourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which resource: an absolute URI, listed or not, or one that a template makes. Required.
+	// Absolute URI of the resource, listed or not, or expanded from a template. Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Answers to an earlier `InputRequired`, by the keys of its requests.
+	// Answers to an earlier `InputRequired`, keyed as its requests.
 	InputResponses map[string]*InputResponse `protobuf:"bytes,2,rep,name=input_responses,proto3" json:"input_responses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The `request_state` of the earlier `InputRequired`, byte for byte.
 	RequestState []byte `protobuf:"bytes,3,opt,name=request_state,proto3" json:"request_state,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context *RequestContext `protobuf:"bytes,4,opt,name=context,proto3" json:"context,omitempty"`
 	// MCP's `_meta` of the request, a JSON object.
 	//
@@ -802,7 +800,7 @@ type isReadResourceRequest_MetaForm interface {
 }
 
 type ReadResourceRequest_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,5,opt,name=meta,proto3,oneof"`
 }
 
@@ -815,10 +813,10 @@ func (*ReadResourceRequest_Meta) isReadResourceRequest_MetaForm() {}
 
 func (*ReadResourceRequest_MetaJson) isReadResourceRequest_MetaForm() {}
 
-// ResourceOutcome is the answer to a reading.
+// ResourceOutcome is the response to `ReadResource`.
 type ResourceOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of it. A resource that does not exist is an error of the RPC (not_found), never an empty result.
+	// The outcome. A resource that does not exist is an error of the RPC (not_found), never an empty result.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -894,7 +892,7 @@ type ResourceOutcome_Result struct {
 }
 
 type ResourceOutcome_InputRequired struct {
-	// The caller must answer something first, then ask again.
+	// The caller must answer questions first, then repeat the request.
 	InputRequired *InputRequired `protobuf:"bytes,2,opt,name=input_required,proto3,oneof"`
 }
 
@@ -902,12 +900,12 @@ func (*ResourceOutcome_Result) isResourceOutcome_Outcome() {}
 
 func (*ResourceOutcome_InputRequired) isResourceOutcome_Outcome() {}
 
-// ResourceResult is what is in a resource.
+// ResourceResult are the contents of a resource.
 type ResourceResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its parts; most resources have one. At least one, at most 1,024.
 	Contents []*ResourceContents `protobuf:"bytes,1,rep,name=contents,proto3" json:"contents,omitempty"`
-	// How long the contents stay true.
+	// How long the contents may be cached.
 	Cache *CachePolicy `protobuf:"bytes,2,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -994,7 +992,7 @@ type isResourceResult_MetaForm interface {
 }
 
 type ResourceResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,3,opt,name=meta,proto3,oneof"`
 }
 

@@ -25,29 +25,29 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ToolResult is how a tool's run ended. What the tool itself answers as a failure is such a result too; what the
-// sidecar finds wrong with a call is an error of the RPC.
+// ToolResult is the result of a tool's run. Failures that the tool itself reports are results too; errors that the sidecar
+// finds in a call are errors of the RPC.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it ended: `success`, `failure`, `no_change_needed` (the wanted state was there already) or `partial_success`
+	// Status: `success`, `failure`, `no_change_needed` (the desired state already existed) or `partial_success`
 	// (some of the work was done, or the data is truncated). Required. MCP shows `failure` as `isError: true`.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// What the tool produced, of any JSON kind. MCP: `structuredContent`. Needed where the tool declares an output
-	// schema and did not fail, and checked against it. Null counts as absent.
+	// The data, any JSON value. MCP: `structuredContent`. Required if the tool declares an output schema and did not fail,
+	// and validated against it. Null counts as absent.
 	//
 	// Types that are valid to be assigned to DataForm:
 	//
 	//	*ToolResult_Data
 	//	*ToolResult_DataJson
 	DataForm isToolResult_DataForm `protobuf_oneof:"data_form"`
-	// What went wrong. Required with the status `failure`; may accompany `partial_success`.
+	// The error. Required with the status `failure`; may accompany `partial_success`.
 	Error *ErrorDetail `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// A sentence or two for the reader about why it ended this way. May be empty.
+	// A sentence or two that explains the status. May be empty.
 	Explanation string `protobuf:"bytes,5,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// What to show, in order; at most 1,024 blocks. MCP: `content`. Where it is empty, the edge writes one text block:
+	// Content blocks, in order; at most 1,024. MCP: `content`. If it is empty, the edge writes one text block:
 	// the data as compact JSON, or on a failure the error's message.
 	Content []*ContentBlock `protobuf:"bytes,6,rep,name=content,proto3" json:"content,omitempty"`
-	// MCP's `_meta` of the result, a JSON object. Passed on; keys that the edge owns are replaced.
+	// MCP's `_meta` of the result, a JSON object. Forwarded; keys that the edge owns are replaced.
 	//
 	// Types that are valid to be assigned to MetaForm:
 	//
@@ -171,7 +171,7 @@ type isToolResult_DataForm interface {
 }
 
 type ToolResult_Data struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Data *structpb.Value `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
@@ -189,7 +189,7 @@ type isToolResult_MetaForm interface {
 }
 
 type ToolResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,7,opt,name=meta,proto3,oneof"`
 }
 

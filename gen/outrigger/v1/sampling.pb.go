@@ -25,23 +25,23 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Sampling asks the caller's language model for a message. MCP deprecates it; servers with a model of their own do without.
+// Sampling asks the caller's language model for a message. MCP deprecates it; servers with their own model do not need it.
 type Sampling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The conversation so far. At least one message.
 	Messages []*SamplingMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
-	// The most tokens to generate. Required, positive.
+	// Maximum tokens to generate. Required, positive.
 	MaxTokens int64 `protobuf:"varint,2,opt,name=max_tokens,proto3" json:"max_tokens,omitempty"`
-	// Instructions for the model.
+	// System prompt for the model.
 	SystemPrompt string `protobuf:"bytes,3,opt,name=system_prompt,proto3" json:"system_prompt,omitempty"`
-	// Which model to take, as wishes.
+	// Preferences for the model.
 	ModelPreferences *ModelPreferences `protobuf:"bytes,4,opt,name=model_preferences,proto3" json:"model_preferences,omitempty"`
-	// Which servers' context to include: "none", "thisServer", "allServers"; empty is not said. Other than none is
+	// Which servers' context to include: "none", "thisServer", "allServers"; empty: not declared. Other than none is
 	// deprecated and needs the capability `sampling.context`.
 	IncludeContext string `protobuf:"bytes,5,opt,name=include_context,proto3" json:"include_context,omitempty"`
-	// How random to be. Absent: the client's choice.
+	// Temperature. Absent: the client's choice.
 	Temperature *float64 `protobuf:"fixed64,6,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
-	// Texts at which to stop.
+	// Stop sequences.
 	StopSequences []string `protobuf:"bytes,7,rep,name=stop_sequences,proto3" json:"stop_sequences,omitempty"`
 	// Settings for the model's provider, a JSON object.
 	//
@@ -52,7 +52,7 @@ type Sampling struct {
 	MetadataForm isSampling_MetadataForm `protobuf_oneof:"metadata_form"`
 	// Tools that the model may use in its message. Needs the capability `sampling.tools`.
 	Tools []*Tool `protobuf:"bytes,10,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Whether it must use them. Needs the capability `sampling.tools`.
+	// Whether the model must use tools. Needs the capability `sampling.tools`.
 	ToolChoice *ToolChoice `protobuf:"bytes,11,opt,name=tool_choice,proto3" json:"tool_choice,omitempty"`
 	// MCP's `_meta` of the request, a JSON object.
 	//
@@ -213,7 +213,7 @@ type isSampling_MetadataForm interface {
 }
 
 type Sampling_Metadata struct {
-	// For people.
+	// Convenient form.
 	Metadata *structpb.Struct `protobuf:"bytes,8,opt,name=metadata,proto3,oneof"`
 }
 
@@ -231,7 +231,7 @@ type isSampling_MetaForm interface {
 }
 
 type Sampling_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,12,opt,name=meta,proto3,oneof"`
 }
 
@@ -247,9 +247,9 @@ func (*Sampling_MetaJson) isSampling_MetaForm() {}
 // SamplingMessage is one message of the conversation.
 type SamplingMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who says it. Required.
+	// The speaker. Required.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=outrigger.v1.Role" json:"role,omitempty"`
-	// What is said; at least one block. MCP writes a single block without a list around it; the edge does so.
+	// The content; at least one block. MCP writes a single block without a list around it; the edge does so.
 	Content []*SamplingContent `protobuf:"bytes,2,rep,name=content,proto3" json:"content,omitempty"`
 	// MCP's `_meta` of the message, a JSON object.
 	//
@@ -336,7 +336,7 @@ type isSamplingMessage_MetaForm interface {
 }
 
 type SamplingMessage_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,3,opt,name=meta,proto3,oneof"`
 }
 
@@ -352,7 +352,7 @@ func (*SamplingMessage_MetaJson) isSamplingMessage_MetaForm() {}
 // SamplingContent is one piece of a message to or from a language model.
 type SamplingContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// The kind of content.
 	//
 	// Types that are valid to be assigned to Block:
 	//
@@ -499,22 +499,22 @@ type SamplingContent_Text struct {
 }
 
 type SamplingContent_Image struct {
-	// A picture.
+	// An image.
 	Image *ImageContent `protobuf:"bytes,2,opt,name=image,proto3,oneof"`
 }
 
 type SamplingContent_Audio struct {
-	// A recording.
+	// Audio.
 	Audio *AudioContent `protobuf:"bytes,3,opt,name=audio,proto3,oneof"`
 }
 
 type SamplingContent_ToolUse struct {
-	// The model wants a tool to run.
+	// A tool call by the model.
 	ToolUse *ToolUseContent `protobuf:"bytes,4,opt,name=tool_use,proto3,oneof"`
 }
 
 type SamplingContent_ToolResult struct {
-	// What the tool answered.
+	// The result of a tool call.
 	ToolResult *ToolResultContent `protobuf:"bytes,5,opt,name=tool_result,proto3,oneof"`
 }
 
@@ -533,7 +533,7 @@ type isSamplingContent_MetaForm interface {
 }
 
 type SamplingContent_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,7,opt,name=meta,proto3,oneof"`
 }
 
@@ -546,14 +546,14 @@ func (*SamplingContent_Meta) isSamplingContent_MetaForm() {}
 
 func (*SamplingContent_MetaJson) isSamplingContent_MetaForm() {}
 
-// ToolUseContent is a model's wish to have a tool run.
+// ToolUseContent is a tool call by the model.
 type ToolUseContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names this wish, so that the result can refer to it. Required.
+	// Id of this tool call, for its result. Required.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Which tool. Required.
+	// Name of the tool. Required.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its arguments, a JSON object. Absent counts as the empty object.
+	// The arguments, a JSON object. Absent counts as the empty object.
 	//
 	// Types that are valid to be assigned to InputForm:
 	//
@@ -638,7 +638,7 @@ type isToolUseContent_InputForm interface {
 }
 
 type ToolUseContent_Input struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	Input *structpb.Struct `protobuf:"bytes,3,opt,name=input,proto3,oneof"`
 }
 
@@ -651,14 +651,14 @@ func (*ToolUseContent_Input) isToolUseContent_InputForm() {}
 
 func (*ToolUseContent_InputJson) isToolUseContent_InputForm() {}
 
-// ToolResultContent is what a tool answered, told to a model.
+// ToolResultContent is the result of a tool call, for the model.
 type ToolResultContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The `id` of the wish that it answers. Required.
+	// The `id` of the tool call. Required.
 	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,proto3" json:"tool_use_id,omitempty"`
-	// What the tool showed; may be empty.
+	// Content blocks; may be empty.
 	Content []*ContentBlock `protobuf:"bytes,2,rep,name=content,proto3" json:"content,omitempty"`
-	// The tool's data, of any JSON kind.
+	// The tool's data, any JSON value.
 	//
 	// Types that are valid to be assigned to StructuredContentForm:
 	//
@@ -752,7 +752,7 @@ type isToolResultContent_StructuredContentForm interface {
 }
 
 type ToolResultContent_StructuredContent struct {
-	// For people. Numbers are doubles here: integers beyond 2^53 lose digits.
+	// Convenient form. Numbers are doubles here: integers beyond 2^53 lose digits.
 	StructuredContent *structpb.Value `protobuf:"bytes,3,opt,name=structured_content,proto3,oneof"`
 }
 
@@ -765,16 +765,16 @@ func (*ToolResultContent_StructuredContent) isToolResultContent_StructuredConten
 
 func (*ToolResultContent_StructuredContentJson) isToolResultContent_StructuredContentForm() {}
 
-// ModelPreferences are wishes about the model. The client decides.
+// ModelPreferences are preferences for the model. The client decides.
 type ModelPreferences struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names of models or parts of names, best first.
 	Hints []*ModelHint `protobuf:"bytes,1,rep,name=hints,proto3" json:"hints,omitempty"`
-	// How much cost matters, from 0 to 1. Absent: not said.
+	// Priority of low cost, from 0 to 1. Absent: not declared.
 	CostPriority *float64 `protobuf:"fixed64,2,opt,name=cost_priority,proto3,oneof" json:"cost_priority,omitempty"`
-	// How much speed matters, from 0 to 1. Absent: not said.
+	// Priority of speed, from 0 to 1. Absent: not declared.
 	SpeedPriority *float64 `protobuf:"fixed64,3,opt,name=speed_priority,proto3,oneof" json:"speed_priority,omitempty"`
-	// How much capability matters, from 0 to 1. Absent: not said.
+	// Priority of capability, from 0 to 1. Absent: not declared.
 	IntelligencePriority *float64 `protobuf:"fixed64,4,opt,name=intelligence_priority,proto3,oneof" json:"intelligence_priority,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -838,7 +838,7 @@ func (x *ModelPreferences) GetIntelligencePriority() float64 {
 	return 0
 }
 
-// ModelHint is one wish for a model by name.
+// ModelHint is a preferred model.
 type ModelHint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A model's name or a part of it.
@@ -884,7 +884,7 @@ func (x *ModelHint) GetName() string {
 	return ""
 }
 
-// ToolChoice says whether the model must use tools.
+// ToolChoice defines whether the model must use tools.
 type ToolChoice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "auto" (as it likes), "required" (at least one), "none"; empty is auto.
@@ -933,13 +933,13 @@ func (x *ToolChoice) GetMode() string {
 // SamplingResult is the message that the client's model generated. It is untrusted.
 type SamplingResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose message it is; the assistant's as a rule. Required.
+	// The speaker, usually the assistant. Required.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=outrigger.v1.Role" json:"role,omitempty"`
-	// What the model said; at most 1,024 blocks. Clients may send none.
+	// The content; at most 1,024 blocks. Clients may send none.
 	Content []*SamplingContent `protobuf:"bytes,2,rep,name=content,proto3" json:"content,omitempty"`
-	// Which model it was, in the client's words.
+	// Name of the model, as the client reports it.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// Why it stopped, where known: "endTurn", "stopSequence", "maxTokens", "toolUse" or another word.
+	// Stop reason, if known: "endTurn", "stopSequence", "maxTokens", "toolUse" or another word.
 	StopReason string `protobuf:"bytes,4,opt,name=stop_reason,proto3" json:"stop_reason,omitempty"`
 	// MCP's `_meta` of the answer, a JSON object.
 	//
@@ -1040,7 +1040,7 @@ type isSamplingResult_MetaForm interface {
 }
 
 type SamplingResult_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,5,opt,name=meta,proto3,oneof"`
 }
 

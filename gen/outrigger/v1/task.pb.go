@@ -27,21 +27,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TaskStatus is how far a task is. Working and input-required may alternate; the others are final.
+// TaskStatus is the status of a task. Working and input-required may alternate; the others are final.
 type TaskStatus int32
 
 const (
-	// Not given.
+	// Not set.
 	TaskStatus_TASK_STATUS_UNSPECIFIED TaskStatus = 0
-	// It runs.
+	// The task is running.
 	TaskStatus_TASK_STATUS_WORKING TaskStatus = 1
-	// It waits for answers to its `input_requests`.
+	// The task waits for answers to its `input_requests`.
 	TaskStatus_TASK_STATUS_INPUT_REQUIRED TaskStatus = 2
-	// It ended with a result, which may be a tool's failure.
+	// The task ended with a result, which may be a tool's failure.
 	TaskStatus_TASK_STATUS_COMPLETED TaskStatus = 3
-	// It ended with a protocol error.
+	// The task ended with a protocol error.
 	TaskStatus_TASK_STATUS_FAILED TaskStatus = 4
-	// It was cancelled.
+	// The task was cancelled.
 	TaskStatus_TASK_STATUS_CANCELLED TaskStatus = 5
 )
 
@@ -92,32 +92,32 @@ func (TaskStatus) EnumDescriptor() ([]byte, []int) {
 	return file_outrigger_v1_task_proto_rawDescGZIP(), []int{0}
 }
 
-// Task is a tool call that goes on after its RPC was answered (MCP extension `io.modelcontextprotocol/tasks`).
+// Task is a tool call that continues after the response of its RPC (MCP extension `io.modelcontextprotocol/tasks`).
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the task: unguessable, visible ASCII, at most 256 bytes. Towards callers the sidecar binds it to who made
-	// the call; a foreign id is answered like an unknown one. Required.
+	// Id of the task: unguessable, visible ASCII, at most 256 bytes. The sidecar binds it to the caller; a foreign id is like
+	// an unknown one. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,proto3" json:"task_id,omitempty"`
-	// How far it is. Required.
+	// Status. Required.
 	Status TaskStatus `protobuf:"varint,2,opt,name=status,proto3,enum=outrigger.v1.TaskStatus" json:"status,omitempty"`
-	// A sentence about it for people. May be empty.
+	// Status message, a sentence for people. May be empty.
 	StatusMessage string `protobuf:"bytes,3,opt,name=status_message,proto3" json:"status_message,omitempty"`
-	// When it began. Required.
+	// Start time. Required.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,proto3" json:"created_at,omitempty"`
-	// When anything about it last changed. Required.
+	// Time of the last change. Required.
 	LastUpdatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_updated_at,proto3" json:"last_updated_at,omitempty"`
-	// How long after `created_at` it may be forgotten. Absent: never. Shows in milliseconds.
+	// Retention, counted from `created_at`. Absent: forever. Rendered in milliseconds.
 	Ttl *durationpb.Duration `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// How long to wait between two looks. Absent: not said. Shows in milliseconds.
+	// Suggested polling interval. Absent: not declared. Rendered in milliseconds.
 	PollInterval *durationpb.Duration `protobuf:"bytes,7,opt,name=poll_interval,proto3" json:"poll_interval,omitempty"`
-	// How it ended.
+	// How the task ended.
 	//
 	// Types that are valid to be assigned to Completion:
 	//
 	//	*Task_Result
 	//	*Task_Error
 	Completion isTask_Completion `protobuf_oneof:"completion"`
-	// With the status input-required: the questions not yet answered, by key. An answered key disappears.
+	// With the status input-required: the unanswered questions, by key. Answered keys are removed.
 	InputRequests map[string]*InputRequest `protobuf:"bytes,10,rep,name=input_requests,proto3" json:"input_requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// MCP's `_meta` of the task, a JSON object.
 	//
@@ -276,7 +276,7 @@ type Task_Result struct {
 }
 
 type Task_Error struct {
-	// With the status failed: the JSON-RPC error that the call would have got.
+	// With the status failed: the JSON-RPC error of the call.
 	Error *ErrorObject `protobuf:"bytes,9,opt,name=error,proto3,oneof"`
 }
 
@@ -289,7 +289,7 @@ type isTask_MetaForm interface {
 }
 
 type Task_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,11,opt,name=meta,proto3,oneof"`
 }
 
@@ -302,12 +302,12 @@ func (*Task_Meta) isTask_MetaForm() {}
 
 func (*Task_MetaJson) isTask_MetaForm() {}
 
-// GetTaskRequest asks how far a task is.
+// GetTaskRequest requests the status of a task.
 type GetTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which task. Required.
+	// Id of the task. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,proto3" json:"task_id,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,11 +360,11 @@ func (x *GetTaskRequest) GetContext() *RequestContext {
 // UpdateTaskRequest answers questions of a task.
 type UpdateTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which task. Required.
+	// Id of the task. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,proto3" json:"task_id,omitempty"`
-	// Answers by the keys of the task's `input_requests`. Not all need be answered at once; unknown keys are ignored.
+	// Answers by the keys of the task's `input_requests`. Partial answers are allowed; unknown keys are ignored.
 	InputResponses map[string]*InputResponse `protobuf:"bytes,2,rep,name=input_responses,proto3" json:"input_responses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,7 +421,7 @@ func (x *UpdateTaskRequest) GetContext() *RequestContext {
 	return nil
 }
 
-// UpdateTaskResponse acknowledges the answers. It says nothing about the task: look with `GetTask`.
+// UpdateTaskResponse acknowledges the answers. It does not contain the task: use `GetTask`.
 type UpdateTaskResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -458,12 +458,12 @@ func (*UpdateTaskResponse) Descriptor() ([]byte, []int) {
 	return file_outrigger_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
-// CancelTaskRequest asks for a task to end early.
+// CancelTaskRequest requests cancellation of a task.
 type CancelTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which task. Required.
+	// Id of the task. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,proto3" json:"task_id,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -513,7 +513,7 @@ func (x *CancelTaskRequest) GetContext() *RequestContext {
 	return nil
 }
 
-// CancelTaskResponse acknowledges the wish. The task may still complete; cancelling a finished task changes nothing.
+// CancelTaskResponse acknowledges the request. The task may still complete; cancelling a finished task changes nothing.
 type CancelTaskResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

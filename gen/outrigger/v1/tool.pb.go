@@ -26,61 +26,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Tool describes something that can be called.
+// Tool describes a tool.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its canonical name, `service.method` in snake case (`route_guide.get_feature`), without a `Service` suffix of the
-	// service where that makes no collision; from a native backend the name that it declares, which needs no dot. Unique among the tools of a catalog. Required.
+	// Canonical name, `service.method` in snake case (`route_guide.get_feature`), without a `Service` suffix of the service
+	// unless names would collide. For a tool of a native backend, its declared name, with or without a dot. Unique within a
+	// catalog. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its name towards MCP clients, without dots and at most 64 characters where it is derived. Set by the sidecar; empty
-	// from a native backend, whose tools keep their declared names there.
+	// Name for MCP clients. Derived names have no dots and at most 64 characters. Set by the sidecar; empty from a native
+	// backend, whose tools keep their declared names.
 	McpName string `protobuf:"bytes,2,opt,name=mcp_name,proto3" json:"mcp_name,omitempty"`
-	// Its name for people.
+	// Display name.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// What it does and when to use it, for a model to choose by. MCP clients expect one on every tool.
+	// What the tool does and when to use it; models choose tools by it. MCP clients expect one on every tool.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// Pictures for a user interface, at most 16.
+	// Icons for a user interface, at most 16.
 	Icons []*Icon `protobuf:"bytes,5,rep,name=icons,proto3" json:"icons,omitempty"`
-	// What arguments it takes, as it is shown to clients: a JSON Schema (2020-12 unless `$schema` says otherwise) with
-	// "type": "object" at its root. A native backend's schema reaches clients unchanged, `x-mcp-header` and every other
-	// keyword included. Without parameters: {"type": "object", "additionalProperties": false}. Required.
+	// Input schema as advertised to clients: a JSON Schema (2020-12 unless `$schema` says otherwise) with "type": "object"
+	// at its root. A native backend's schema reaches clients unchanged, with `x-mcp-header` and all other keywords. Without
+	// parameters: {"type": "object", "additionalProperties": false}. Required.
 	//
 	// Types that are valid to be assigned to InputSchemaForm:
 	//
 	//	*Tool_InputSchema
 	//	*Tool_InputSchemaJson
 	InputSchemaForm isTool_InputSchemaForm `protobuf_oneof:"input_schema_form"`
-	// What its data looks like, as it is shown to clients. Its root may be of any type; the legacy eras get it wrapped or
-	// not at all. Absent: nothing is promised.
+	// Output schema of the data, as advertised to clients. Its root may have any type; the legacy eras get it wrapped or not
+	// at all. Absent: no guarantees.
 	//
 	// Types that are valid to be assigned to OutputSchemaForm:
 	//
 	//	*Tool_OutputSchema
 	//	*Tool_OutputSchemaJson
 	OutputSchemaForm isTool_OutputSchemaForm `protobuf_oneof:"output_schema_form"`
-	// The canonical input schema: exactly what the sidecar accepts, where the shown schema is one form of it. JSON text,
+	// Canonical input schema: everything that the sidecar accepts, of which the advertised schema is one form. JSON text,
 	// UTF-8. Set by the sidecar, in `GetTool` and `RegisterTool` only; empty from a native backend.
 	CanonicalInputSchemaJson []byte `protobuf:"bytes,10,opt,name=canonical_input_schema_json,proto3" json:"canonical_input_schema_json,omitempty"`
-	// The canonical output schema. JSON text, UTF-8. Set by the sidecar, in `GetTool` and `RegisterTool` only.
+	// Canonical output schema. JSON text, UTF-8. Set by the sidecar, in `GetTool` and `RegisterTool` only.
 	CanonicalOutputSchemaJson []byte `protobuf:"bytes,11,opt,name=canonical_output_schema_json,proto3" json:"canonical_output_schema_json,omitempty"`
-	// How it behaves, as hints for clients.
+	// Hints for clients about its behavior.
 	Annotations *ToolAnnotations `protobuf:"bytes,12,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// Its semantic version. Empty counts as "1.0.0".
+	// Semantic version. Empty counts as "1.0.0".
 	Version string `protobuf:"bytes,13,opt,name=version,proto3" json:"version,omitempty"`
-	// SHA-256 over its canonicalised schemas, 64 lower-case hex digits: equal fingerprints mean equal schemas. Set by the
+	// SHA-256 over its canonicalized schemas, 64 lower-case hex digits: equal fingerprints mean equal schemas. Set by the
 	// sidecar; empty from a native backend.
 	Fingerprint string `protobuf:"bytes,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// What an operator wants to know about it.
+	// Metadata for operators.
 	Metadata *ToolMetadata `protobuf:"bytes,15,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// How it runs.
+	// How the tool runs.
 	Execution *ToolExecution `protobuf:"bytes,16,opt,name=execution,proto3" json:"execution,omitempty"`
-	// The RPC behind it. Absent for a native backend's tool.
+	// The RPC of the tool. Absent for a native backend's tool.
 	Binding *ToolBinding `protobuf:"bytes,17,opt,name=binding,proto3" json:"binding,omitempty"`
-	// Calls to learn from, at most 64.
+	// Example calls, at most 64.
 	Examples []*ToolExample `protobuf:"bytes,18,rep,name=examples,proto3" json:"examples,omitempty"`
-	// Words to group and find it by, at most 64.
+	// Tags for grouping and search, at most 64.
 	Tags []string `protobuf:"bytes,19,rep,name=tags,proto3" json:"tags,omitempty"`
-	// MCP's `_meta` of the tool, a JSON object. Passed on unchanged.
+	// MCP's `_meta` of the tool, a JSON object. Forwarded unchanged.
 	//
 	// Types that are valid to be assigned to MetaForm:
 	//
@@ -306,7 +307,7 @@ type isTool_InputSchemaForm interface {
 }
 
 type Tool_InputSchema struct {
-	// For people. The order of members is lost.
+	// Convenient form. The order of members is lost.
 	InputSchema *structpb.Struct `protobuf:"bytes,6,opt,name=input_schema,proto3,oneof"`
 }
 
@@ -324,7 +325,7 @@ type isTool_OutputSchemaForm interface {
 }
 
 type Tool_OutputSchema struct {
-	// For people. The order of members is lost.
+	// Convenient form. The order of members is lost.
 	OutputSchema *structpb.Struct `protobuf:"bytes,8,opt,name=output_schema,proto3,oneof"`
 }
 
@@ -342,7 +343,7 @@ type isTool_MetaForm interface {
 }
 
 type Tool_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,20,opt,name=meta,proto3,oneof"`
 }
 
@@ -355,19 +356,19 @@ func (*Tool_Meta) isTool_MetaForm() {}
 
 func (*Tool_MetaJson) isTool_MetaForm() {}
 
-// ToolAnnotations are hints about a tool's behaviour, for clients that trust the server. Absent hints have MCP's defaults.
+// ToolAnnotations are hints about a tool's behavior, for clients that trust the server. Absent hints have MCP's defaults.
 type ToolAnnotations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name for people, where `Tool.title` is empty. MCP keeps both.
+	// Display name, if `Tool.title` is empty. MCP has both.
 	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
-	// It changes nothing. Default: false.
+	// The tool is read-only. Default: false.
 	ReadOnlyHint *bool `protobuf:"varint,2,opt,name=read_only_hint,proto3,oneof" json:"read_only_hint,omitempty"`
-	// What it changes may be lost for good. Means something only where it is not read-only. Default: true.
-	// A hint alone does not gate a tool; `ToolMetadata.destructive` does.
+	// Its changes may be irreversible. Meaningful only if it is not read-only. Default: true.
+	// The hint alone does not gate a tool; `ToolMetadata.destructive` does.
 	DestructiveHint *bool `protobuf:"varint,3,opt,name=destructive_hint,proto3,oneof" json:"destructive_hint,omitempty"`
-	// A second call with the same arguments changes nothing more. Default: false.
+	// The tool is idempotent: a second call with the same arguments changes nothing more. Default: false.
 	IdempotentHint *bool `protobuf:"varint,4,opt,name=idempotent_hint,proto3,oneof" json:"idempotent_hint,omitempty"`
-	// It deals with things outside of the service. Default: true.
+	// The tool interacts with systems outside the service. Default: true.
 	OpenWorldHint *bool `protobuf:"varint,5,opt,name=open_world_hint,proto3,oneof" json:"open_world_hint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -438,16 +439,16 @@ func (x *ToolAnnotations) GetOpenWorldHint() bool {
 	return false
 }
 
-// ToolMetadata is what an operator wants to know about a tool. On `/rpc` every member is always present.
+// ToolMetadata is information for operators about a tool. On `/rpc` every member is always present.
 type ToolMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The part of the system that it belongs to. Derived tools: the Protobuf package and service.
+	// Module that the tool belongs to. Derived tools: the Protobuf package and service.
 	Module string `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// It is marked destructive, by option, overlay or registration: blocked unless the caller is trusted.
+	// The tool is marked destructive, by option, overlay or registration, and is blocked unless the caller is trusted.
 	Destructive bool `protobuf:"varint,2,opt,name=destructive,proto3" json:"destructive,omitempty"`
-	// The version of the service in which it was deprecated. Empty: it is not.
+	// Version of the service in which the tool was deprecated. Empty: not deprecated.
 	DeprecatedIn string `protobuf:"bytes,3,opt,name=deprecated_in,proto3" json:"deprecated_in,omitempty"`
-	// How long a client may rely on this description. Absent: 300 s. `/rpc` shows whole seconds.
+	// How long a client may cache this description. Absent: 300 s. `/rpc` shows whole seconds.
 	CacheTtl      *durationpb.Duration `protobuf:"bytes,4,opt,name=cache_ttl,proto3" json:"cache_ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -511,18 +512,18 @@ func (x *ToolMetadata) GetCacheTtl() *durationpb.Duration {
 	return nil
 }
 
-// ToolExecution is how a tool runs.
+// ToolExecution describes how a tool runs.
 type ToolExecution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether a call may become a task: "forbidden" (never; the default where it is empty), "optional" (where the client
+	// Whether a call may become a task: "forbidden" (never; the default if empty), "optional" (if the client
 	// supports tasks), "required" (a client without task support gets an error that names the capability).
 	TaskSupport string `protobuf:"bytes,1,opt,name=task_support,proto3" json:"task_support,omitempty"`
-	// How long one run may take. Absent: the sidecar's default (30 s). The shortest of this, the caller's deadline and the
-	// sidecar's setting wins.
+	// Maximum duration of one run. Absent: the sidecar's default (30 s). The shortest of this, the caller's deadline and the
+	// sidecar's setting applies.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// The RPC behind it answers with a stream, so data can come in parts.
+	// The RPC is server-streaming, so data can arrive in parts.
 	ServerStreaming bool `protobuf:"varint,3,opt,name=server_streaming,proto3" json:"server_streaming,omitempty"`
-	// The RPC behind it takes a stream.
+	// The RPC is client-streaming.
 	ClientStreaming bool `protobuf:"varint,4,opt,name=client_streaming,proto3" json:"client_streaming,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -589,9 +590,9 @@ func (x *ToolExecution) GetClientStreaming() bool {
 // ToolBinding names an RPC.
 type ToolBinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service's full Protobuf name, such as "routeguide.RouteGuide". Required.
+	// Full Protobuf name of the service, such as "routeguide.RouteGuide". Required.
 	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// The method's name in it, such as "GetFeature". Required.
+	// Name of the method, such as "GetFeature". Required.
 	Method        string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -641,20 +642,20 @@ func (x *ToolBinding) GetMethod() string {
 	return ""
 }
 
-// ToolExample is a call to learn from.
+// ToolExample is an example call.
 type ToolExample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it shows, in a few words.
+	// Title, a few words.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it does, and what to expect.
+	// What the call does, and what to expect.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The arguments: the JSON text of an object that the input schema accepts. Required. A string rather than bytes, so
 	// that it can be written into an option or a YAML file as it is.
 	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,proto3" json:"arguments_json,omitempty"`
-	// The data that the call would produce, as JSON text. May be empty.
+	// The data of the result, as JSON text. May be empty.
 	DataJson string `protobuf:"bytes,4,opt,name=data_json,proto3" json:"data_json,omitempty"`
-	// The status that the call fails with, as google.rpc.Code names it, where the example shows a failure. Such an example
-	// has no data.
+	// For an example of a failure: the status that the call fails with, as named in google.rpc.Code. Such an example has no
+	// data.
 	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -725,12 +726,12 @@ func (x *ToolExample) GetStatus() string {
 	return ""
 }
 
-// ToolError is a status that a tool answers with.
+// ToolError is a status that a tool can return.
 type ToolError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The status, as google.rpc.Code names it: "NOT_FOUND". Required.
+	// The status, as named in google.rpc.Code: "NOT_FOUND". Required.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// When the tool answers with it, as a sentence. Required.
+	// When the tool returns it, as a sentence. Required.
 	When          string `protobuf:"bytes,2,opt,name=when,proto3" json:"when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -780,15 +781,14 @@ func (x *ToolError) GetWhen() string {
 	return ""
 }
 
-// ListToolsRequest asks for a page of tools.
+// ListToolsRequest requests a page of tools.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to go on: the `next_cursor` of the page before, unchanged. Absent: from the start. The empty string is a
-	// cursor like any other.
+	// The `next_cursor` of the previous page, unchanged. Absent: the first page. The empty string is a valid cursor.
 	Cursor *string `protobuf:"bytes,1,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
-	// The most entries to send on a page. 0: as many as the server likes. The server may send fewer.
+	// Maximum entries per page. 0: the server decides. The server may send fewer.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -850,9 +850,9 @@ type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tools, sorted by name, without those that the caller may not call. Without canonical schemas. At most 10,000.
 	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Where the next page begins. Absent: this was the last one. Bound to no connection and no replica.
+	// Cursor of the next page. Absent: this is the last page. Valid on every connection and replica.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// How long the page stays true.
+	// How long the page may be cached.
 	Cache *CachePolicy `protobuf:"bytes,3,opt,name=cache,proto3" json:"cache,omitempty"`
 	// MCP's `_meta` of the result, a JSON object.
 	//
@@ -946,7 +946,7 @@ type isListToolsResponse_MetaForm interface {
 }
 
 type ListToolsResponse_Meta struct {
-	// For people.
+	// Convenient form.
 	Meta *structpb.Struct `protobuf:"bytes,4,opt,name=meta,proto3,oneof"`
 }
 
@@ -959,14 +959,14 @@ func (*ListToolsResponse_Meta) isListToolsResponse_MetaForm() {}
 
 func (*ListToolsResponse_MetaJson) isListToolsResponse_MetaForm() {}
 
-// GetToolRequest asks for one tool.
+// GetToolRequest requests one tool.
 type GetToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which tool: its canonical, MCP or declared name. Required.
+	// Canonical, MCP or declared name of the tool. Required.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,proto3" json:"tool_name,omitempty"`
-	// Which versions will do, as in `ToolCall.version`. Empty: any.
+	// Version constraint, as in `ToolCall.version`. Empty: any.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1023,10 +1023,10 @@ func (x *GetToolRequest) GetContext() *RequestContext {
 	return nil
 }
 
-// WatchToolsRequest asks to be told about the tools, now and whenever they change.
+// WatchToolsRequest requests all tools, and every later change.
 type WatchToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For whom the request is made. Set by the edge.
+	// Context of the original request. Set by the edge.
 	Context       *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1069,20 +1069,20 @@ func (x *WatchToolsRequest) GetContext() *RequestContext {
 	return nil
 }
 
-// ToolsChange is one step from one catalog to the next.
+// ToolsChange is one change of the catalog.
 type ToolsChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first message of a stream: `added` holds all tools. May come again where steps were lost; forget the rest then.
+	// `added` has all tools: replace everything known before. Set in the first message of a stream, and again after lost changes.
 	Snapshot bool `protobuf:"varint,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// Tools that are new.
+	// New tools.
 	Added []*Tool `protobuf:"bytes,2,rep,name=added,proto3" json:"added,omitempty"`
-	// Tools of which anything changed.
+	// Changed tools.
 	Changed []*Tool `protobuf:"bytes,3,rep,name=changed,proto3" json:"changed,omitempty"`
-	// Names of tools that are gone.
+	// Names of removed tools.
 	Removed []string `protobuf:"bytes,4,rep,name=removed,proto3" json:"removed,omitempty"`
-	// The catalog after this step: SHA-256 over its tools, 64 lower-case hex digits. May be empty from a native backend.
+	// Fingerprint of the catalog after this change: SHA-256 over its tools, 64 lower-case hex digits. May be empty from a native backend.
 	CatalogFingerprint string `protobuf:"bytes,5,opt,name=catalog_fingerprint,proto3" json:"catalog_fingerprint,omitempty"`
-	// This step goes on in the next message, because it would be too large for one. Act when a message without it arrives.
+	// The change continues in the next message, because it is too large for one. Apply it when a message without this arrives.
 	More          bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

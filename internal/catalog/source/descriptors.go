@@ -74,7 +74,7 @@ func readBounded(path string, most int) ([]byte, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return nil, errors.New("it is a folder; name the file that `buf build -o` or `protoc -o` wrote")
+		return nil, errors.New("it is a directory; use the file that `buf build -o` or `protoc -o` wrote")
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
@@ -90,7 +90,7 @@ func readBounded(path string, most int) ([]byte, error) {
 		}
 	}
 	if len(raw) > most {
-		return nil, fmt.Errorf("it holds more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
+		return nil, fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
 	}
 	return raw, nil
 }
@@ -133,14 +133,14 @@ func ParseDescriptorSet(source string, raw []byte, l Limits) (*Loaded, error) {
 		}
 		rest = rest[size:]
 		if index++; index > l.MaxFiles {
-			return nil, fmt.Errorf("it holds more than %d files, the limit for one source", l.MaxFiles)
+			return nil, fmt.Errorf("it has more than %d files, the limit for one source", l.MaxFiles)
 		}
 		file, err := decodeFile(body)
 		switch {
 		case err != nil:
-			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set is left out: %v", index, err)})
+			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: %v", index, err)})
 		case file.GetName() == "":
-			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set is left out: it has no name", index)})
+			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: it has no name", index)})
 		default:
 			if isBufImport(file.ProtoReflect().GetUnknown()) {
 				out.Imported = append(out.Imported, file.GetName())
@@ -173,7 +173,7 @@ func notASet(rest, raw []byte, err error) error {
 	case bytes.Contains(raw[:min(len(raw), 4096)], []byte("syntax =")), bytes.Contains(raw[:min(len(raw), 4096)], []byte("edition =")):
 		return errors.New("it looks like a .proto source; compile it first: `buf build -o service.binpb`")
 	}
-	return fmt.Errorf("it is no FileDescriptorSet, or it was cut short: at byte %d: %w", len(raw)-len(rest), err)
+	return fmt.Errorf("it is not a FileDescriptorSet, or it is truncated: at byte %d: %w", len(raw)-len(rest), err)
 }
 
 // isBufImport looks for the mark of an imported file in a buf image.

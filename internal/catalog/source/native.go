@@ -41,7 +41,7 @@ func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.Loa
 // LoadUnless implements Conditional.
 func (n *nativeSource) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	limit := Limits{}.withDefaults().LoadTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v: %w", limit, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete response within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
 	native, err := n.load(ctx)
 	if cause := whyEnded(ctx, err); err != nil && cause != nil {

@@ -25,7 +25,7 @@ import (
 const closeWait = 500 * time.Millisecond
 
 // ErrNoServices tells that a server reflects, but lists nothing that could be called.
-var ErrNoServices = errors.New("the server lists nothing to call")
+var ErrNoServices = errors.New("the server lists no callable services")
 
 // Endpoint is what it takes to call a server.
 type Endpoint struct {
@@ -107,7 +107,7 @@ func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r
 // LoadUnless implements Conditional: it asks for everything all the same.
 func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
-		fmt.Errorf("no complete answer within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
+		fmt.Errorf("no complete response within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
 	defer cancel()
 	endpoint, err := r.dial(ctx)
 	if err != nil {
@@ -296,7 +296,7 @@ func (w *reflectionWalk) services() ([]string, error) {
 	for _, name := range listed {
 		switch {
 		case !protoreflect.FullName(name).IsValid():
-			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is no service name", shown.Clip(name)))
+			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is not a service name", shown.Clip(name)))
 		case w.skips(name):
 			skipped = append(skipped, name)
 		default:
@@ -319,7 +319,7 @@ func (w *reflectionWalk) services() ([]string, error) {
 		return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure", ErrNoServices,
 			shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
 	}
-	return nil, w.fail(step, fmt.Errorf("the server lists nothing to call: %s %s infrastructure or excluded",
+	return nil, w.fail(step, fmt.Errorf("the server lists no callable services: %s %s infrastructure or excluded",
 		shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
 }
 
@@ -335,7 +335,7 @@ func (w *reflectionWalk) skips(service string) bool {
 func (w *reflectionWalk) service(name string, got [][]byte, err error) error {
 	step := "find " + name
 	if err != nil {
-		return w.fail(step, fmt.Errorf("the server lists this service but does not describe it (--exclude %s leaves it out): %w",
+		return w.fail(step, fmt.Errorf("the server lists this service but does not describe it (--exclude %s omits it): %w",
 			name, err))
 	}
 	sent, err := w.keep(step, got)
@@ -345,7 +345,7 @@ func (w *reflectionWalk) service(name string, got [][]byte, err error) error {
 	if w.defined[name] {
 		return nil
 	}
-	return w.fail(step, fmt.Errorf("the server answered with %s, where this service is not defined (--exclude %s leaves it out)",
+	return w.fail(step, fmt.Errorf("the server answered with %s, which does not define this service (--exclude %s omits it)",
 		sent, name))
 }
 
@@ -468,7 +468,7 @@ func (w *reflectionWalk) fail(step string, cause error) error {
 // explainReflection says in an operator's words what the frequent failure means.
 func explainReflection(err error) error {
 	if connect.CodeOf(err) == connect.CodeUnimplemented {
-		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or give the descriptors with --descriptors: %w", err)
+		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or set --descriptors: %w", err)
 	}
 	return err
 }

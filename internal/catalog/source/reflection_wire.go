@@ -41,7 +41,7 @@ const (
 )
 
 // ErrRefused tells that a server answered that it cannot do what was asked: it is there, and asking again will not help.
-var ErrRefused = errors.New("the server refuses")
+var ErrRefused = errors.New("the server rejects the request")
 
 // refusalError is a server's answer that it cannot do what was asked; the stream goes on.
 type refusalError struct {
@@ -139,23 +139,23 @@ func (s *reflectionStream) services() ([]string, error) {
 	return names, err
 }
 
-// Questions that are asked before the first of them is answered. Together they are far smaller than what HTTP/2 lets a
-// client send to a server that reads nothing (65,535 bytes, RFC 9113, section 6.9.2), so that asking never waits.
+// Requests sent before the first response. Together they are far smaller than the initial HTTP/2 window
+// (65,535 bytes, RFC 9113, section 6.9.2), so that sending never blocks, even if the server reads nothing.
 const (
-	askedAhead      = 32
-	askedAheadBytes = 16 << 10
+	maxPrefetch      = 32
+	maxPrefetchBytes = 16 << 10
 )
 
-// symbols gives take, in the order of the names, the file that defines each of them, with as many of its imports as the
-// server likes to send, or why there is none. A round trip does not have to be waited for before the next begins. It ends
-// with the first error of take.
+// symbols requests the file that defines each name, and passes the files to take in the order of the names, each with the
+// imports that the server sends, or with its error. It prefetches: requests do not wait for earlier responses. It stops at
+// the first error of take.
 func (s *reflectionStream) symbols(names []string, take func(name string, files [][]byte, err error) error) error {
-	sent, ahead := 0, 0
+	sent, prefetched := 0, 0
 	var unsent error
 	for i := 0; i < len(names); {
-		for unsent == nil && sent < len(names) && (sent == i || sent-i < askedAhead && ahead+len(names[sent]) <= askedAheadBytes) {
+		for unsent == nil && sent < len(names) && (sent == i || sent-i < maxPrefetch && prefetched+len(names[sent]) <= maxPrefetchBytes) {
 			if unsent = s.send(question(askSymbol, names[sent])); unsent == nil {
-				ahead += len(names[sent])
+				prefetched += len(names[sent])
 				sent++
 			}
 		}
@@ -165,10 +165,10 @@ func (s *reflectionStream) symbols(names []string, take func(name string, files 
 		reply, err := s.receive()
 		if s.isUnknown(err) {
 			s.fallBack()
-			sent, ahead, unsent = i, 0, nil
+			sent, prefetched, unsent = i, 0, nil
 			continue
 		}
-		ahead -= len(names[i])
+		prefetched -= len(names[i])
 		var files [][]byte
 		if err == nil {
 			files, err = sentFiles(reply)
@@ -249,11 +249,11 @@ func answerOf(reply []byte, want protowire.Number) ([]byte, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the reply is no reflection response: %w", err)
+		return nil, fmt.Errorf("the reply is not a reflection response: %w", err)
 	case refusal != nil:
 		return nil, refusal
 	case !found:
-		return nil, errors.New("the reply does not answer the question")
+		return nil, errors.New("the reply does not match the request")
 	}
 	return answer, nil
 }
@@ -277,7 +277,7 @@ func (s *reflectionStream) receive() ([]byte, error) {
 	reply, err := s.stream.Receive()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("the server ended the stream without an answer")
+		return nil, errors.New("the server ended the stream without a response")
 	case err != nil:
 		return nil, err
 	}

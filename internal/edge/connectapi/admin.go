@@ -165,7 +165,7 @@ func structJSON(path string, people *structpb.Struct) (json.RawMessage, error) {
 	raw, err := protojson.Marshal(people)
 	if err != nil {
 		return nil, errmap.New(errmap.RegistrationInvalid, errmap.WithViolations(errmap.Violation{
-			Path: path, Keyword: "json", Message: "the Struct holds a value that JSON has no form for",
+			Path: path, Keyword: "json", Message: "the Struct contains a value that JSON cannot represent",
 		}))
 	}
 	return raw, nil

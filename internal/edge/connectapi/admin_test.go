@@ -253,7 +253,7 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "", []string{"/input_schema"}},
 		"an output that is no object": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.OutputSchemaForm = &outriggerv1.RegisterToolRequest_OutputSchemaJson{OutputSchemaJson: []byte(`{"type":"string"}`)}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "no object schema", []string{"/output_schema/type"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "not an object schema", []string{"/output_schema/type"}},
 		"nothing": {&outriggerv1.RegisterToolRequest{}, connect.CodeInvalidArgument, errmap.RegistrationInvalid, "a tool needs a name",
 			[]string{"/binding", "/description", "/input_schema", "/name"}},
 		"rules of the contract": {set(func(r *outriggerv1.RegisterToolRequest) {

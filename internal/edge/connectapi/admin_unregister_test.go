@@ -100,7 +100,7 @@ func TestRefusedUnregistrationsAreCanonicalErrors(t *testing.T) {
 	}{
 		"an unknown name": {"desk.repeet", "", connect.CodeNotFound, errmap.ToolNotFound, "Unknown tool: desk.repeet", []string{"/name"}},
 		"a tool of the backend": {"lab.echo", "", connect.CodeInvalidArgument, errmap.RegistrationInvalid,
-			"it was not registered: it comes from outrigger.demo.v1.Lab/Echo", []string{"/name"}},
+			"it is not a registered tool: it comes from outrigger.demo.v1.Lab/Echo", []string{"/name"}},
 		"another version": {"desk.repeat", "1.0.1", connect.CodeAlreadyExists, errmap.RegistrationConflict,
 			"version 1.0.0 is registered, not 1.0.1", []string{"/version"}},
 		"no name":         {"", "", connect.CodeInvalidArgument, errmap.InvalidParams, "", []string{"/name"}},

@@ -121,7 +121,7 @@ func callToolStream(t *testing.T, _ *tower, client apiClient) {
 		{name: "a plain RPC's failure", call: toolCall("lab.fail", `{"code":"FAIL_CODE_ABORTED"}`), code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
 		{name: "an unknown tool", call: toolCall("lab.ecko", `{}`), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "/tool_name"},
 		{name: "no name", call: toolCall("", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/tool_name"},
-		{name: "no JSON", call: toolCall("sort", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/arguments_json"},
+		{name: "not JSON", call: toolCall("sort", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/arguments_json"},
 		{name: "wrong arguments", call: toolCall("sort", `{"x":1}`), code: connect.CodeInvalidArgument, says: errmap.InvalidToolInput, path: "/x"},
 		{name: "a destructive tool", call: toolCall("wipe", `{}`), code: connect.CodePermissionDenied, says: errmap.DestructiveBlocked},
 		{name: "a wrong result", call: toolCall("misweigh", `{}`), code: connect.CodeInternal, says: errmap.InvalidToolOutput, path: "/grams"},

@@ -53,7 +53,7 @@ func TestJSONThatIsNoMessageIsRefusedInASentence(t *testing.T) {
 			}
 		}
 	}
-	if status, body := call("application/json", ""); status != http.StatusBadRequest || !strings.Contains(unpacked(body), "There is no JSON") {
+	if status, body := call("application/json", ""); status != http.StatusBadRequest || !strings.Contains(unpacked(body), "The body is empty") {
 		t.Errorf("nothing at all: %d %s", status, body)
 	}
 }

@@ -76,7 +76,7 @@ func unknownFields(path string, m protoreflect.Message, found *[]errmap.Violatio
 		rest = rest[n:]
 		*found = append(*found, errmap.Violation{
 			Path: path, Keyword: keywordUnknown,
-			Message: fmt.Sprintf("wanted a known field of %s, found field number %d, which this version does not know", m.Descriptor().FullName(), number),
+			Message: fmt.Sprintf("wanted a known field of %s, found field number %d, unknown in this version", m.Descriptor().FullName(), number),
 		})
 	}
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {

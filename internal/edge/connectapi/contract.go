@@ -38,7 +38,7 @@ func readContract(data []byte, m proto.Message, limits jsonrpc.Limits) *errmap.E
 	md := m.ProtoReflect().Descriptor()
 	if len(data) == 0 {
 		return errmap.New(errmap.ParseError, errmap.WithViolations(errmap.Violation{
-			Keyword: "json", Message: "There is no JSON: a request without members is {}.",
+			Keyword: "json", Message: "The body is empty: a request without members is {}.",
 		}))
 	}
 	// A payload is held to the limit by itself, where it is used; around it are the contract's own messages.
@@ -62,7 +62,7 @@ func readContract(data []byte, m proto.Message, limits jsonrpc.Limits) *errmap.E
 
 // notOfTheContract says in our own words why JSON is no message of the contract.
 func notOfTheContract(md protoreflect.MessageDescriptor, doc []byte, cause error) *errmap.Error {
-	found := []errmap.Violation{{Keyword: "type", Message: "The JSON is not that of " + string(md.FullName()) + "."}}
+	found := []errmap.Violation{{Keyword: "type", Message: "The JSON is not a valid " + string(md.FullName()) + "."}}
 	message, err := transcode.Compile(md, transcode.Options{MaxViolations: maxNamed})
 	if err == nil {
 		_, err = message.ToWire(nil, doc)

@@ -265,7 +265,7 @@ func TestNumbersOfStructsAreExact(t *testing.T) {
 		`{"tool_name":7}`:  "/tool_name",
 		`{"tool_name":"l`:  "PARSE_ERROR",
 		`[]`:               "INVALID_PARAMS",
-		``:                 "There is no JSON",
+		``:                 "The body is empty",
 		"\ufeff{}":         "PARSE_ERROR",
 		`{"page_size":{}}`: "page_size",
 	} {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connectapi is the edge for Go services and everything else that
-// speaks Connect, gRPC or gRPC-Web. It serves the tool API
-// (outrigger.v1.ToolService), the typed pass-through under which a caller's own
-// generated client reaches the backend through the sidecar's validation, policy
-// and limits, and health and reflection of both. Requests become neutral
-// bridge.Requests; errors become Connect errors with the canonical code in
-// their details.
+// Package connectapi is the edge for Connect, gRPC and gRPC-Web. It serves the
+// tool API (outrigger.v1.ToolService), the typed pass-through for generated
+// clients of the backend's own services, with validation, policy and limits, and
+// health and reflection of both. Requests become neutral bridge.Requests. Errors
+// become Connect errors with the canonical code in their details.
 //
 // Unary calls that are plain are read and answered by the package itself
 // (unary.go), everything else by the RPC library.
@@ -16,10 +14,10 @@
 // UnregisterTool are served on the admin listener only. What is not offered,
 // because the backend has none of it, answers unimplemented.
 //
-// Subscribe, WatchTools and Exchange last until somebody ends them: their number
-// is bounded, and Close ends them all. A reader who stops reading loses its
-// stream, that of CallToolStream included.
+// Subscribe, WatchTools and Exchange are long-lived streams. Their number is
+// limited, and Close ends them all. A caller that stops reading loses its
+// stream, also for CallToolStream.
 //
-// Handlers are safe for concurrent use. The package holds no tool logic and
-// opens no listener.
+// Handlers are safe for concurrent use. The package has no tool logic and opens
+// no listener.
 package connectapi

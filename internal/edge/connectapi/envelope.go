@@ -208,7 +208,7 @@ func freeForm(text []byte, people proto.Message, l jsonrpc.Limits) (json.RawMess
 	}
 	out, err := protojson.Marshal(people)
 	if err != nil {
-		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "It holds something that JSON has no form for, such as a number that is infinite."}}
+		return nil, &malformed{cause: &jsonrpc.Fault{Code: jsonrpc.FaultParse, Reason: "It contains a value that JSON cannot represent, such as an infinite number."}}
 	}
 	// These keep the rules of JSON by themselves, except for depth.
 	l.MaxBytes = max(len(out), 1)

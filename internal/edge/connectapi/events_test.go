@@ -313,7 +313,7 @@ func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 		{"a cancellation", &outriggerv1.Notification{Method: "notifications/cancelled"}, errmap.InvalidParams, "/method"},
 		{"an array", text(`[1]`), errmap.InvalidParams, "/params_json"},
 		{"null", text(`null`), errmap.InvalidParams, "/params_json"},
-		{"no JSON", text(`{"a":}`), errmap.InvalidParams, "/params_json"},
+		{"not JSON", text(`{"a":}`), errmap.InvalidParams, "/params_json"},
 		{"a name twice", text(`{"a":1,"a":2}`), errmap.InvalidParams, "/params_json/a"},
 		{"deep", text(strings.Repeat(`{"a":`, 9) + `1` + strings.Repeat(`}`, 9)), errmap.InvalidParams, ""},
 		{"large", text(`{"a":"` + strings.Repeat("x", 1000) + `"}`), errmap.PayloadTooLarge, ""},

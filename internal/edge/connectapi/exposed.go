@@ -90,7 +90,7 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 		}
 		s.bridge.Stats().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
 		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message(
-			"Permission denied: reflection is for callers who may call every tool; ListTools and GetTool show what this one may call"))
+			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call"))
 		if writer.IsSupported(r) {
 			_ = writer.Write(w, r, errmap.ToConnect(denied, errmap.About{}))
 			return

@@ -92,13 +92,13 @@ func (s *Service) framing(edge stats.Edge, code connect.Code) *connect.Error {
 	switch code {
 	case connect.CodeResourceExhausted:
 		failed = errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.Messagef(
-			"Payload too large: a message may have %d bytes after decompression (--max-message-bytes)", s.opts.Limits.MaxBytes))
+			"Payload too large: a message may have at most %d bytes after decompression (--max-message-bytes)", s.opts.Limits.MaxBytes))
 	case connect.CodeDeadlineExceeded:
 		failed = errmap.New(errmap.Timeout)
 	case connect.CodeCanceled:
 		failed = errmap.New(errmap.Cancelled)
 	case connect.CodeUnimplemented:
-		failed = errmap.New(errmap.InvalidEnvelope, errmap.Message("Invalid request: want one message, in an encoding and compression that is served"))
+		failed = errmap.New(errmap.InvalidEnvelope, errmap.Message("Invalid request: want one message, in a supported encoding and compression"))
 	default:
 		failed = errmap.New(errmap.ParseError, errmap.Message(
 			"Parse error: the framing, compression or encoding of the request cannot be read"))

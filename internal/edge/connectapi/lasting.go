@@ -110,7 +110,7 @@ func (l *lasting) ended(why error) error {
 	case errors.Is(why, access.ErrRevoked) && errors.As(why, &shown):
 	case errors.As(why, &slow):
 		shown = errmap.Wrap(errmap.ResourceExhausted, why, errmap.Retryable(true), errmap.Messagef(
-			"Subscription dropped: its reader fell behind and missed %d events", slow.Missed))
+			"Subscription dropped: the reader fell behind and missed %d events", slow.Missed))
 	case errors.Is(why, errEnding), errors.Is(why, event.ErrClosed):
 		shown = shuttingDown()
 	case errors.Is(why, event.ErrFull):

@@ -33,24 +33,24 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// shelf is a source whose tools a test changes.
-type shelf struct {
+// testSource is a source whose tools a test changes.
+type testSource struct {
 	mu      sync.Mutex
 	methods []string
 	fields  int
 }
 
-func (s *shelf) Name() string { return "shelf" }
+func (s *testSource) Name() string { return "shelf" }
 
-// set puts methods on the shelf; each field makes every schema larger.
-func (s *shelf) set(fields int, methods ...string) {
+// set replaces the methods; each field makes every schema larger.
+func (s *testSource) set(fields int, methods ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.methods, s.fields = methods, fields
 }
 
 // Load implements source.Source.
-func (s *shelf) Load(context.Context) (*source.Loaded, error) {
+func (s *testSource) Load(context.Context) (*source.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := &descriptorpb.DescriptorProto{Name: new("In")}
@@ -74,22 +74,22 @@ func (s *shelf) Load(context.Context) (*source.Loaded, error) {
 	}}}, nil
 }
 
-// sidecar is every HTTP edge on one real listener, in front of a shelf.
+// sidecar is every HTTP edge on one real listener, in front of a testSource.
 type sidecar struct {
-	url    string
-	shelf  *shelf
-	live   *catalog.Live
-	bus    *event.Memory
-	bridge *dialect.Handler
-	api    *connectapi.Service
+	url        string
+	testSource *testSource
+	live       *catalog.Live
+	bus        *event.Memory
+	bridge     *dialect.Handler
+	api        *connectapi.Service
 }
 
 // start serves a sidecar. It has a catalog if it has methods.
 func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...string) *sidecar {
 	t.Helper()
-	s := &sidecar{shelf: &shelf{}, bus: event.NewMemory(bus)}
-	s.shelf.set(1, methods...)
-	s.live = catalog.NewLive([]source.Source{s.shelf}, catalog.LiveOptions{})
+	s := &sidecar{testSource: &testSource{}, bus: event.NewMemory(bus)}
+	s.testSource.set(1, methods...)
+	s.live = catalog.NewLive([]source.Source{s.testSource}, catalog.LiveOptions{})
 	if len(methods) > 0 {
 		s.refresh(t)
 	}
@@ -131,10 +131,10 @@ func (s *sidecar) refresh(t *testing.T) {
 	}
 }
 
-// change puts other tools on the shelf.
+// change replaces the tools of the source.
 func (s *sidecar) change(t *testing.T, fields int, methods ...string) {
 	t.Helper()
-	s.shelf.set(fields, methods...)
+	s.testSource.set(fields, methods...)
 	s.refresh(t)
 }
 

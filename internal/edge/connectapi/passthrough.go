@@ -182,7 +182,7 @@ func (s *Service) NotFound() http.Handler {
 			return
 		}
 		s.bridge.Stats().HTTPRefused(stats.EdgeOther, errmap.MethodNotFound)
-		http.Error(w, "Nothing is served here. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
+		http.Error(w, "Unknown path. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
 	})
 }
 
@@ -214,5 +214,5 @@ func (s *Service) notFound() *errmap.Error {
 		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
 	}
-	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service is served at this path"))
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service has this path"))
 }

@@ -178,7 +178,7 @@ func TestConnectJSONPassesThrough(t *testing.T) {
 		{"wire bytes", "application/proto", "\x0a\x01n", 200, "\x0a\x01n"},
 		{"nothing is an empty message", "application/proto", "", 200, ""},
 		{"an unknown field", "application/json", `{"x":1}`, 400, `"code":"invalid_argument"`},
-		{"no JSON", "application/json", `{`, 400, `"code":"invalid_argument"`},
+		{"not JSON", "application/json", `{`, 400, `"code":"invalid_argument"`},
 		{"an array", "application/json", `[]`, 400, `"code":"invalid_argument"`},
 		{"wire bytes that are none", "application/proto", "\x0a\xff", 400, `"code":"invalid_argument"`},
 		{"text", "text/plain", `{}`, 415, ""},

@@ -62,7 +62,7 @@ func TestCallTool(t *testing.T) {
 			{name: "a version", call: version(toolCall("lab.echo", `{}`), "^1"), want: `"nonce":""`},
 			{name: "another version", call: version(toolCall("lab.echo", `{}`), "^2"), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "version"},
 			{name: "an array", call: toolCall("lab.echo", `[]`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "arguments_json"},
-			{name: "no JSON", call: toolCall("lab.echo", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "arguments_json"},
+			{name: "not JSON", call: toolCall("lab.echo", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "arguments_json"},
 			{name: "a duplicate name", call: toolCall("lab.echo", `{"nonce":"a","nonce":"b"}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams},
 			{name: "no UTF-8", call: toolCall("lab.echo", "{\"nonce\":\"\xff\"}"), code: connect.CodeInvalidArgument, says: errmap.InvalidParams},
 			{name: "a Struct that is too deep", call: people(t, "lab.echo", deep), code: connect.CodeInvalidArgument, says: errmap.InvalidParams},

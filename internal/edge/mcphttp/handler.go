@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcphttp is the edge of MCP over Streamable HTTP: one endpoint for
-// every protocol era. It tells the era of each message from the message itself
-// and the version header, once, and leaves everything else to the bridge. A
-// Handler is safe for concurrent use.
+// Package mcphttp is the edge for MCP over Streamable HTTP: one endpoint for every
+// protocol era. It detects the era of each message from the message itself and the
+// version header, once, and leaves everything else to the bridge. A Handler is
+// safe for concurrent use.
 package mcphttp
 
 import (
@@ -208,7 +208,7 @@ func negotiate(header http.Header) (form, *errmap.Error) {
 	json, events := accepts(header, "application/json"), accepts(header, "text/event-stream")
 	if !json && !events {
 		return form{}, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
-			Keyword: "accept", Message: "Accept admits neither application/json nor text/event-stream",
+			Keyword: "accept", Message: "Accept allows neither application/json nor text/event-stream",
 		}))
 	}
 	return form{mayStream: events, asEvent: !json}, nil

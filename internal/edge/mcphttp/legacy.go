@@ -226,7 +226,7 @@ func (h *Handler) entry(ctx context.Context, in *dialect.Inbound, s *session.Ses
 		return func() *dialect.Reply { return &dialect.Reply{} }
 	case msg.Fault == nil && dialect.ClaimsModern(msg.Params):
 		err := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
+			Path: "/params/_meta", Keyword: "batch", Message: "the protocol version of this message has no batches; send it alone",
 		}))
 		return func() *dialect.Reply {
 			reply := h.rpc.Refuse(&own, err)

@@ -37,7 +37,7 @@ func TestBatches(t *testing.T) {
 		{"a modern message", "[" + request("tools/list", meta) + "," + withID("1", ping) + "]", 200, []string{`-32600`, `"result":{}`}},
 		{"nothing", "[]", 400, []string{`-32600`}},
 		{"too much", "[" + strings.Repeat(note+",", 5) + note + "]", 413, []string{`-32600`}},
-		{"no JSON", "[" + ping, 400, []string{`-32700`}},
+		{"not JSON", "[" + ping, 400, []string{`-32700`}},
 	} {
 		got := c.post(tc.body)
 		var replies []json.RawMessage

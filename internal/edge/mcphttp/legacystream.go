@@ -58,7 +58,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inboun
 func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, *session.Reader) {
 	if !accepts(r.Header, "text/event-stream") {
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
-			Keyword: "accept", Message: "GET opens a stream; Accept has to admit text/event-stream",
+			Keyword: "accept", Message: "GET opens a stream; Accept must allow text/event-stream",
 		}))))
 		return nil, nil
 	}
@@ -70,7 +70,7 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 	if err != nil {
 		s.Release()
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
-			Keyword: "last-event-id", Message: "this event is not known, or what followed it is no longer kept; ask again without Last-Event-ID",
+			Keyword: "last-event-id", Message: "the event is unknown, or later events are no longer kept; retry without Last-Event-ID",
 		}))))
 		return nil, nil
 	}

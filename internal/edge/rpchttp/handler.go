@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rpchttp is the edge of the canonical dialect over HTTP: POST /rpc
-// with one JSON-RPC 2.0 message or a batch of them. It frames and nothing else;
-// methods, errors and statuses are the bridge's. A Handler is safe for
-// concurrent use.
+// Package rpchttp is the edge for the canonical dialect over HTTP: POST /rpc
+// with one JSON-RPC 2.0 message or a batch. It only handles framing; methods,
+// errors and statuses come from the bridge. A Handler is safe for concurrent
+// use.
 package rpchttp
 
 import (

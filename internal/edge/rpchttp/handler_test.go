@@ -116,7 +116,7 @@ func TestOneMessage(t *testing.T) {
 		{"an unknown method", `{"jsonrpc":"2.0","id":"m","method":"tools/run","params":{}}`, 404, errmap.MethodNotFound, `"m"`},
 		{"a destructive tool", call(`"d"`, "fleet.cancel_order", `{"orderId":"1"}`), 403, errmap.DestructiveBlocked, `"d"`},
 		{"an integer id", call(`7`, "lab.echo", `{}`), 400, errmap.InvalidEnvelope, `7`},
-		{"no JSON", `{`, 400, errmap.ParseError, `null`},
+		{"not JSON", `{`, 400, errmap.ParseError, `null`},
 		{"nothing", ``, 400, errmap.ParseError, `null`},
 		{"a string", `"x"`, 400, errmap.InvalidEnvelope, `null`},
 		{"an invalid message without an id", `{"jsonrpc":"2.0"}`, 400, errmap.InvalidEnvelope, `null`},

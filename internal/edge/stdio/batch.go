@@ -51,7 +51,7 @@ func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*dialec
 	var err *errmap.Error
 	if msg.Fault == nil && dialect.ClaimsModern(msg.Params) {
 		err = errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-			Path: "/params/_meta", Keyword: "batch", Message: "the revision that this message names has no batches; send it alone",
+			Path: "/params/_meta", Keyword: "batch", Message: "the protocol version of this message has no batches; send it alone",
 		}))
 	}
 	s.begin(&arrival{in: in, size: size, failed: err, deliver: deliver})

@@ -45,7 +45,7 @@ type Options struct {
 const flushTime = time.Second
 
 // ErrStuck is what Serve returns where the peer did not read its answers.
-var ErrStuck = errors.New("standard output was not read: answers are lost")
+var ErrStuck = errors.New("standard output was not read: responses are lost")
 
 // Serve answers lines from in on out until the input ends or ctx does. All
 // requests that were read by then are run and answered within the grace period,

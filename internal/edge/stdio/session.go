@@ -148,7 +148,7 @@ func (s *session) take(l line) {
 	in := s.inbound(s.fallback())
 	if l.tooLong {
 		s.write(s.rpc.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.WithViolations(errmap.Violation{
-			Keyword: "size", Message: fmt.Sprintf("the line is larger than %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
+			Keyword: "size", Message: fmt.Sprintf("the line exceeds %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
 		}))))
 		return
 	}

@@ -26,9 +26,10 @@ type grants struct {
 	without []access.Unmatched
 }
 
-// CheckGrants warns of what the callers file allows that there is not, once for
-// each glob until there is a tool for it. It is no fault: the tool may come later.
-func (d *Door) CheckGrants(now *catalog.Catalog) {
+// CheckGrants logs a warning for each glob of the callers file that matches no
+// tool, once until a tool matches. That is not an error: the tool may be added
+// later.
+func (d *Authenticator) CheckGrants(now *catalog.Catalog) {
 	if d == nil || d.book == nil {
 		return
 	}
@@ -59,8 +60,8 @@ func (d *Door) CheckGrants(now *catalog.Catalog) {
 	}
 }
 
-// Checks are the same for /readyz?verbose.
-func (d *Door) Checks() []admin.Check {
+// Checks returns the same for /readyz?verbose.
+func (d *Authenticator) Checks() []admin.Check {
 	if d == nil || d.book == nil {
 		return nil
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conn keeps track of the connections of HTTP listeners, from Accept to
-// Close, and ends them in a drain without losing a request.
+// Package conn tracks the connections of HTTP listeners, from Accept to Close, and
+// drains them without losing a request.
 //
 // A [Socket] is one listener with its server; [Sockets] are those of a process.
 // Leave asks all connections to go, Part waits until they have gone and closes the

@@ -131,7 +131,7 @@ func released(c *h2server.Conn) bool {
 // overdue reports whether a client goes on although it was told long ago.
 func overdue(c *h2server.Conn) bool {
 	told, _ := c.Left()
-	return !told.IsZero() && time.Since(told) > h2Patience
+	return !told.IsZero() && time.Since(told) > goAwayTimeout
 }
 
 // readPreface reads what net/http would read of a connection before its

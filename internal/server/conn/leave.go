@@ -28,12 +28,12 @@ const (
 	// h2Settle is how long a client's streams may still come after it has confirmed
 	// GOAWAY: clients confirm on another thread than they send on.
 	h2Settle = 50 * time.Millisecond
-	// h2Patience is how long an HTTP/2 client may take to confirm GOAWAY.
-	h2Patience = time.Second
+	// goAwayTimeout is how long an HTTP/2 client may take to confirm GOAWAY.
+	goAwayTimeout = time.Second
 )
 
-// Leave begins to let callers go, on every listener, and keeps answering them. Only
-// the first call has an effect.
+// Leave starts the drain of the connections of every listener; they are still served.
+// Only the first call has an effect.
 func (s *Sockets) Leave() {
 	s.leaveOnce.Do(func() {
 		s.leftAt = time.Now()
@@ -46,12 +46,12 @@ func (s *Sockets) Leave() {
 	})
 }
 
-// Part waits until the connections from before Leave are gone, closes the main
-// listener, and ends what it had accepted. It returns when that is done, or when
-// patience ends: then it takes no longer than end does.
-func (s *Sockets) Part(patience, end context.Context) {
+// DrainConns drains the connections from before Leave, closes the main listener, and
+// closes the connections that it accepted. It waits gracefully until soft ends,
+// and returns at the latest when end does.
+func (s *Sockets) DrainConns(soft, end context.Context) {
 	s.Leave()
-	s.await(patience, func(one *Socket, c *watched) bool {
+	s.await(soft, func(one *Socket, c *watched) bool {
 		// An operator may be waiting for the end of this drain.
 		return c.accepted.Before(s.leftAt) && (one.main || c.isQuiet()) && !c.mayEnd()
 	})
@@ -60,7 +60,7 @@ func (s *Sockets) Part(patience, end context.Context) {
 			continue
 		}
 		one.stopAccepting(end)
-		s.await(patience, func(of *Socket, c *watched) bool { return of == one && !c.mayEnd() })
+		s.await(soft, func(of *Socket, c *watched) bool { return of == one && !c.mayEnd() })
 		one.shutdown(end)
 	}
 }

@@ -205,7 +205,7 @@ func testGoodbyes(t *testing.T, s *Sockets, address string, conn net.Conn) {
 	parted := make(chan struct{})
 	go func() {
 		defer close(parted)
-		s.Part(t.Context(), t.Context())
+		s.DrainConns(t.Context(), t.Context())
 	}()
 	if got := readFrame(t, conn, frameGoAway); got != "\x00\x00\x00\x01\x00\x00\x00\x00" {
 		t.Errorf("the second GOAWAY is %q", got)
@@ -313,7 +313,7 @@ func TestCallersWhoGoOnLoseNothing(t *testing.T) {
 		}
 		s.Leave()
 		callers.Wait()
-		s.Part(t.Context(), t.Context())
+		s.DrainConns(t.Context(), t.Context())
 		s.Close()
 	}
 }
@@ -378,7 +378,7 @@ func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
 				t.Errorf("%s: it ends after %v, want %v", name, took, idleLeave-quiet)
 			}
 		}
-		s.Part(t.Context(), t.Context())
+		s.DrainConns(t.Context(), t.Context())
 		s.Close()
 		if slow := one.refused.Slow(); slow != 0 {
 			t.Errorf("%d connections count as slow", slow)

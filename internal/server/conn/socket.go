@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/connlimit"
 )
 
-// Sockets are the listeners of one process. The zero value has none. Add them before
+// Sockets are the listeners of one process. The zero value has none. Add all before
 // the first call of another method.
 type Sockets struct {
 	all   []*Socket
@@ -39,20 +39,21 @@ type Socket struct {
 	closing, ending sync.Once
 }
 
-// Options describe a socket.
+// Options configure a socket.
 type Options struct {
-	// Name is what errors call it.
+	// Name is the name in errors.
 	Name string
-	// Main marks the listener for callers: a drain waits for all its connections, and
-	// on the others for none of an operator who waits for the end of the drain.
+	// Main marks the listener for callers. A drain waits for all of its connections; on
+	// other listeners it does not wait for operators that wait for the end of the
+	// drain.
 	Main bool
 	// TLS is nil for a plain listener.
 	TLS *tls.Config
-	// Refused counts what no handler hears of.
+	// Refused counts requests that no handler sees.
 	Refused *Refused
 }
 
-// NewSocket returns a socket for a listener, which it closes.
+// NewSocket returns a socket for a listener. The socket closes the listener.
 func NewSocket(listener net.Listener, o Options) *Socket {
 	return &Socket{
 		name: o.Name, main: o.Main, listener: listener, tls: o.TLS, refused: o.Refused,
@@ -60,7 +61,7 @@ func NewSocket(listener net.Listener, o Options) *Socket {
 	}
 }
 
-// Name is what errors call the socket.
+// Name returns the name in errors.
 func (o *Socket) Name() string { return o.name }
 
 // IsMain reports whether the socket is the one for callers.
@@ -69,14 +70,14 @@ func (o *Socket) IsMain() bool { return o.main }
 // HasTLS reports whether callers need TLS.
 func (o *Socket) HasTLS() bool { return o.tls != nil }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (o *Socket) Addr() net.Addr { return o.listener.Addr() }
 
 // All returns the sockets in the order in which they were added.
 func (s *Sockets) All() []*Socket { return s.all }
 
-// Add serves a socket with a server of its own until Close. failed is called at most
-// once, if the server ends before.
+// Add serves a socket with its own server until Close. failed is called at most
+// once, if the server ends earlier.
 func (s *Sockets) Add(one *Socket, server *http.Server, failed func(error)) {
 	s.all = append(s.all, one)
 	one.watch(server)

@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/h2server"
 )
 
-// Refused counts the requests that net/http refuses by itself, before any handler
-// sees them. Its methods are safe for concurrent use.
+// Refused counts requests that net/http rejects itself, before any handler sees
+// them. Its methods are safe for concurrent use.
 type Refused struct {
 	// maxHeader is how many bytes of a request's headers net/http reads.
 	maxHeader int64
@@ -28,10 +28,10 @@ type Refused struct {
 // ([http.Server.MaxHeaderBytes]).
 func NewRefused(maxHeader int) *Refused { return &Refused{maxHeader: int64(maxHeader)} }
 
-// Slow is how many requests had headers that took too long.
+// Slow returns the number of requests whose headers took too long.
 func (r *Refused) Slow() uint64 { return r.slow.Load() }
 
-// Large is how many requests had headers that were too large.
+// Large returns the number of requests with too large headers.
 func (r *Refused) Large() uint64 { return r.large.Load() }
 
 // headerSlop is what net/http reads beyond Server.MaxHeaderBytes.

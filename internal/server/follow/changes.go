@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow passes on what a native backend reports as changed: to the catalog and
-// to subscribers. It asks the backend only for changes that have a subscriber.
+// Package follow forwards changes that a native backend reports: to the catalog and to
+// subscribers. It subscribes only to changes that have a subscriber.
 package follow
 
 import (
@@ -28,18 +28,18 @@ const watchOverlap = 100 * time.Millisecond
 // everything counts as changed once it is back.
 const settleTimeout = 2 * time.Second
 
-// Options are what a [Watch] works with.
+// Options configure a [Watch].
 type Options struct {
 	Native *native.Client
 	Live   *catalog.Live
 	Feed   *feed.Hub
-	// Publish puts a change on the feed.
+	// Publish publishes a change to the feed.
 	Publish func(feed.Change)
 	Log     *zap.Logger
 }
 
-// Watch follows what a native backend says has changed. Make one with [New]. A nil
-// Watch follows nothing.
+// Watch subscribes to the changes of a native backend. Make one with [New]. A nil
+// Watch does nothing.
 type Watch struct {
 	with Options
 	// renewed wakes the loop: the backend's tools changed, or what callers ask
@@ -51,15 +51,16 @@ type Watch struct {
 	watcher *native.Watcher
 }
 
-// New makes ready to follow a native backend. Callers may subscribe before it is
-// followed, and wait until it is.
+// New prepares a Watch for a native backend. Callers may subscribe earlier, and wait
+// until it is running.
 func New(o Options) *Watch {
 	w := &Watch{with: o, tools: make(chan struct{}, 1), interest: make(chan struct{}, 1), begun: make(chan struct{})}
 	o.Feed.OnSettle(w.settle)
 	return w
 }
 
-// Begun is closed when the backend is followed, or it is certain that it will not be.
+// Begun returns a channel that is closed when the subscription is active, or when it
+// is certain that there will be none.
 func (w *Watch) Begun() <-chan struct{} { return w.begun }
 
 // settle waits until the backend reports what callers have subscribed to, so that
@@ -77,9 +78,9 @@ func (w *Watch) settle(ctx context.Context) {
 	}
 }
 
-// Run passes on the changes that a native backend reports, until ctx
-// ends. It asks the backend for changes that have a subscriber, and for changes of the
-// tools, which the catalog follows.
+// Run forwards the changes that a native backend reports, until ctx ends. It
+// subscribes to changes that have a subscriber, and to changes of the tools, for the
+// catalog.
 func (w *Watch) Run(ctx context.Context) {
 	if w == nil {
 		return

@@ -24,9 +24,9 @@ const (
 	certificateGrace = 10 * time.Minute
 )
 
-// Gates bound the connections of each listener.
+// Gates limit the connections of each listener.
 type Gates struct {
-	// Callers are the bounds of the main listener, as they are in force.
+	// Callers are the effective limits of the main listener.
 	Callers connlimit.Options
 	main    *connlimit.Gate
 	// operators are those of the other listeners, by name.
@@ -74,7 +74,7 @@ func refusedConn(log *zap.Logger, listener string) func(connlimit.Reason, net.Ad
 	}
 }
 
-// Main is the gate of the main listener.
+// Main returns the gate of the main listener.
 func (g *Gates) Main() *connlimit.Gate { return g.main }
 
 // of is the gate of a listener, by the name that logs show.
@@ -85,7 +85,7 @@ func (g *Gates) of(name string) *connlimit.Gate {
 	return g.main
 }
 
-// Count adds up what all gates have counted.
+// Count returns the sums of the counters of all gates.
 func (g *Gates) Count(one func(connlimit.Stats) uint64) func() uint64 {
 	return func() uint64 {
 		sum := one(g.main.Stats())

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listen opens the listeners of a sidecar, each with what stands before every
-// handler: bounds of connections, the guard against foreign pages, timeouts of bodies
-// and of writes.
+// Package listen opens the listeners of a sidecar, each with its outer handlers:
+// connection limits, the guard against foreign web pages, body and write timeouts.
 package listen
 
 import (
@@ -32,17 +31,17 @@ import (
 // would hold back callers that the table of calls has room for.
 const maxStreams = 4096
 
-// Options are what [Listeners] have in common.
+// Options are the common options of [Listeners].
 type Options struct {
 	Config *configv1.Config
 	Log    *zap.Logger
-	// Milestones is Log, or less where a person is told in other words.
+	// Milestones is Log, or a quieter logger if a Narrator reports the same.
 	Milestones *zap.Logger
-	// TLS is what callers see on the main listener; nil where it is plain.
+	// TLS has the TLS settings of the main listener, nil if it is plain.
 	TLS *tlsfiles.Server
-	// Stats counts what is refused before an edge; nil counts nothing.
+	// Stats counts requests that are rejected before an edge; nil does not.
 	Stats *stats.Stats
-	// Slow bounds what waits for slow peers.
+	// Slow limits the data that waits for slow peers.
 	Slow *pressure.Slow
 }
 
@@ -57,7 +56,8 @@ type Listeners struct {
 	refused *conn.Refused
 }
 
-// New returns no listeners yet. It divides the file descriptors of the process.
+// New returns Listeners without a listener. It divides the file descriptors of the
+// process.
 func New(o Options) *Listeners {
 	return &Listeners{
 		opts: o, failed: make(chan error, 4),
@@ -65,13 +65,13 @@ func New(o Options) *Listeners {
 	}
 }
 
-// Failed brings the error of a server that has ended by itself.
+// Failed returns a channel with the error of a server that failed.
 func (s *Listeners) Failed() <-chan error { return s.failed }
 
-// Refused counts what no handler hears of.
+// Refused returns the counters of requests that no handler sees.
 func (s *Listeners) Refused() *conn.Refused { return s.refused }
 
-// Gates are the bounds of connections.
+// Gates returns the connection limits.
 func (s *Listeners) Gates() *Gates { return s.gates }
 
 // Names of listeners: the first is that of the flag and the configuration, the second
@@ -83,9 +83,9 @@ const (
 	Health   = "health"
 )
 
-// Open listens on an address and serves a handler there, behind [Listeners.Front]. "off"
-// and "" open nothing. edge names the edge of a request that is refused before the
-// handler.
+// Open listens on an address and serves a handler there, behind [Listeners.Front].
+// "off" and "" open nothing. edge returns the edge of a request that is rejected before
+// the handler.
 func (s *Listeners) Open(ctx context.Context, name, address string, handler http.Handler, edge func(*http.Request) stats.Edge) error {
 	if address == "" || address == "off" {
 		return nil
@@ -115,19 +115,18 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 	return nil
 }
 
-// Place is where a handler is served, as far as its guard has to know.
+// Place describes where a handler is served, for its guard.
 type Place struct {
 	// Name is the listener's name in logs.
 	Name string
-	// Edge names the edge of a request that is refused before the handler.
+	// Edge returns the edge of a request that is rejected before the handler.
 	Edge func(*http.Request) stats.Edge
-	// Loopback has the Host of requests checked, TLS says that the scheme is https.
+	// Loopback enables the check of Host. TLS means that the scheme is https.
 	Loopback, TLS bool
 }
 
-// Front puts before a handler what stands before each of them: the guard that keeps
-// foreign pages out, a timeout for bodies that are announced and do not come, and
-// bounds for slow peers.
+// Front wraps a handler with the outer handlers: the guard against foreign web pages, a
+// timeout for bodies that do not arrive, and limits for slow peers.
 func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) {
 	guard, err := httpguard.New(httpguard.Options{
 		Refused:        func(r *http.Request, code errmap.Code) { s.opts.Stats.HTTPRefused(at.Edge(r), code) },

@@ -17,14 +17,14 @@ import (
 // conversation.
 const idleAfter = 10 * time.Second
 
-// Activity is what a sidecar is doing: how many requests have begun and are in flight,
-// and when the catalog in use was built.
+// Activity describes what a sidecar is doing: the number of requests that have begun
+// and are in flight, and when the current catalog was built.
 type Activity func() (begun uint64, inFlight int, built time.Time)
 
-// KeepSmall gives memory back whenever the sidecar has been quiet for a while,
-// once for each quiet time: a pod's sidecar is idle most of the day, and there
-// are thousands of them. It also gives back what another catalog took to build,
-// however busy the sidecar is. It returns when ctx ends.
+// KeepSmall releases memory whenever the sidecar has been idle for a while, once per
+// idle period: the sidecar of a pod is idle most of the day, and there are thousands
+// of them. It also releases the memory used to build another catalog, under load too.
+// It returns when ctx ends.
 func KeepSmall(ctx context.Context, now Activity, log *zap.Logger) {
 	ticker := time.NewTicker(idleAfter)
 	defer ticker.Stop()

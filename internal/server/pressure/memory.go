@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pressure sheds load before the process runs out of memory: new work while
-// memory is short ([Memory]), and what waits for slow peers ([Slow]). It also gives
-// memory back while nothing happens ([KeepSmall]).
+// memory is short ([Memory]), and data that waits for slow peers ([Slow]). It also
+// releases memory while the process is idle ([KeepSmall]).
 package pressure
 
 import (
@@ -21,12 +21,12 @@ import (
 // in which calls end and a collection shows it.
 const shedHint = time.Second
 
-// Memory sheds load while memory is short. Until [Memory.Open] it never is. Its other
-// methods are safe for concurrent use.
+// Memory sheds load while memory is short. Before [Memory.Open], memory is never
+// short. Its other methods are safe for concurrent use.
 type Memory struct{ guard *memory.Guard }
 
-// Open tells the collector how much memory there is, and makes the guard that knows
-// when it is short. wanted is the configured limit, 0 for what the environment says.
+// Open sets the memory limit of the garbage collector, and creates the guard that
+// detects a shortage. wanted is the configured limit, 0 for the environment's.
 func (m *Memory) Open(wanted int64, log *zap.Logger) {
 	limit, source := memory.Limit(wanted, debug.SetMemoryLimit(-1), os.DirFS("/"))
 	if limit <= 0 {
@@ -40,10 +40,10 @@ func (m *Memory) Open(wanted int64, log *zap.Logger) {
 // Short reports whether memory is short.
 func (m *Memory) Short() bool { return m.guard.Short() }
 
-// Stats are what the guard has counted.
+// Stats returns the statistics of the guard.
 func (m *Memory) Stats() memory.Stats { return m.guard.Stats() }
 
-// Run watches memory until ctx ends.
+// Run monitors memory until ctx ends.
 func (m *Memory) Run(ctx context.Context) { m.guard.Run(ctx) }
 
 // isTight reports that memory gets short.
@@ -61,7 +61,7 @@ func Pace() (stop func()) {
 	return memory.Pace()
 }
 
-// Shed refuses new work while memory is short.
+// Shed returns the error for new work while memory is short.
 func (m *Memory) Shed() *errmap.Error {
 	if !m.guard.Short() {
 		return nil

@@ -30,8 +30,8 @@ const (
 	shareHint = time.Second
 )
 
-// Slow bounds what waits for peers that are slow. Until [Slow.Open] it bounds nothing.
-// Its other methods are safe for concurrent use.
+// Slow limits the data that waits for slow peers. Before [Slow.Open] it limits
+// nothing. Its other methods are safe for concurrent use.
 type Slow struct {
 	budget *slowpeer.Budget
 	most   int64
@@ -39,7 +39,7 @@ type Slow struct {
 	stuck atomic.Uint64
 }
 
-// Open makes the bounds. m is open by then.
+// Open sets the limits. m must be open.
 func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 	s.most = limits.GetMaxBufferedBytes()
 	if s.most == 0 {
@@ -52,17 +52,17 @@ func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 	})
 }
 
-// Handler bounds what waits for the answers of a handler. It stands before everything
-// else, so that answers of the guard are bounded too.
+// Handler limits the data that waits for the responses of a handler. It must be the
+// outermost handler, so that responses of the guard are limited too.
 func (s *Slow) Handler(next http.Handler) http.Handler {
 	return s.budget.Handler(next, bridge.CallerAddress)
 }
 
-// StuckCount is where a listener counts connections that it closes because nothing
-// moves.
+// StuckCount returns the counter of connections that a listener closes because they
+// make no progress.
 func (s *Slow) StuckCount() *atomic.Uint64 { return &s.stuck }
 
-// Unread refuses a request of a caller that leaves too many answers unread.
+// Unread returns the error for a request of a caller with too many unread responses.
 func (s *Slow) Unread(caller string) *errmap.Error {
 	if s.budget == nil || s.budget.Verdict(caller) == share.Granted {
 		return nil
@@ -71,8 +71,8 @@ func (s *Slow) Unread(caller string) *errmap.Error {
 		"Rate limit exceeded: unread responses of this caller exceed its share; read them first (--max-buffered, --caller-share)"))
 }
 
-// Named has the budget know whose answers and bodies there are. It stands behind
-// the door, where that is known.
+// Named tells the budget which caller a response and a body belong to. Install it
+// behind authentication, which knows the caller.
 func (s *Slow) Named(next http.Handler) http.Handler { return &namedHandler{slow: s, next: next} }
 
 // namedHandler has a small frame, because a stream waits on top of it for hours.
@@ -116,10 +116,10 @@ func refuseBody(v share.Verdict) error {
 	return errors.Join(err, errmap.ToConnect(err, errmap.About{}))
 }
 
-// Most is how much may wait.
+// Most returns the limit in bytes.
 func (s *Slow) Most() float64 { return float64(s.most) }
 
-// Stats are the counts of the budget; none where nothing listens.
+// Stats returns the statistics of the budget; zero without listeners.
 func (s *Slow) Stats() slowpeer.Stats {
 	if s.budget == nil {
 		return slowpeer.Stats{}
@@ -127,5 +127,6 @@ func (s *Slow) Stats() slowpeer.Stats {
 	return s.budget.Stats()
 }
 
-// Stuck is how many connections and streams were ended because nothing moved.
+// Stuck returns the number of connections and streams that were ended because they
+// made no progress.
 func (s *Slow) Stuck() uint64 { return s.stuck.Load() + s.Stats().Stuck }

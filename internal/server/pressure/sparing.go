@@ -15,9 +15,9 @@ import (
 // connection goes on. It is more than most calls have.
 const smallBody = 64 << 10
 
-// Sparing reads no large message while shed says that its call would be rejected: a message that is half there takes memory,
-// and all of it takes CPU time. Its caller is answered by the head alone, and over HTTP/1.1 the connection is closed, because
-// the rest of the message is still to come. Streams carry the calls of many, which are rejected one by one.
+// Sparing does not read a large message while shed reports that its call would be rejected, because a partly read
+// message takes memory and a whole one takes CPU. Its caller gets the response after the head, and over HTTP/1.1 the
+// connection closes, because the rest of the message is still to come. Calls on streams are rejected one by one.
 func Sparing(next http.Handler, shed func() *errmap.Error) http.Handler {
 	return &thrifty{shed: shed, next: next}
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconfigure puts a configuration into use that has changed while the process
-// runs, as far as that can be, and loads the catalog again when a descriptor file
-// changes.
+// Package reconfigure applies a changed configuration at run time, as far as possible,
+// and reloads the catalog when a descriptor file changes.
 package reconfigure
 
 import (
@@ -28,39 +27,38 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
-// Reread is how a configuration is read again, from where it came: the same
-// flags and variables, and the file as it is now.
+// Reread reloads the configuration from its sources: the same flags and variables, and
+// the current file.
 type Reread struct {
-	// File is the configuration file, empty where there is none.
+	// File is the configuration file, empty if there is none.
 	File string
 	Load func() (*config.Config, error)
 }
 
-// Options are what a [Reloader] changes, and how it hears of changes.
+// Options are the parts that a [Reloader] changes, and its sources.
 type Options struct {
-	// Config is the configuration in use.
+	// Config is the current configuration.
 	Config *configv1.Config
-	// Again reads flags, environment and file as they were read at the start.
+	// Again reads flags, environment and file, as at startup.
 	Again Reread
-	// Hears tells that SIGHUP asks to read everything again.
+	// Hears is set if SIGHUP triggers a reload.
 	Hears bool
-	// Level is that of the log.
+	// Level is the log level.
 	Level   zap.AtomicLevel
 	Log     *zap.Logger
 	Watcher *reload.Watcher
 	Live    *catalog.Live
-	// Plan says where tools come from and how they are made.
+	// Plan has the sources of tools and the build options.
 	Plan    func(*configv1.Config) ([]source.Source, catalog.BuildOptions, error)
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
 	Calls   *bridge.CallLog
-	// Refresh loads the catalog again, without waiting for it.
+	// Refresh triggers a load of the catalog, without waiting for it.
 	Refresh func(why string)
 }
 
-// Reloader puts a configuration into use that has changed while the process
-// runs, as far as that can be. It is called by the watcher alone, and asked how
-// it is doing by anyone. Make one with [New].
+// Reloader applies a changed configuration at run time, as far as possible. Only the
+// watcher calls it; its status is safe for concurrent use. Make one with [New].
 type Reloader struct {
 	opts Options
 	// file is nil where there is no configuration file.
@@ -75,16 +73,16 @@ type Reloader struct {
 	said string
 }
 
-// New has the configuration and the descriptor files watched. The parts of o are in
-// use by then.
+// New watches the configuration and the descriptor files. The parts of o must be in
+// use already.
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
 	r.descriptors = o.Watcher.Add("descriptors", r.reloadDescriptors, o.Config.GetCatalog().GetDescriptors()...)
 	return r
 }
 
-// WatchConfiguration has the configuration file watched, where there is one. It comes
-// after every other file has been added to the watcher.
+// WatchConfiguration watches the configuration file, if there is one. Call it after
+// all other files have been added to the watcher.
 func (r *Reloader) WatchConfiguration() {
 	if r.opts.Again.File == "" {
 		return
@@ -96,7 +94,7 @@ func (r *Reloader) WatchConfiguration() {
 	}
 }
 
-// Run looks at the files until ctx ends.
+// Run polls the files until ctx ends.
 func (r *Reloader) Run(ctx context.Context) {
 	if r.opts.Hears {
 		hangup := make(chan os.Signal, 1)
@@ -304,7 +302,7 @@ func (r *Reloader) current() *configv1.Config {
 	return r.running
 }
 
-// FieldsWaiting are the fields of the file that take effect with the next start.
+// FieldsWaiting returns the fields of the file that take effect at the next start.
 func (r *Reloader) FieldsWaiting() []string {
 	if r == nil {
 		return nil

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route knows which edge a request is for. Each edge registers its name, its
-// paths and how it refuses a request; the listener's guard, the authenticator and the
-// metrics all ask the same [Table].
+// Package route finds the edge of a request. Each edge registers its name, its paths
+// and how it rejects a request. The listener's guard, the authenticator and the
+// metrics all use the same [Table].
 package route
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
-// Edge is one way in.
+// Edge is one edge of the sidecar.
 type Edge struct {
-	// Name is how the edge of a request is counted.
+	// Name returns the edge of a request for metrics.
 	Name func(*http.Request) stats.Edge
 	// Paths are the paths of the edge, with their handlers. An edge without paths gets
-	// every request that no other has a path for.
+	// every request that matches no other path.
 	Paths map[string]http.Handler
 	// Rest handles the requests of an edge without paths.
 	Rest http.Handler
-	// Refuse answers a request that is not let in, in the words of the edge.
+	// Refuse rejects a request in the protocol of the edge.
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
 }
 
-// Is names an edge that is the same for all its requests.
+// Is returns a Name function with the same name for all requests.
 func Is(name stats.Edge) func(*http.Request) stats.Edge {
 	return func(*http.Request) stats.Edge { return name }
 }
 
-// Table is a handler that sends each request to its edge. Register all edges before
-// the first request; from then on it is safe for concurrent use.
+// Table is a handler that routes each request to its edge. Register all edges before
+// the first request; afterwards it is safe for concurrent use.
 type Table struct {
 	mux    *http.ServeMux
 	byPath map[string]*Edge
@@ -43,7 +43,7 @@ type Table struct {
 // NewTable returns a table without edges.
 func NewTable() *Table { return &Table{mux: http.NewServeMux(), byPath: map[string]*Edge{}} }
 
-// Register adds an edge. One of the edges has to be without paths.
+// Register adds an edge. Exactly one of the edges must have no paths.
 func (t *Table) Register(e *Edge) {
 	for path, handler := range e.Paths {
 		t.mux.Handle(path, handler)
@@ -63,10 +63,10 @@ func (t *Table) of(r *http.Request) *Edge {
 	return t.rest
 }
 
-// Name is how the edge of a request is counted.
+// Name returns the edge of a request for metrics.
 func (t *Table) Name(r *http.Request) stats.Edge { return t.of(r).Name(r) }
 
-// Refuse answers a request that is not let in.
+// Refuse rejects a request in the protocol of its edge.
 func (t *Table) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	t.of(r).Refuse(w, r, err)
 }

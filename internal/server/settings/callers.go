@@ -27,9 +27,9 @@ func ListenerTLS(files *configv1.ListenerTls) (*tlsfiles.Server, error) {
 // noSubject is the setting that tells the backend nothing.
 const noSubject = "off"
 
-// SubjectHeader is the header in which the backend is told who calls; empty where
-// it is told nothing. A caller's own header of the default name goes no further
-// all the same, because that is not in the list of headers that pass.
+// SubjectHeader returns the header with the caller's name for the backend; empty if
+// there is none. Even then a caller's own header of the default name is not forwarded,
+// because it is not on the allow-list.
 func SubjectHeader(cfg *configv1.Config) string {
 	if name := cfg.GetAccess().GetSubjectHeader(); name != noSubject {
 		return name
@@ -37,7 +37,7 @@ func SubjectHeader(cfg *configv1.Config) string {
 	return ""
 }
 
-// InboundMetadata are the headers that go on to the backend.
+// InboundMetadata returns the headers that are forwarded to the backend.
 func InboundMetadata(cfg *configv1.Config) []string {
 	names := slices.Clone(cfg.GetBackend().GetMetadata().GetInbound())
 	if subject := SubjectHeader(cfg); subject != "" && !slices.Contains(names, subject) {
@@ -64,7 +64,7 @@ func Callers(path string) ([]access.Entry, error) {
 		for _, text := range c.GetTokenSha256() {
 			var digest access.Digest
 			if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
-				return nil, fmt.Errorf("%s: a digest of %s is no SHA-256", path, c.GetName())
+				return nil, fmt.Errorf("%s: a token_sha256 of %s is not a SHA-256 digest", path, c.GetName())
 			}
 			e.Tokens = append(e.Tokens, digest)
 		}
@@ -83,9 +83,9 @@ func trustOf(said string) access.Trust {
 	return access.Unsaid
 }
 
-// checkDoor reads the files of callers and certificates before a port opens, so
-// that what is wrong with them is reported with everything else.
-func checkDoor(cfg *configv1.Config, report func(path, message string)) {
+// checkAuthentication reads the callers file and the certificates before a port opens, so
+// that their errors are reported together with all others.
+func checkAuthentication(cfg *configv1.Config, report func(path, message string)) {
 	if subject := SubjectHeader(cfg); subject != "" {
 		if _, err := metadata.NewRules([]string{subject}, nil); err != nil {
 			report("access.subject_header", err.Error())

@@ -16,26 +16,26 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// AsksNative reports whether the backend is asked for tools of its own. It is
-// where reflection is, because then the backend has to be there anyway, or where
-// that is asked for by name.
+// AsksNative reports whether to ask the backend for its own tools: if reflection
+// is used, because the backend must then be available anyway, or if it is enabled
+// explicitly.
 func AsksNative(c *configv1.Catalog, hasBackend bool) bool {
 	auto := len(c.GetDescriptors()) == 0
 	return hasBackend && (c.GetNative() == "on" || auto && c.GetNative() != "off")
 }
 
-// Origins are what tools can come from besides files.
+// Origins are the sources of tools other than files.
 type Origins struct {
-	// Client is nil where there is no backend, Native where it is not asked for tools
-	// of its own.
+	// Client is nil without a backend. Native is nil if the backend is not asked for
+	// its own tools.
 	Client *backend.Client
 	Native *native.Client
-	// More are sources that no configuration names.
+	// More are sources that are not in the configuration.
 	More []source.Source
 }
 
-// Plan says where tools come from and how they are made, by a
-// configuration that may be newer than that of the start.
+// Plan has the sources of tools and the build options, for a configuration that
+// may be newer than that at startup.
 func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOptions, error) {
 	c := cfg.GetCatalog()
 	selection, err := catalog.NewSelection(c.GetInclude(), c.GetExclude())
@@ -59,7 +59,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))
 	}
 	if len(sources) == 0 {
-		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: name a file with --descriptors or leave reflection on")
+		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")
 	}
 	build, err := buildOptions(cfg, selection)
 	return sources, build, err

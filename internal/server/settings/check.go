@@ -12,12 +12,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// Checks are what a configuration of a kind has to pass besides the rules of its
-// message: the parts of the sidecar judge what is theirs.
+// Checks returns the checks of a configuration beyond the rules of its message:
+// each part of the sidecar checks its own settings.
 func Checks(kind config.Kind) []config.Check {
 	checks := []config.Check{checkMetadata, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles}
 	if kind != config.Once {
-		checks = append(checks, checkDoor) // a command that calls once accepts no callers
+		checks = append(checks, checkAuthentication) // a command that calls once accepts no callers
 	}
 	return checks
 }

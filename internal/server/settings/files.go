@@ -34,10 +34,10 @@ func checkFiles(cfg *configv1.Config, report func(path, message string)) {
 func checkReadable(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no file %s", path)
+		return fmt.Errorf("file %s does not exist", path)
 	}
 	if err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder, not a file", path)
+		return fmt.Errorf("%s is a directory, not a file", path)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)

@@ -51,7 +51,7 @@ func checkSchemas(cfg *configv1.Config, report func(path, message string)) {
 			raw, err := schemaText(declared.schema)
 			switch {
 			case err != nil:
-				report(path, "is no JSON: "+err.Error())
+				report(path, "is not valid JSON: "+err.Error())
 				continue
 			case raw == nil:
 				continue

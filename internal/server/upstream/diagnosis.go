@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream looks after what a sidecar has of its backend: whether it can be
-// used and why not ([Diagnoser], [Reach]), the connection to it ([Link]), loads of the
-// catalog on demand ([Refresher]), and credentials and certificates that change while
-// the process runs.
+// Package upstream manages the sidecar's view of its backend: whether it is usable and
+// why not ([Diagnoser], [Reach]), the connection ([Link]), catalog loads on demand
+// ([Refresher]), and the reload of credentials and certificates.
 package upstream
 
 import (

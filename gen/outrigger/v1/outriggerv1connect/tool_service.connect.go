@@ -85,53 +85,53 @@ const (
 
 // ToolServiceClient is a client for the outrigger.v1.ToolService service.
 type ToolServiceClient interface {
-	// CallTool runs a tool and waits for its outcome. Progress and logs are not passed on.
+	// CallTool runs a tool and waits for its outcome. Progress and logs are not forwarded.
 	// Cancelling the RPC cancels the run.
 	CallTool(context.Context, *connect.Request[v1.ToolCall]) (*connect.Response[v1.ToolOutcome], error)
-	// CallToolStream runs a tool and reports what happens meanwhile. The outcome is the last event.
-	// A backend that serves no progress, logs or partial data may leave it unimplemented.
+	// CallToolStream runs a tool and streams events. The outcome is the last event.
+	// A backend without progress, logs or partial data may leave it unimplemented.
 	CallToolStream(context.Context, *connect.Request[v1.ToolCall]) (*connect.ServerStreamForClient[v1.ToolEvent], error)
-	// Exchange carries many calls at once over one stream, as JSON-RPC messages in Protobuf: answers come in the order in
-	// which calls end, matched by id. Methods, params and results are those of the canonical dialect. Notifications go to
+	// Exchange carries concurrent calls over one stream, as JSON-RPC messages in Protobuf. Responses arrive in the order in
+	// which calls finish, and are matched by id. Methods, params and results are those of the canonical dialect. Notifications go to
 	// the event bus, except `notifications/cancelled`, which cancels a call of this stream. The caller half-closes when it
 	// has sent everything; the stream ends when everything is answered.
 	Exchange(context.Context) *connect.BidiStreamForClient[v1.Envelope, v1.Envelope]
 	// ListTools lists the tools that the caller may call, page by page.
 	ListTools(context.Context, *connect.Request[v1.ListToolsRequest]) (*connect.Response[v1.ListToolsResponse], error)
-	// GetTool describes one tool, canonical schemas included.
+	// GetTool returns one tool, with its canonical schemas.
 	GetTool(context.Context, *connect.Request[v1.GetToolRequest]) (*connect.Response[v1.Tool], error)
 	// WatchTools sends all tools, then every change, until the caller ends it.
 	WatchTools(context.Context, *connect.Request[v1.WatchToolsRequest]) (*connect.ServerStreamForClient[v1.ToolsChange], error)
-	// RegisterTool adds a tool that runs an RPC of the backend under a name and schemas of the caller's choice.
-	// For administrators. The same registration again changes nothing; one with a higher version replaces the tool.
+	// RegisterTool adds a tool that runs an RPC of the backend, with its own name and schemas. For administrators.
+	// Repeating a registration changes nothing; a registration with a higher version replaces the tool.
 	RegisterTool(context.Context, *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error)
-	// UnregisterTool takes back a tool that RegisterTool added. For administrators. Calls in flight end normally.
+	// UnregisterTool removes a tool that RegisterTool added. For administrators. Calls in flight finish normally.
 	UnregisterTool(context.Context, *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error)
 	// ListResources lists resources, page by page.
 	ListResources(context.Context, *connect.Request[v1.ListResourcesRequest]) (*connect.Response[v1.ListResourcesResponse], error)
 	// ListResourceTemplates lists resource templates, page by page.
 	ListResourceTemplates(context.Context, *connect.Request[v1.ListResourceTemplatesRequest]) (*connect.Response[v1.ListResourceTemplatesResponse], error)
-	// ReadResource reads a resource. One that does not exist is not_found.
+	// ReadResource reads a resource. A missing resource is not_found.
 	ReadResource(context.Context, *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error)
 	// ListPrompts lists prompts, page by page.
 	ListPrompts(context.Context, *connect.Request[v1.ListPromptsRequest]) (*connect.Response[v1.ListPromptsResponse], error)
-	// GetPrompt fills in a prompt.
+	// GetPrompt renders a prompt with arguments.
 	GetPrompt(context.Context, *connect.Request[v1.GetPromptRequest]) (*connect.Response[v1.PromptOutcome], error)
-	// Complete proposes values while a user fills in an argument.
+	// Complete suggests values for an argument that a user is filling in.
 	Complete(context.Context, *connect.Request[v1.CompleteRequest]) (*connect.Response[v1.CompleteResponse], error)
-	// Publish puts a notification on the event bus and does not wait for its readers. Notifications of one publisher keep
-	// their order. Nothing on the bus ever becomes an MCP notification.
+	// Publish puts a notification on the event bus without waiting for subscribers. Notifications of one publisher stay in
+	// order. An event on the bus never becomes an MCP notification.
 	Publish(context.Context, *connect.Request[v1.Notification]) (*connect.Response[v1.PublishResponse], error)
-	// Subscribe streams notifications until the caller ends it. A reader that falls behind loses its stream
-	// (resource_exhausted) rather than hold up the others.
+	// Subscribe streams notifications until the caller ends it. A subscriber that falls behind is
+	// disconnected (resource_exhausted), so that it does not delay others.
 	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.Notification], error)
-	// GetTask tells how far a task is. An unknown task, a forgotten one and another caller's are all not_found.
+	// GetTask returns the status of a task. An unknown, expired or foreign task is not_found.
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.Task], error)
 	// UpdateTask answers questions of a task.
 	UpdateTask(context.Context, *connect.Request[v1.UpdateTaskRequest]) (*connect.Response[v1.UpdateTaskResponse], error)
-	// CancelTask asks for a task to end early.
+	// CancelTask requests cancellation of a task.
 	CancelTask(context.Context, *connect.Request[v1.CancelTaskRequest]) (*connect.Response[v1.CancelTaskResponse], error)
-	// Describe tells what the service is and offers.
+	// Describe describes the service and its capabilities.
 	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.ServerDescription], error)
 }
 
@@ -411,53 +411,53 @@ func (c *toolServiceClient) Describe(ctx context.Context, req *connect.Request[v
 
 // ToolServiceHandler is an implementation of the outrigger.v1.ToolService service.
 type ToolServiceHandler interface {
-	// CallTool runs a tool and waits for its outcome. Progress and logs are not passed on.
+	// CallTool runs a tool and waits for its outcome. Progress and logs are not forwarded.
 	// Cancelling the RPC cancels the run.
 	CallTool(context.Context, *connect.Request[v1.ToolCall]) (*connect.Response[v1.ToolOutcome], error)
-	// CallToolStream runs a tool and reports what happens meanwhile. The outcome is the last event.
-	// A backend that serves no progress, logs or partial data may leave it unimplemented.
+	// CallToolStream runs a tool and streams events. The outcome is the last event.
+	// A backend without progress, logs or partial data may leave it unimplemented.
 	CallToolStream(context.Context, *connect.Request[v1.ToolCall], *connect.ServerStream[v1.ToolEvent]) error
-	// Exchange carries many calls at once over one stream, as JSON-RPC messages in Protobuf: answers come in the order in
-	// which calls end, matched by id. Methods, params and results are those of the canonical dialect. Notifications go to
+	// Exchange carries concurrent calls over one stream, as JSON-RPC messages in Protobuf. Responses arrive in the order in
+	// which calls finish, and are matched by id. Methods, params and results are those of the canonical dialect. Notifications go to
 	// the event bus, except `notifications/cancelled`, which cancels a call of this stream. The caller half-closes when it
 	// has sent everything; the stream ends when everything is answered.
 	Exchange(context.Context, *connect.BidiStream[v1.Envelope, v1.Envelope]) error
 	// ListTools lists the tools that the caller may call, page by page.
 	ListTools(context.Context, *connect.Request[v1.ListToolsRequest]) (*connect.Response[v1.ListToolsResponse], error)
-	// GetTool describes one tool, canonical schemas included.
+	// GetTool returns one tool, with its canonical schemas.
 	GetTool(context.Context, *connect.Request[v1.GetToolRequest]) (*connect.Response[v1.Tool], error)
 	// WatchTools sends all tools, then every change, until the caller ends it.
 	WatchTools(context.Context, *connect.Request[v1.WatchToolsRequest], *connect.ServerStream[v1.ToolsChange]) error
-	// RegisterTool adds a tool that runs an RPC of the backend under a name and schemas of the caller's choice.
-	// For administrators. The same registration again changes nothing; one with a higher version replaces the tool.
+	// RegisterTool adds a tool that runs an RPC of the backend, with its own name and schemas. For administrators.
+	// Repeating a registration changes nothing; a registration with a higher version replaces the tool.
 	RegisterTool(context.Context, *connect.Request[v1.RegisterToolRequest]) (*connect.Response[v1.RegisterToolResponse], error)
-	// UnregisterTool takes back a tool that RegisterTool added. For administrators. Calls in flight end normally.
+	// UnregisterTool removes a tool that RegisterTool added. For administrators. Calls in flight finish normally.
 	UnregisterTool(context.Context, *connect.Request[v1.UnregisterToolRequest]) (*connect.Response[v1.UnregisterToolResponse], error)
 	// ListResources lists resources, page by page.
 	ListResources(context.Context, *connect.Request[v1.ListResourcesRequest]) (*connect.Response[v1.ListResourcesResponse], error)
 	// ListResourceTemplates lists resource templates, page by page.
 	ListResourceTemplates(context.Context, *connect.Request[v1.ListResourceTemplatesRequest]) (*connect.Response[v1.ListResourceTemplatesResponse], error)
-	// ReadResource reads a resource. One that does not exist is not_found.
+	// ReadResource reads a resource. A missing resource is not_found.
 	ReadResource(context.Context, *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error)
 	// ListPrompts lists prompts, page by page.
 	ListPrompts(context.Context, *connect.Request[v1.ListPromptsRequest]) (*connect.Response[v1.ListPromptsResponse], error)
-	// GetPrompt fills in a prompt.
+	// GetPrompt renders a prompt with arguments.
 	GetPrompt(context.Context, *connect.Request[v1.GetPromptRequest]) (*connect.Response[v1.PromptOutcome], error)
-	// Complete proposes values while a user fills in an argument.
+	// Complete suggests values for an argument that a user is filling in.
 	Complete(context.Context, *connect.Request[v1.CompleteRequest]) (*connect.Response[v1.CompleteResponse], error)
-	// Publish puts a notification on the event bus and does not wait for its readers. Notifications of one publisher keep
-	// their order. Nothing on the bus ever becomes an MCP notification.
+	// Publish puts a notification on the event bus without waiting for subscribers. Notifications of one publisher stay in
+	// order. An event on the bus never becomes an MCP notification.
 	Publish(context.Context, *connect.Request[v1.Notification]) (*connect.Response[v1.PublishResponse], error)
-	// Subscribe streams notifications until the caller ends it. A reader that falls behind loses its stream
-	// (resource_exhausted) rather than hold up the others.
+	// Subscribe streams notifications until the caller ends it. A subscriber that falls behind is
+	// disconnected (resource_exhausted), so that it does not delay others.
 	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.Notification]) error
-	// GetTask tells how far a task is. An unknown task, a forgotten one and another caller's are all not_found.
+	// GetTask returns the status of a task. An unknown, expired or foreign task is not_found.
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.Task], error)
 	// UpdateTask answers questions of a task.
 	UpdateTask(context.Context, *connect.Request[v1.UpdateTaskRequest]) (*connect.Response[v1.UpdateTaskResponse], error)
-	// CancelTask asks for a task to end early.
+	// CancelTask requests cancellation of a task.
 	CancelTask(context.Context, *connect.Request[v1.CancelTaskRequest]) (*connect.Response[v1.CancelTaskResponse], error)
-	// Describe tells what the service is and offers.
+	// Describe describes the service and its capabilities.
 	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.ServerDescription], error)
 }
 

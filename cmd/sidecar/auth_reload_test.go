@@ -15,11 +15,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// TestTheDoorIsReadAgain: callers and certificates change while the process runs,
+// TestCallersAndCertificatesAreReloaded: callers and certificates change while the process runs,
 // what a changed caller has open ends, and bad files leave the good ones in use.
-func TestTheDoorIsReadAgain(t *testing.T) {
+func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	call := edges()["/rpc"]
 	stream, err := h.visitor(t, chiefToken).api(connect.WithGRPC()).WatchTools(t.Context(), connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
 	if err != nil || !stream.Receive() {
@@ -27,15 +27,15 @@ func TestTheDoorIsReadAgain(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = stream.Close() })
 
-	rewrite(t, h.callers, "callers: [{name: chief, token_sha256: ["+nobodyToken+"]}]")
+	rewrite(t, h.callers, "callers: [{name: chief, token_sha256: ["+unknownToken+"]}]")
 	h.await(t, "callers file reload failed")
 	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "" {
 		t.Errorf("the last good callers are gone: %+v", got)
 	}
 
-	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(nobodyToken)))
+	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(unknownToken)))
 	h.await(t, "callers file reloaded")
-	if got := call(h.visitor(t, nobodyToken), "lab.echo"); got.code != "" {
+	if got := call(h.visitor(t, unknownToken), "lab.echo"); got.code != "" {
 		t.Errorf("the new token: %+v", got)
 	}
 	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "UNAUTHENTICATED" {
@@ -81,7 +81,7 @@ func TestTheDoorIsReadAgain(t *testing.T) {
 // when what was said of its caller no longer holds, and says why where it can.
 func TestStreamsEndWithTheirCallersEntry(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	chief := h.visitor(t, chiefToken)
 	ended := map[string]func() error{}
 
@@ -152,7 +152,7 @@ func drainOf[T any](stream *connect.ServerStreamForClient[T]) func() error {
 // openStream begins a stream of events.
 func openStream(t *testing.T, v *visitor, method, body string, headers ...string) io.Reader {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, v.house.main+"/mcp", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, v.guardedSidecar.main+"/mcp", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth assembles who may come in at the main listener: the callers file, the
-// certificates of both sides of the listener, and the authenticator that they make. It
-// has the files read again when they change.
+// Package auth assembles caller authentication on the main listener: the callers file, the
+// listener's certificate, the CAs for client certificates, and the middleware that uses them.
+// It reloads the files when they change.
 package auth
 
 import (
@@ -23,35 +23,35 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
-// Options are what a [Door] is made of.
+// Options configure an [Authenticator].
 type Options struct {
 	Config *configv1.Config
-	// Refuse answers a request that is not let in, in the words of its edge.
+	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
-	// Authenticator, where set, finds out who calls in place of the configuration.
+	// Authenticator, if set, replaces the authenticator that the configuration describes.
 	Authenticator access.Authenticator
-	// Catalog returns the tools of now, nil before there are any.
+	// Catalog returns the current catalog, nil before the first one is loaded.
 	Catalog func() *catalog.Catalog
 	Watcher *reload.Watcher
 	Log     *zap.Logger
 }
 
-// Door is who may come in at the main listener: what is read of the files of
-// callers and certificates. Make one with [Open].
-type Door struct {
+// Authenticator authenticates the callers of the main listener, by the callers file and
+// certificates. Make one with [Open].
+type Authenticator struct {
 	opts Options
-	auth *httpauth.Door
-	// book is nil where no file names callers, tls where the listener is plain.
+	auth *httpauth.Middleware
+	// book is nil without a callers file, tls without TLS.
 	book *access.Book
 	tls  *tlsfiles.Server
-	// grants is what of the book is about no tool.
+	// grants has the globs of the callers file that match no tool.
 	grants grants
 }
 
-// Open reads who may come in.
-func Open(o Options) (*Door, error) {
-	d := &Door{opts: o}
-	d.watch() // before anything is read, so that no change slips between
+// Open reads the callers file and the certificates, and watches them for changes.
+func Open(o Options) (*Authenticator, error) {
+	d := &Authenticator{opts: o}
+	d.watch() // before anything is read, so that no change is missed
 	if files := o.Config.GetListeners().GetTls(); files != nil {
 		var err error
 		if d.tls, err = settings.ListenerTLS(files); err != nil {
@@ -78,15 +78,15 @@ func Open(o Options) (*Door, error) {
 	return d, nil
 }
 
-// TLS is what callers see on the main listener; nil where it is plain.
-func (d *Door) TLS() *tlsfiles.Server { return d.tls }
+// TLS returns the TLS settings of the main listener, nil if it is plain.
+func (d *Authenticator) TLS() *tlsfiles.Server { return d.tls }
 
-// Wrap returns a handler that lets through to next what may come in.
-func (d *Door) Wrap(next http.Handler) http.Handler { return d.auth.Wrap(next) }
+// Wrap returns a handler that passes authenticated requests to next.
+func (d *Authenticator) Wrap(next http.Handler) http.Handler { return d.auth.Wrap(next) }
 
-// watch has the files of callers and certificates read again when they
-// change. Files that cannot be used leave the last good ones in use.
-func (d *Door) watch() {
+// watch reloads the callers file and the certificates when they change. If a
+// file is invalid, the last good one stays in use.
+func (d *Authenticator) watch() {
 	if path := d.opts.Config.GetAccess().GetTokensFile(); path != "" {
 		d.opts.Watcher.Add("callers", func(context.Context) reload.Outcome { return d.rereadCallers(path) }, path)
 	}
@@ -99,8 +99,8 @@ func (d *Door) watch() {
 	}
 }
 
-// rereadCallers reads the callers file again.
-func (d *Door) rereadCallers(path string) reload.Outcome {
+// rereadCallers reloads the callers file.
+func (d *Authenticator) rereadCallers(path string) reload.Outcome {
 	entries, err := settings.Callers(path)
 	if err != nil {
 		d.opts.Log.Error("callers file reload failed; keeping the last good one", zap.Error(err))
@@ -113,8 +113,8 @@ func (d *Door) rereadCallers(path string) reload.Outcome {
 	return reload.Applied
 }
 
-// rereadTLS reads the certificates of the listener again.
-func (d *Door) rereadTLS() reload.Outcome {
+// rereadTLS reloads the certificates of the listener.
+func (d *Authenticator) rereadTLS() reload.Outcome {
 	if err := d.tls.Reload(); err != nil {
 		d.opts.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "listener"), zap.Error(err))
 		return reload.Refused
@@ -124,12 +124,12 @@ func (d *Door) rereadTLS() reload.Outcome {
 }
 
 // badCertificate is the reason of a handshake that failed because of the name in the
-// caller's certificate.
+// client certificate.
 const badCertificate = "certificate"
 
-// Metrics are who was not let in, for a scrape.
-func (d *Door) Metrics() *metrics.Door {
-	out := &metrics.Door{Refused: func(reason string) uint64 {
+// Metrics returns the metrics of rejected requests and of the certificate's expiry.
+func (d *Authenticator) Metrics() *metrics.Authentication {
+	out := &metrics.Authentication{Refused: func(reason string) uint64 {
 		if reason == badCertificate {
 			return d.tls.Refused()
 		}

@@ -36,7 +36,7 @@ import (
 const (
 	plannerToken = "canary-planner-8J3kd02mXq77"
 	chiefToken   = "canary-chief-Zq81mXb5TnW0"
-	nobodyToken  = "canary-nobody-Lw93nXc6RmV1"
+	unknownToken = "canary-nobody-Lw93nXc6RmV1"
 )
 
 // agentURI is a caller by certificate.
@@ -64,8 +64,8 @@ func callersYAML() string {
 `, digestOf(plannerToken), digestOf(chiefToken), agentURI)
 }
 
-// house is a sidecar behind a door, with everything that comes out of it.
-type house struct {
+// guardedSidecar is a sidecar with authentication, and all of its output.
+type guardedSidecar struct {
 	main, admin, health string // URLs
 	ca                  *tlstest.Authority
 	pair                tlstest.Pair
@@ -93,12 +93,12 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// buildHouse starts a sidecar with TLS and the callers of callersYAML in front of the
+// startGuarded starts a sidecar with TLS and the callers of callersYAML in front of the
 // example service, whose lab.inspect tells what metadata it was called with.
-func buildHouse(t *testing.T, args ...string) *house {
+func startGuarded(t *testing.T, args ...string) *guardedSidecar {
 	t.Helper()
 	dir := t.TempDir()
-	h := &house{
+	h := &guardedSidecar{
 		ca: tlstest.NewAuthority(t), callers: filepath.Join(dir, "callers.yaml"), records: filepath.Join(dir, "runs"),
 		code: make(chan int, 1), log: &lockedBuffer{},
 	}
@@ -123,7 +123,7 @@ func buildHouse(t *testing.T, args ...string) *house {
 }
 
 // addresses takes the listeners from the log.
-func (h *house) addresses() {
+func (h *guardedSidecar) addresses() {
 	for line := range strings.SplitSeq(h.log.String(), "\n") {
 		var l logLine
 		if json.Unmarshal([]byte(line), &l) != nil || l.Message != "listening" {
@@ -141,7 +141,7 @@ func (h *house) addresses() {
 }
 
 // end stops the sidecar, once.
-func (h *house) end(t *testing.T) {
+func (h *guardedSidecar) end(t *testing.T) {
 	t.Helper()
 	http.DefaultClient.CloseIdleConnections() // the drain would wait for them
 	h.stop()
@@ -157,7 +157,7 @@ func (h *house) end(t *testing.T) {
 }
 
 // await waits until the log holds a text.
-func (h *house) await(t *testing.T, text string) {
+func (h *guardedSidecar) await(t *testing.T, text string) {
 	t.Helper()
 	for range 3000 {
 		if strings.Contains(h.log.String(), text) {
@@ -179,7 +179,7 @@ func rewrite(t *testing.T, path, text string) {
 
 // http is a client with connections of its own; shown is its certificate, nil
 // for none.
-func (h *house) http(t *testing.T, shown *tls.Certificate) *http.Client {
+func (h *guardedSidecar) http(t *testing.T, shown *tls.Certificate) *http.Client {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -193,20 +193,20 @@ func (h *house) http(t *testing.T, shown *tls.Certificate) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// visitor is somebody at the door: an HTTP client, and what goes into
-// Authorization, nothing where it is empty.
+// visitor is an HTTP client with a bearer token; an empty token sends no
+// Authorization header.
 type visitor struct {
-	t      *testing.T
-	house  *house
-	client *http.Client
-	token  string
+	t              *testing.T
+	guardedSidecar *guardedSidecar
+	client         *http.Client
+	token          string
 	// heard is everything that came back.
 	heard *lockedBuffer
 }
 
-func (h *house) visitor(t *testing.T, token string) *visitor {
+func (h *guardedSidecar) visitor(t *testing.T, token string) *visitor {
 	t.Helper()
-	return &visitor{t: t, house: h, client: h.http(t, nil), token: token, heard: &lockedBuffer{}}
+	return &visitor{t: t, guardedSidecar: h, client: h.http(t, nil), token: token, heard: &lockedBuffer{}}
 }
 
 // RoundTrip adds the token, and headers by which a caller would say who it is.
@@ -224,7 +224,7 @@ func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
 // post sends one JSON message.
 func (v *visitor) post(path, body string, headers ...string) (*http.Response, string) {
 	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.house.main+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.guardedSidecar.main+path, strings.NewReader(body))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func (v *visitor) rpcAnswer(msg any, err error) answer {
 }
 
 func (v *visitor) api(options ...connect.ClientOption) outriggerv1connect.ToolServiceClient {
-	return outriggerv1connect.NewToolServiceClient(&http.Client{Transport: v}, v.house.main, options...)
+	return outriggerv1connect.NewToolServiceClient(&http.Client{Transport: v}, v.guardedSidecar.main, options...)
 }
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
@@ -355,20 +355,20 @@ func edges() map[string]func(v *visitor, tool string) answer {
 		return func(v *visitor, tool string) answer {
 			client := &http.Client{Transport: v}
 			if tool == "lab.inspect" {
-				resp, err := demov1connect.NewLabClient(client, v.house.main, options...).Inspect(v.t.Context(), connect.NewRequest(&demov1.InspectRequest{}))
+				resp, err := demov1connect.NewLabClient(client, v.guardedSidecar.main, options...).Inspect(v.t.Context(), connect.NewRequest(&demov1.InspectRequest{}))
 				if err != nil {
 					return v.rpcAnswer(nil, err)
 				}
 				return v.rpcAnswer(resp.Msg, nil)
 			}
 			if tool == "lab.echo" {
-				resp, err := demov1connect.NewLabClient(client, v.house.main, options...).Echo(v.t.Context(), connect.NewRequest(&demov1.EchoRequest{Nonce: "n"}))
+				resp, err := demov1connect.NewLabClient(client, v.guardedSidecar.main, options...).Echo(v.t.Context(), connect.NewRequest(&demov1.EchoRequest{Nonce: "n"}))
 				if err != nil {
 					return v.rpcAnswer(nil, err)
 				}
 				return v.rpcAnswer(resp.Msg, nil)
 			}
-			resp, err := demov1connect.NewFleetClient(client, v.house.main, options...).CancelOrder(v.t.Context(), connect.NewRequest(&demov1.CancelOrderRequest{OrderId: 1001}))
+			resp, err := demov1connect.NewFleetClient(client, v.guardedSidecar.main, options...).CancelOrder(v.t.Context(), connect.NewRequest(&demov1.CancelOrderRequest{OrderId: 1001}))
 			if err != nil {
 				return v.rpcAnswer(nil, err)
 			}
@@ -401,7 +401,7 @@ func edges() map[string]func(v *visitor, tool string) answer {
 			stream := v.api(connect.WithGRPC()).Exchange(v.t.Context())
 			defer func() { _ = stream.CloseResponse() }()
 			params := `{"name":"` + tool + `","arguments":` + arguments(tool) + `}`
-			// Where the door is closed, the stream says so when it is read.
+			// If authentication fails, the first read of the stream returns the error.
 			_ = stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
 				Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/call",
 				ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(params)},

@@ -8,26 +8,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Door is what a scrape asks of the door of the main listener.
-type Door struct {
-	// Reasons are why unauthenticated requests are rejected, and Refused is how many were
-	// for one of them.
+// Authentication is the source of the metrics of caller authentication.
+type Authentication struct {
+	// Reasons lists the reasons for rejecting unauthenticated requests. Refused returns
+	// the number of requests rejected for one of them.
 	Reasons []string
 	Refused func(reason string) uint64
-	// Expires is when the listener's certificate runs out; nil where it has none.
+	// Expires returns the expiry of the listener's certificate; nil without one.
 	Expires func() time.Time
 }
 
-// door is a collector of who was not let in.
-type door struct {
-	Door
+// authentication collects rejected unauthenticated requests.
+type authentication struct {
+	Authentication
 
 	refused, expires *prometheus.Desc
 }
 
-func newDoor(of Door) prometheus.Collector {
-	return door{
-		Door: of,
+func newAuthentication(of Authentication) prometheus.Collector {
+	return authentication{
+		Authentication: of,
 		refused: prometheus.NewDesc(namespace+"_unauthenticated_total",
 			"Rejected unauthenticated requests by reason: missing, malformed or unknown credentials, or certificate (a failed handshake).", []string{"reason"}, nil),
 		expires: prometheus.NewDesc(namespace+"_tls_certificate_expiry_timestamp_seconds",
@@ -36,13 +36,13 @@ func newDoor(of Door) prometheus.Collector {
 }
 
 // Describe implements [prometheus.Collector].
-func (d door) Describe(out chan<- *prometheus.Desc) {
+func (d authentication) Describe(out chan<- *prometheus.Desc) {
 	out <- d.refused
 	out <- d.expires
 }
 
 // Collect implements [prometheus.Collector].
-func (d door) Collect(out chan<- prometheus.Metric) {
+func (d authentication) Collect(out chan<- prometheus.Metric) {
 	for _, reason := range d.Reasons {
 		out <- labelled(d.refused, prometheus.CounterValue, float64(d.Refused(reason)), reason)
 	}

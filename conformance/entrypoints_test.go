@@ -28,7 +28,7 @@ import (
 type ask struct {
 	// tool is the canonical name, procedure the RPC behind it.
 	tool, procedure string
-	// args stand where the arguments do: JSON, or the encoded message where a door
+	// args stand where the arguments do: JSON, or the encoded message where an entry point
 	// takes that. absent leaves them out.
 	args   string
 	absent bool
@@ -36,19 +36,19 @@ type ask struct {
 	verbatim bool
 }
 
-// door is one way in, which takes one ask after the other.
-type door struct {
+// entryPoint is one way to send an ask: an edge in one dialect and encoding. It takes one ask at a time.
+type entryPoint struct {
 	edge edge
-	// name tells the doors of one edge apart.
+	// name tells the entry points of one edge apart.
 	name string
 	ask  func(t *testing.T, a ask) caller.Answer
-	// metrics is where the process behind the door counts.
+	// metrics is where the process behind the entry point counts.
 	metrics string
-	// large: the door takes the inputs of a megabyte as well.
+	// large: the entry point takes the inputs of a megabyte as well.
 	large bool
 }
 
-// Names of doors that the tables tell apart.
+// Names of entry points that the tables tell apart.
 const (
 	asStruct  = "as a Struct"
 	inForm    = "message form"
@@ -84,13 +84,13 @@ func (a ask) request(d caller.Dialect) string {
 	return `{"jsonrpc":"2.0","id":"ask","method":"tools/call","params":{` + params + `}}`
 }
 
-// doors opens every door: those of a server, and processes on stdio with the same
+// entryPoints opens every entry point: those of a server, and processes on stdio with the same
 // arguments, which listen on an admin port of their own.
-func doors(t *testing.T, server *sidecar.Server, args ...string) []door {
+func entryPoints(t *testing.T, server *sidecar.Server, args ...string) []entryPoint {
 	t.Helper()
-	all := append(jsonDoors(t, server), stdioDoors(t, args...)...)
-	all = append(all, toolDoors(t, server)...)
-	all = append(all, typedJSONDoors(t, server)...)
+	all := append(jsonEntryPoints(t, server), stdioEntryPoints(t, args...)...)
+	all = append(all, toolEntryPoints(t, server)...)
+	all = append(all, typedJSONEntryPoints(t, server)...)
 	for i, d := range all {
 		all[i].large = d.edge == mcpOldest && d.name == inSession || d.edge == stdio && d.name == inForm || d.edge == toolJSON && d.name != asStruct ||
 			d.edge == toolBinary && d.name == "gRPC" || d.edge == typedJSON && d.name == "Connect"
@@ -98,13 +98,13 @@ func doors(t *testing.T, server *sidecar.Server, args ...string) []door {
 	return all
 }
 
-// jsonDoors are those of JSON-RPC over HTTP.
-func jsonDoors(t *testing.T, server *sidecar.Server) []door {
+// jsonEntryPoints are those of JSON-RPC over HTTP.
+func jsonEntryPoints(t *testing.T, server *sidecar.Server) []entryPoint {
 	t.Helper()
 	plain := func(text string) string { return text }
 	batch := func(text string) string { return "[" + text + "]" }
-	over := func(e edge, name, path string, d caller.Dialect, wrap func(string) string, header map[string]string) door {
-		return door{edge: e, name: name, metrics: server.AdminURL("/metrics"), ask: func(t *testing.T, a ask) caller.Answer {
+	over := func(e edge, name, path string, d caller.Dialect, wrap func(string) string, header map[string]string) entryPoint {
+		return entryPoint{edge: e, name: name, metrics: server.AdminURL("/metrics"), ask: func(t *testing.T, a ask) caller.Answer {
 			t.Helper()
 			req := request(t, http.MethodPost, server.URL(path), strings.NewReader(wrap(a.request(d))))
 			for key, value := range header {
@@ -123,7 +123,7 @@ func jsonDoors(t *testing.T, server *sidecar.Server) []door {
 		}}
 	}
 	version := func(v string) map[string]string { return map[string]string{"Mcp-Protocol-Version": v} }
-	return []door{
+	return []entryPoint{
 		over(mcpModern, "alone", "/mcp", caller.Modern, plain, version(caller.ModernVersion)),
 		over(mcpLegacy, "alone", "/mcp", caller.Legacy, plain, version(caller.LegacyVersion)),
 		over(mcpOldest, inSession, "/mcp", caller.Oldest, plain, map[string]string{"Mcp-Session-Id": openOldest(t, server)}),
@@ -152,9 +152,9 @@ func openOldest(t *testing.T, server *sidecar.Server) string {
 	return id
 }
 
-// stdioDoors start two processes: one is legacy from its first message to its end,
+// stdioEntryPoints start two processes: one is legacy from its first message to its end,
 // the other takes every dialect that needs no opening.
-func stdioDoors(t *testing.T, args ...string) []door {
+func stdioEntryPoints(t *testing.T, args ...string) []entryPoint {
 	t.Helper()
 	args = append([]string{"--admin", "127.0.0.1:0"}, args...)
 	open, legacy := sidecar.Pipe(t, built.binary, args...), sidecar.Pipe(t, built.binary, args...)
@@ -162,20 +162,20 @@ func stdioDoors(t *testing.T, args ...string) []door {
 	legacy.Next(t)
 	legacy.MustSend(t, caller.Initialized)
 	return slices.Concat(
-		pipeDoors(t, open, map[string]caller.Dialect{"canonical": caller.Canonical, inForm: caller.MessageForm, "modern": caller.Modern}),
-		pipeDoors(t, legacy, map[string]caller.Dialect{"legacy": caller.Legacy}))
+		pipeEntryPoints(t, open, map[string]caller.Dialect{"canonical": caller.Canonical, inForm: caller.MessageForm, "modern": caller.Modern}),
+		pipeEntryPoints(t, legacy, map[string]caller.Dialect{"legacy": caller.Legacy}))
 }
 
-// pipeDoors are doors of one process, which takes one ask at a time.
-func pipeDoors(t *testing.T, pipe *sidecar.Stdio, dialects map[string]caller.Dialect) []door {
+// pipeEntryPoints are entry points of one process, which takes one ask at a time.
+func pipeEntryPoints(t *testing.T, pipe *sidecar.Stdio, dialects map[string]caller.Dialect) []entryPoint {
 	t.Helper()
 	listening := pipe.Log(t, "its admin listener", func(e sidecar.Entry) bool {
 		return e.Message == "listening" && e.Fields["listener"] == "admin"
 	})
 	var asking sync.Mutex
-	var all []door
+	var all []entryPoint
 	for name, d := range dialects {
-		all = append(all, door{
+		all = append(all, entryPoint{
 			edge: stdio, name: name, metrics: fmt.Sprintf("http://%s/metrics", listening.Fields["addr"]),
 			ask: func(t *testing.T, a ask) caller.Answer {
 				t.Helper()
@@ -204,8 +204,8 @@ func rpcProtocols() []rpcProtocol {
 	}
 }
 
-// rawDoor is one for bytes, which written makes of an ask.
-func rawDoor(t *testing.T, server *sidecar.Server, e edge, name, procedure string, encoding caller.Encoding, p rpcProtocol, written func(ask) []byte) door {
+// rawEntryPoint is one for bytes, which written makes of an ask.
+func rawEntryPoint(t *testing.T, server *sidecar.Server, e edge, name, procedure string, encoding caller.Encoding, p rpcProtocol, written func(ask) []byte) entryPoint {
 	t.Helper()
 	clients := map[string]*caller.Raw{}
 	client := func(procedure string) *caller.Raw {
@@ -216,7 +216,7 @@ func rawDoor(t *testing.T, server *sidecar.Server, e edge, name, procedure strin
 		}
 		return clients[procedure]
 	}
-	return door{edge: e, name: name, metrics: server.AdminURL("/metrics"), ask: func(t *testing.T, a ask) caller.Answer {
+	return entryPoint{edge: e, name: name, metrics: server.AdminURL("/metrics"), ask: func(t *testing.T, a ask) caller.Answer {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), hostileTime)
 		defer cancel()
@@ -228,9 +228,9 @@ func rawDoor(t *testing.T, server *sidecar.Server, e edge, name, procedure strin
 	}}
 }
 
-// toolDoors are those of ToolService. In Protobuf the arguments are JSON in bytes;
+// toolEntryPoints are those of ToolService. In Protobuf the arguments are JSON in bytes;
 // in JSON they are that in base64, or stand there as they are.
-func toolDoors(t *testing.T, server *sidecar.Server) []door {
+func toolEntryPoints(t *testing.T, server *sidecar.Server) []entryPoint {
 	t.Helper()
 	inBytes := func(a ask) []byte {
 		call := &outriggerv1.ToolCall{ToolName: a.tool}
@@ -257,30 +257,30 @@ func toolDoors(t *testing.T, server *sidecar.Server) []door {
 		return []byte(`{"tool_name":` + string(name) + a.member("arguments") + `}`)
 	}
 	const procedure = outriggerv1connect.ToolServiceCallToolProcedure
-	var all []door
+	var all []entryPoint
 	for _, p := range rpcProtocols() {
-		all = append(all, rawDoor(t, server, toolBinary, p.name, procedure, caller.Proto, p, inBytes))
+		all = append(all, rawEntryPoint(t, server, toolBinary, p.name, procedure, caller.Proto, p, inBytes))
 	}
-	all = append(all, rawDoor(t, server, toolJSON, "in bytes", procedure, caller.JSON, rpcProtocols()[0], inBase64))
-	return append(all, rawDoor(t, server, toolJSON, asStruct, procedure, caller.JSON, rpcProtocols()[0], inPlain))
+	all = append(all, rawEntryPoint(t, server, toolJSON, "in bytes", procedure, caller.JSON, rpcProtocols()[0], inBase64))
+	return append(all, rawEntryPoint(t, server, toolJSON, asStruct, procedure, caller.JSON, rpcProtocols()[0], inPlain))
 }
 
-// typedJSONDoors are those of the backend's own methods, in JSON.
-func typedJSONDoors(t *testing.T, server *sidecar.Server) []door {
+// typedJSONEntryPoints are those of the backend's own methods, in JSON.
+func typedJSONEntryPoints(t *testing.T, server *sidecar.Server) []entryPoint {
 	t.Helper()
-	var all []door
+	var all []entryPoint
 	for _, p := range rpcProtocols() {
-		all = append(all, rawDoor(t, server, typedJSON, p.name, "", caller.JSON, p, func(a ask) []byte { return []byte(a.args) }))
+		all = append(all, rawEntryPoint(t, server, typedJSON, p.name, "", caller.JSON, p, func(a ask) []byte { return []byte(a.args) }))
 	}
 	return all
 }
 
-// typedWireDoors are the same in Protobuf.
-func typedWireDoors(t *testing.T, server *sidecar.Server) []door {
+// typedWireEntryPoints are the same in Protobuf.
+func typedWireEntryPoints(t *testing.T, server *sidecar.Server) []entryPoint {
 	t.Helper()
-	var all []door
+	var all []entryPoint
 	for _, p := range rpcProtocols() {
-		all = append(all, rawDoor(t, server, typedWire, p.name, "", caller.Proto, p, func(a ask) []byte { return bytes.Clone([]byte(a.args)) }))
+		all = append(all, rawEntryPoint(t, server, typedWire, p.name, "", caller.Proto, p, func(a ask) []byte { return bytes.Clone([]byte(a.args)) }))
 	}
 	return all
 }

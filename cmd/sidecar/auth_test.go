@@ -23,15 +23,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// TestTheDoorOnEveryEdge: no request passes without credentials, and a caller
+// TestAuthenticationOnEveryEdge: no request passes without credentials, and a caller
 // may do what their entry says, whichever way they call.
-func TestTheDoorOnEveryEdge(t *testing.T) {
+func TestAuthenticationOnEveryEdge(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	for edge, call := range edges() {
 		t.Run(edge, func(t *testing.T) {
 			t.Parallel()
-			for _, token := range []string{"", nobodyToken, plannerToken[:len(plannerToken)-1], "short"} {
+			for _, token := range []string{"", unknownToken, plannerToken[:len(plannerToken)-1], "short"} {
 				got := call(h.visitor(t, token), "lab.echo")
 				if got.code != "UNAUTHENTICATED" || got.status != 0 && got.status != http.StatusUnauthorized || !strings.HasPrefix(got.challenge, "Bearer realm=") {
 					t.Errorf("token %q: %+v", token, got)
@@ -69,7 +69,7 @@ var subject = regexp.MustCompile(`x.outrigger.subject"?[^}\]]*?"?(planner|root|c
 // itself goes no further.
 func TestTheBackendIsToldWhoCalls(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	for edge, call := range edges() {
 		t.Run(edge, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func TestTheBackendIsToldWhoCalls(t *testing.T) {
 	}
 	t.Run("nothing, where it is off", func(t *testing.T) {
 		t.Parallel()
-		quiet := buildHouse(t, "--subject-header", "off")
+		quiet := startGuarded(t, "--subject-header", "off")
 		got := edges()["/rpc"](quiet.visitor(t, plannerToken), "lab.inspect")
 		if got.code != "" || strings.Contains(got.said, "planner") {
 			t.Errorf("%+v", got)
@@ -103,7 +103,7 @@ func TestTheBackendIsToldWhoCalls(t *testing.T) {
 // what it may call.
 func TestWhatIsNotListed(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	planner, chief := h.visitor(t, plannerToken), h.visitor(t, chiefToken)
 	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
 	for name, show := range map[string]func(v *visitor) string{
@@ -184,7 +184,7 @@ func shownOf[T any](t *testing.T, resp *connect.Response[T], err error) string {
 // TestSessionsBelongToNames: a session id is no credential.
 func TestSessionsBelongToNames(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	chief, planner := h.visitor(t, chiefToken), h.visitor(t, plannerToken)
 	resp, body := chief.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	id := resp.Header.Get("Mcp-Session-Id")
@@ -202,7 +202,7 @@ func TestSessionsBelongToNames(t *testing.T) {
 // TestRatesBelongToNames: callers behind one address have a rate each.
 func TestRatesBelongToNames(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t, "--caller-rate", "0.000001")
+	h := startGuarded(t, "--caller-rate", "0.000001")
 	call := edges()["/rpc"]
 	for token, want := range map[string]string{plannerToken: "", chiefToken: ""} {
 		v := h.visitor(t, token)
@@ -220,7 +220,7 @@ func TestRatesBelongToNames(t *testing.T) {
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
-	h := buildHouse(t, "--tls-client-ca", authority.File, "--tls-client-uris", "spiffe://example.org/agents/*")
+	h := startGuarded(t, "--tls-client-ca", authority.File, "--tls-client-uris", "spiffe://example.org/agents/*")
 	visit := func(token string, uris ...string) *visitor {
 		v := h.visitor(t, token)
 		if uris != nil {
@@ -242,7 +242,7 @@ func TestMutualTLS(t *testing.T) {
 	if got := call(visit(plannerToken, agentURI), "fleet.get_order"); got.code == "PERMISSION_DENIED" || got.code == "UNAUTHENTICATED" {
 		t.Errorf("the token of another, which goes before the certificate: %+v", got)
 	}
-	if got := call(visit(nobodyToken, agentURI), "lab.echo"); got.code != "UNAUTHENTICATED" {
+	if got := call(visit(unknownToken, agentURI), "lab.echo"); got.code != "UNAUTHENTICATED" {
 		t.Errorf("a bad token beside a good certificate: %+v", got)
 	}
 	stranger := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{URIs: []string{agentURI}}).Certificate(t)
@@ -264,7 +264,7 @@ func TestMutualTLS(t *testing.T) {
 func TestCertificatesAlone(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
-	h := buildHouse(t, "--tls-client-ca", authority.File, "--tokens", "")
+	h := startGuarded(t, "--tls-client-ca", authority.File, "--tokens", "")
 	pair := authority.Issue(t, tlstest.Leaf{URIs: []string{agentURI}}).Certificate(t)
 	v := h.visitor(t, "")
 	v.client = h.http(t, &pair)
@@ -278,7 +278,7 @@ func TestCertificatesAlone(t *testing.T) {
 // log at its most talkative, run records with payloads, and all operators' pages.
 func TestNoSecretComesOut(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	heard := map[string]string{}
 	v := h.visitor(t, "")
 	// Tokens where none belong, first, because the log is bounded: in the query, in
@@ -290,9 +290,9 @@ func TestNoSecretComesOut(t *testing.T) {
 	v.post("/rpc", "{}", "Cookie", "token="+plannerToken, "X-Api-Key", plannerToken)
 	heard["odd"] += v.heard.String()
 	for edge, call := range edges() {
-		for _, token := range []string{plannerToken, chiefToken, nobodyToken, nobodyToken + "\u00e9", plannerToken[:10]} {
+		for _, token := range []string{plannerToken, chiefToken, unknownToken, unknownToken + "\u00e9", plannerToken[:10]} {
 			v := h.visitor(t, token)
-			if token != nobodyToken+"\u00e9" || strings.HasPrefix(edge, "/") { // RPC clients refuse to send it
+			if token != unknownToken+"\u00e9" || strings.HasPrefix(edge, "/") { // RPC clients refuse to send it
 				call(v, "lab.echo")
 				call(v, "fleet.cancel_order")
 			}
@@ -322,7 +322,7 @@ func TestNoSecretComesOut(t *testing.T) {
 		}
 	}
 	for where, text := range heard {
-		for _, secret := range []string{plannerToken, chiefToken, nobodyToken, digestOf(plannerToken), "PRIVATE KEY"} {
+		for _, secret := range []string{plannerToken, chiefToken, unknownToken, digestOf(plannerToken), "PRIVATE KEY"} {
 			if at := strings.Index(text, secret); at >= 0 {
 				t.Errorf("%s holds a secret: %.200s", where, text[max(0, at-150):])
 			}
@@ -334,7 +334,7 @@ func TestNoSecretComesOut(t *testing.T) {
 // with; and foreign names of loopback listeners.
 func TestForeignPagesAreKeptOut(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	for listener, paths := range map[string][]string{
 		h.main: {"/mcp", "/rpc", "/outrigger.v1.ToolService/ListTools", "/outrigger.demo.v1.Lab/Echo", "/grpc.health.v1.Health/Check", "/"},
 		h.admin: {"/livez", "/readyz", "/metrics", "/drain", "/trust", "/debug/pprof/", "/outrigger.v1.ToolService/RegisterTool",
@@ -377,11 +377,11 @@ func TestForeignPagesAreKeptOut(t *testing.T) {
 // TestRefusalsAreCounted where Prometheus sees them.
 func TestRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
-	h := buildHouse(t)
+	h := startGuarded(t)
 	call := edges()["/rpc"]
 	call(h.visitor(t, ""), "lab.echo")
-	call(h.visitor(t, nobodyToken), "lab.echo")
-	call(h.visitor(t, nobodyToken), "lab.echo")
+	call(h.visitor(t, unknownToken), "lab.echo")
+	call(h.visitor(t, unknownToken), "lab.echo")
 	_, page := fetch(t, getRequest(t, h.admin+"/metrics"))
 	for _, line := range []string{
 		`outrigger_unauthenticated_total{reason="missing"} 1`, `outrigger_unauthenticated_total{reason="unknown"} 2`,

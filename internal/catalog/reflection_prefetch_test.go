@@ -27,9 +27,9 @@ func servicesApart(n int) []*descriptorpb.FileDescriptorProto {
 
 // A server that answers nothing before it has been asked for a number of services is asked for them: a round trip is
 // not waited for before the next begins.
-func TestReflectionAsksAhead(t *testing.T) {
+func TestReflectionPrefetches(t *testing.T) {
 	t.Parallel()
-	server := telling(servicesApart(3*askedAhead + 1)...)
+	server := telling(servicesApart(3*maxPrefetch + 1)...)
 	mux := http.NewServeMux()
 	mux.Handle(reflectionV1, connect.NewBidiStreamHandler(reflectionV1, func(ctx context.Context, stream *connect.BidiStream[frame, frame]) error {
 		listing, err := stream.Receive()
@@ -48,7 +48,7 @@ func TestReflectionAsksAhead(t *testing.T) {
 				}
 			}
 			questions = questions[:0]
-			for len(questions) < askedAhead {
+			for len(questions) < maxPrefetch {
 				q, err := stream.Receive()
 				if err != nil {
 					break // the client has no more
@@ -74,7 +74,7 @@ func TestReflectionAsksAhead(t *testing.T) {
 }
 
 // What fails is told of the question that it was about, however many are on their way behind it.
-func TestReflectionAheadFailsWhereItWould(t *testing.T) {
+func TestReflectionPrefetchFailsWhereItWould(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spoil func(*scripted)
@@ -100,11 +100,11 @@ func TestReflectionAheadFailsWhereItWould(t *testing.T) {
 }
 
 // The older service is asked where the newer one is unknown, for many services too.
-func TestReflectionAheadOverTheOlderService(t *testing.T) {
+func TestReflectionPrefetchOverTheOlderService(t *testing.T) {
 	t.Parallel()
-	server := telling(servicesApart(2 * askedAhead)...)
+	server := telling(servicesApart(2 * maxPrefetch)...)
 	loaded, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1Alpha)), source.ReflectionOptions{}).Load(t.Context())
-	if err != nil || len(loaded.Files) != 2*askedAhead {
+	if err != nil || len(loaded.Files) != 2*maxPrefetch {
 		t.Errorf("%v, %v", loaded, err)
 	}
 }

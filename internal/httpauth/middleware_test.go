@@ -32,7 +32,7 @@ type behind struct {
 }
 
 // doorOf makes a door and a handler behind it. Refusals show the code.
-func doorOf(o httpauth.Options) (*httpauth.Door, http.Handler, *behind) {
+func middlewareOf(o httpauth.Options) (*httpauth.Middleware, http.Handler, *behind) {
 	var saw behind
 	o.Refuse = func(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
 		shown := err.JSONRPC(errmap.About{})
@@ -40,8 +40,8 @@ func doorOf(o httpauth.Options) (*httpauth.Door, http.Handler, *behind) {
 		w.WriteHeader(shown.HTTPStatus)
 		_, _ = w.Write([]byte(err.Message))
 	}
-	door := httpauth.New(o)
-	return door, door.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	middleware := httpauth.New(o)
+	return middleware, middleware.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		saw = behind{access.FromContext(r.Context()), r.Header.Clone()}
 	})), &saw
 }
@@ -53,7 +53,7 @@ func book() *access.Book {
 	}})
 }
 
-func TestDoor(t *testing.T) {
+func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	const challenge = `Bearer realm="outrigger"`
 	tests := []struct {
@@ -80,7 +80,7 @@ func TestDoor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			door, handler, saw := doorOf(httpauth.Options{
+			middleware, handler, saw := middlewareOf(httpauth.Options{
 				Who: book(), Subject: "x-outrigger-subject", Names: func(*tls.ConnectionState) []string { return tt.uris },
 			})
 			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
@@ -94,7 +94,7 @@ func TestDoor(t *testing.T) {
 				if w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != tt.challenge || saw.header != nil {
 					t.Errorf("%d, challenge %q, let through: %v", w.Code, w.Header().Get("WWW-Authenticate"), saw.header != nil)
 				}
-				if door.Refused(tt.reason) != 1 {
+				if middleware.Refused(tt.reason) != 1 {
 					t.Errorf("refusals for %s are not counted", tt.reason)
 				}
 				return
@@ -114,7 +114,7 @@ func TestDoor(t *testing.T) {
 func TestWhatIsTakenOut(t *testing.T) {
 	t.Parallel()
 	for name, who := range map[string]access.Authenticator{"asked": book(), "not asked": nil} {
-		_, handler, saw := doorOf(httpauth.Options{Who: who, Subject: "x-outrigger-subject"})
+		_, handler, saw := middlewareOf(httpauth.Options{Who: who, Subject: "x-outrigger-subject"})
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Proxy-Authorization", "Basic eA==")
@@ -140,7 +140,7 @@ func TestWhatIsTakenOut(t *testing.T) {
 			t.Errorf("%s: %v", name, saw.who)
 		}
 	}
-	if (*httpauth.Door)(nil).Refused(access.Missing) != 0 {
+	if (*httpauth.Middleware)(nil).Refused(access.Missing) != 0 {
 		t.Error("a nil door")
 	}
 }
@@ -153,9 +153,9 @@ func (broken) Authenticate(context.Context, access.Credentials) (*access.Identit
 }
 
 // TestNobodyCanSay: what is a failure of this side is not the caller's.
-func TestNobodyCanSay(t *testing.T) {
+func TestAuthenticationFailsToRun(t *testing.T) {
 	t.Parallel()
-	_, handler, saw := doorOf(httpauth.Options{Who: broken{}})
+	_, handler, saw := middlewareOf(httpauth.Options{Who: broken{}})
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))
 	if w.Code != http.StatusServiceUnavailable || saw.header != nil || strings.Contains(w.Body.String(), "10.0.0.7") || w.Header().Get("Retry-After") == "" {
@@ -168,7 +168,7 @@ func TestNobodyCanSay(t *testing.T) {
 func TestLines(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.DebugLevel)
-	door, handler, _ := doorOf(httpauth.Options{Who: book(), Log: zap.New(core)})
+	middleware, handler, _ := middlewareOf(httpauth.Options{Who: book(), Log: zap.New(core)})
 	const refusals = 200
 	for range refusals {
 		r := httptest.NewRequest(http.MethodPost, "/"+strings.Repeat("x", 500), nil)
@@ -176,8 +176,8 @@ func TestLines(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	// The bucket holds ten and fills while the test runs.
-	if n := logged.Len(); n < 10 || n > refusals/2 || door.Refused(access.Unknown) != refusals {
-		t.Errorf("%d lines, %d refusals", n, door.Refused(access.Unknown))
+	if n := logged.Len(); n < 10 || n > refusals/2 || middleware.Refused(access.Unknown) != refusals {
+		t.Errorf("%d lines, %d refusals", n, middleware.Refused(access.Unknown))
 	}
 	for _, entry := range logged.All() {
 		for _, field := range entry.Context {
@@ -189,11 +189,11 @@ func TestLines(t *testing.T) {
 }
 
 // BenchmarkDoor is what asking costs each request.
-func BenchmarkDoor(b *testing.B) {
+func BenchmarkMiddleware(b *testing.B) {
 	for name, who := range map[string]access.Authenticator{"asked": book(), "not asked": nil} {
 		b.Run(name, func(b *testing.B) {
-			door := httpauth.New(httpauth.Options{Who: who, Subject: "x-outrigger-subject"})
-			handler := door.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			middleware := httpauth.New(httpauth.Options{Who: who, Subject: "x-outrigger-subject"})
+			handler := middleware.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 			w := httptest.NewRecorder()
 			b.ReportAllocs()

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpauth stands before the edges of the main listener and finds out
-// who a request comes from. It reads what the caller shows, asks an
-// [access.Authenticator], and puts who it is into the request's context, from
-// where the pipeline takes it. Unauthenticated requests end here, in the protocol of the
-// edge that they were for.
+// Package httpauth is the middleware that authenticates callers on the main
+// listener. It reads the credentials of a request, asks an
+// [access.Authenticator], and puts the identity into the request's context for
+// the pipeline. It rejects unauthenticated requests in the protocol of their
+// edge.
 //
-// What a caller showed goes no further: the Authorization header is taken out of
-// the request, so that no stage behind could send it on or write it down. The
-// header in which the backend is told who calls is the sidecar's alone: whatever
-// a caller sent under that name is taken out too. A Door is safe for concurrent
-// use.
+// Credentials go no further. The middleware removes the Authorization header,
+// so that no later stage can forward or log it. It also removes a caller's own
+// copy of the subject header: only the sidecar writes that header. A Middleware
+// is safe for concurrent use.
 package httpauth
 
 import (
@@ -28,72 +27,73 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
-// Options configure a Door.
+// Options configure a Middleware.
 type Options struct {
-	// Who finds out who shows what; nil means no authentication, and the door only takes out
-	// what is not to go further.
+	// Who authenticates credentials. If it is nil, every request passes, and the
+	// middleware only removes headers.
 	Who access.Authenticator
-	// Names are the URI names that a connection's certificate was let in with; nil
-	// where there are no certificates.
+	// Names returns the accepted URI names of a connection's client certificate. It
+	// is nil without client certificates.
 	Names func(*tls.ConnectionState) []string
-	// Subject is the header in which the backend is told the caller's name, in
-	// lower case; "" tells it nothing.
+	// Subject is the header that carries the caller's name to the backend, in lower
+	// case; "" sends none.
 	Subject string
 	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(w http.ResponseWriter, r *http.Request, err *errmap.Error)
-	// Log receives a line for requests that were refused, at most ten a second;
-	// nil discards.
+	// Log receives a line for each rejected request, at most ten a second; nil
+	// discards.
 	Log *zap.Logger
 }
 
-// Door lets requests through of which it is known who sent them. Make one with
+// Middleware passes authenticated requests to the next handler. Make one with
 // [New].
-type Door struct {
+type Middleware struct {
 	opts    Options
 	refused map[access.Reason]*atomic.Uint64 // of fixed keys
 }
 
-// New returns a door.
-func New(o Options) *Door {
+// New returns a Middleware.
+func New(o Options) *Middleware {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Log = loglimit.New(o.Log)
-	d := &Door{opts: o, refused: map[access.Reason]*atomic.Uint64{}}
+	d := &Middleware{opts: o, refused: map[access.Reason]*atomic.Uint64{}}
 	for _, why := range access.Reasons() {
 		d.refused[why] = new(atomic.Uint64)
 	}
 	return d
 }
 
-// Refused is how many requests were refused for a reason. A nil door refuses
-// none.
-func (d *Door) Refused(why access.Reason) uint64 {
+// Refused returns the number of requests that were rejected for a reason. It is
+// 0 on a nil Middleware.
+func (d *Middleware) Refused(why access.Reason) uint64 {
 	if d == nil || d.refused[why] == nil {
 		return 0
 	}
 	return d.refused[why].Load()
 }
 
-// Wrap returns a handler that lets through to next what the door lets in.
-func (d *Door) Wrap(next http.Handler) http.Handler { return &inside{door: d, next: next} }
+// Wrap returns a handler that passes authenticated requests to next.
+func (d *Middleware) Wrap(next http.Handler) http.Handler { return &handler{middleware: d, next: next} }
 
-// inside is a handler behind a door. Its frame is small, because a stream waits on
-// top of it for hours: the door's own work is done by then.
-type inside struct {
-	door *Door
-	next http.Handler
+// handler authenticates before it calls next. Its frame is small, because a stream
+// can stay on top of it for hours, when the authentication is long done.
+type handler struct {
+	middleware *Middleware
+	next       http.Handler
 }
 
 // ServeHTTP implements [http.Handler].
-func (h *inside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r = h.door.letIn(w, r); r != nil {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r = h.middleware.authenticate(w, r); r != nil {
 		h.next.ServeHTTP(w, r)
 	}
 }
 
-// letIn returns the request as those inside see it; nil where it has been refused.
-func (d *Door) letIn(w http.ResponseWriter, r *http.Request) *http.Request {
+// authenticate returns the request with its caller's identity, or nil if it was
+// rejected.
+func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.Request {
 	shown, ok := d.take(r)
 	if d.opts.Who == nil {
 		return r
@@ -111,16 +111,16 @@ func (d *Door) letIn(w http.ResponseWriter, r *http.Request) *http.Request {
 		r.Header.Set(d.opts.Subject, who.Name())
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		// A cache in front may keep what a GET brings, and certificates show it nothing of who asked.
+		// A cache in front may store the response of a GET, and cannot tell callers apart by certificate.
 		w.Header().Set("Cache-Control", "private")
 	}
 	return r.WithContext(access.NewContext(r.Context(), who))
 }
 
-// take takes out of a request what the caller shows, and what it may not say. It
-// changes the request's own header, which is this request's alone and which
-// is still unread.
-func (d *Door) take(r *http.Request) (access.Credentials, bool) {
+// take removes the caller's credentials and its copy of the subject header from
+// the request, and returns the credentials. It changes the header in place: it
+// belongs to this request, and no handler has read it yet.
+func (d *Middleware) take(r *http.Request) (access.Credentials, bool) {
 	var shown access.Credentials
 	if d.opts.Names != nil {
 		shown.URIs = d.opts.Names(r.TLS)
@@ -143,8 +143,8 @@ func (d *Door) take(r *http.Request) (access.Credentials, bool) {
 	return shown, ok
 }
 
-// bearer reads the token of an Authorization header (RFC 6750, section 2.1). Two
-// such headers could mean one caller to us and another to somebody else.
+// bearer reads the token of an Authorization header (RFC 6750, section 2.1). It
+// rejects two such headers: another reader could take the other one.
 func bearer(values []string) (string, bool) {
 	scheme, token, ok := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
@@ -152,7 +152,7 @@ func bearer(values []string) (string, bool) {
 }
 
 // isSameHeader compares names as the least careful reader would: many servers
-// hand headers on as variables, in which case is lost and a dash is an underscore.
+// turn headers into variables, which lose case and have underscores for dashes.
 func isSameHeader(name, other string) bool {
 	if len(name) != len(other) {
 		return false
@@ -176,7 +176,7 @@ func folded(c byte) byte {
 }
 
 // refuse rejects an unauthenticated request.
-func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (d *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var why *access.Refusal
 	if !errors.As(err, &why) {
 		d.opts.Refuse(w, r, errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
