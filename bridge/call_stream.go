@@ -68,7 +68,7 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 		return g.failed
 	case g.full != "":
 		c.resp.Truncated = true
-		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It holds the first %d messages.", g.full, g.items.Len())
+		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.", g.full, g.items.Len())
 		c.resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
 		return err
@@ -96,7 +96,7 @@ type gathering struct {
 // take adds one answer, or ends the stream with an error of its own.
 func (g *gathering) take(message []byte) error {
 	if g.items.Len() >= g.bridge.opts.MaxItems {
-		g.full = "the stream has more messages than one result may hold (--max-items)"
+		g.full = "the stream has more messages than fit into one result (--max-items)"
 		g.bridge.opts.Stats.Over(errmap.LimitResultItems)
 		return errEnough
 	}
@@ -107,7 +107,7 @@ func (g *gathering) take(message []byte) error {
 		return g.failed
 	}
 	if limit := g.bridge.opts.MaxResult; limit > 0 && g.items.Size(body) > limit {
-		g.full = "the stream has more bytes than one result may hold (--max-result-bytes)"
+		g.full = "the stream has more bytes than fit into one result (--max-result-bytes)"
 		g.bridge.opts.Stats.Over(errmap.LimitResultBytes)
 		return errEnough
 	}

@@ -74,7 +74,7 @@ func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member 
 	case errors.Is(err, seal.ErrExpired):
 		return state{}, staleState(member, "the request state has expired; call again without it")
 	case err != nil || len(plain) == 0:
-		return state{}, staleState(member, "the request state was not handed out for this request; send it back unchanged, with the same parameters")
+		return state{}, staleState(member, "the request state does not belong to this request; return it unchanged, with the same parameters")
 	}
 	s := state{asked: plain[0]&stateAsked != 0, confirmed: plain[0]&stateConfirmed != 0, backend: plain[1:]}
 	if (s.asked || s.confirmed) && !b.spent.Spend(string(token), until) {
@@ -204,7 +204,7 @@ func confirmMessage(c *toolCall) string {
 	if len(text) > maxShownArguments {
 		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
 	}
-	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: what it changes may be lost for good. " +
+	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: its changes may be irreversible. " +
 		"Run it with " + text + "?"
 }
 

@@ -152,12 +152,12 @@ type NoBackend struct{}
 
 // Call implements [Upstream]: it is always UNAVAILABLE.
 func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
-	return nil, unavailable("no backend is configured; name it with --backend")
+	return nil, unavailable("no backend is configured; set --backend")
 }
 
 // Stream implements [Upstream]: it is always UNAVAILABLE.
 func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
-	return nil, unavailable("no backend is configured; name it with --backend")
+	return nil, unavailable("no backend is configured; set --backend")
 }
 
 // deadlineSlack is how much earlier than ours the backend may notice the

@@ -64,7 +64,7 @@ func UnknownTool(name string, nearest ...string) *Error {
 // NoSuchTool returns the violation for a name that no tool has: it lists similar names that exist, or says where to
 // look. The path is a JSON Pointer to the name in the request.
 func NoSuchTool(path string, nearest ...string) Violation {
-	v := Violation{Path: path, Keyword: "tool", Message: "tools/list shows the names that exist"}
+	v := Violation{Path: path, Keyword: "tool", Message: "tools/list shows the available names"}
 	if len(nearest) > 0 {
 		v.Message = "the nearest names are " + strings.Join(nearest, ", ")
 	}
@@ -73,7 +73,7 @@ func NoSuchTool(path string, nearest ...string) Violation {
 
 // NotOffered returns METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
 func NotOffered(what string) *Error {
-	return Because(MethodNotFound, what+" are not offered here; server/discover says what is")
+	return Because(MethodNotFound, what+" are not available; server/discover lists what is")
 }
 
 // InvalidInput returns INVALID_TOOL_INPUT. Set structural for arguments of the wrong structure (error type SchemaError)

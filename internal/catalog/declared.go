@@ -61,7 +61,7 @@ func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
 // compileSchema makes any schema ready for use, whatever its root admits.
 func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
 	if len(raw) > MaxSchemaBytes() {
-		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes, at most %d are taken", len(raw), MaxSchemaBytes()))
+		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes; the limit is %d", len(raw), MaxSchemaBytes()))
 	}
 	var d declaration
 	var err error

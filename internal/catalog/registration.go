@@ -120,9 +120,9 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 	}
 	switch {
 	case r.Description == "":
-		add("/description", "required", "a tool needs a description, for a model to choose by")
+		add("/description", "required", "a tool needs a description, which models use to choose tools")
 	case len(r.Description) > contract().description: // it is not cut: the words were chosen on purpose
-		add("/description", "maxLength", fmt.Sprintf("it has %d bytes, at most %d are taken", len(r.Description), contract().description))
+		add("/description", "maxLength", fmt.Sprintf("it has %d bytes; the limit is %d", len(r.Description), contract().description))
 	}
 	broken, err := rules.violations(r.options())
 	if err != nil {

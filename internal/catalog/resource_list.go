@@ -65,7 +65,7 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 	}
 	uri := m.template.expand(values)
 	if len(uri) > contract().uri {
-		return nil, fmt.Errorf("its URI has %d bytes, at most %d are taken", len(uri), contract().uri)
+		return nil, fmt.Errorf("its URI has %d bytes; the limit is %d", len(uri), contract().uri)
 	}
 	o := m.options
 	out := &outriggerv1.Resource{

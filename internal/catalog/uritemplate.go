@@ -44,7 +44,7 @@ func isUnreserved(c byte) bool {
 // URIs is for the rules of the contract to say.
 func parseTemplate(text string) (*uriTemplate, error) {
 	if len(text) > contract().uri {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are taken", len(text), contract().uri)
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), contract().uri)
 	}
 	t := &uriTemplate{text: text, segments: []uriSegment{{}}}
 	for rest := text; rest != ""; {

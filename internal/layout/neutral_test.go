@@ -89,7 +89,7 @@ func TestForeignWordsAreFound(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]int{
 		`var x = "tools/call"`:                                                    1,
-		`var x = "tools/list shows the names that exist"`:                         1,
+		`var x = "tools/list shows the available names"`:                         1,
 		`var x = "not offered here; server/discover says what is"`:                1,
 		"var x = []byte(`{\"items\":[`)":                                          1,
 		`var x = '}'`:                                                             1,
@@ -102,7 +102,7 @@ func TestForeignWordsAreFound(t *testing.T) {
 		`var x, err = mcpjson.AppendCapabilities(nil, nil)`:                       1,
 		`var x = req.Context.GetProtocolVersion() == mcpjson.Rev20260728`:         3,
 		`var x, err = mcpjson.FreeForm(nil, nil)`:                                 0,
-		`var x = "the tool declares an output schema, and answered without data"`: 0,
+		`var x = "the tool declares an output schema, but returned no data"`: 0,
 		`var x = "application/json"`:                                              0,
 		`import "github.com/outrigger-mcp/outrigger/internal/server/route"`:       0,
 	} {

@@ -201,7 +201,7 @@ func CheckIdempotencyKey(h http.Header) *errmap.Error {
 	}
 	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
 		Keyword: "idempotency-key", Message: IdempotencyHeader + " (in _meta: " + IdempotencyMember +
-			") must be there once, with 1 to 255 visible ASCII characters",
+			") must appear once, with 1 to 255 visible ASCII characters",
 	}))
 }
 

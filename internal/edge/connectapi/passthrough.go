@@ -69,7 +69,7 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Connect's streams have content types of their own, which a unary
 		// handler would refuse without a word about the reason.
 		_ = p.errors.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
-			"Method not found: %s is a streaming RPC, and only unary ones are passed through yet", procedure)), errmap.About{}))
+			"Method not found: %s is a streaming RPC; pass-through supports only unary RPCs", procedure)), errmap.About{}))
 		return
 	}
 	p.plain.ServeHTTP(w, r)
