@@ -16,13 +16,13 @@ func TestPercentFor(t *testing.T) {
 		base uint64
 		want int
 	}{{0, 250}, {4 * mib, 250}, {8 * mib, 200}, {16 * mib, 100}, {20 * mib, 80}, {24 * mib, 66}, {32 * mib, 50}, {33 * mib, 50}, {1 << 40, 50}} {
-		if got := percentFor(tc.base, tc.base); got != tc.want {
+		if got := percentFor(inUse{base: tc.base, scanned: tc.base}); got != tc.want {
 			t.Errorf("%d MiB: got %d, want %d", tc.base/mib, got, tc.want)
 		}
 	}
 	for base := range uint64(100 * mib / 4096) {
 		base *= 4096
-		percent := percentFor(base, base)
+		percent := percentFor(inUse{base: base, scanned: base})
 		if garbage := base * uint64(percent) / 100; percent < 50 || percent > 250 || percent > 50 && garbage > 16*mib {
 			t.Fatalf("%d bytes: %d percent, %d bytes of garbage", base, percent, garbage)
 		}
@@ -41,7 +41,7 @@ func TestPercentForBytes(t *testing.T) {
 		{4 * mib, 0, 250}, {20 * mib, 2 * mib, 80}, {40 * mib, 40 * mib, 50}, {40 * mib, 8 * mib, 50}, {100 * mib, 90 * mib, 48},
 		{100 * mib, 10 * mib, 48}, {200 * mib, 20 * mib, 24}, {200 * mib, 120 * mib, 30}, {400 * mib, 40 * mib, 20}, {1 << 40, 0, 20}, {1 << 40, 1 << 41, 50},
 	} {
-		if got := percentFor(tc.base, tc.scanned); got != tc.want {
+		if got := percentFor(inUse{base: tc.base, scanned: tc.scanned}); got != tc.want {
 			t.Errorf("%d MiB, %d MiB with pointers: got %d, want %d", tc.base/mib, tc.scanned/mib, got, tc.want)
 		}
 	}
@@ -96,4 +96,22 @@ func TestPace(t *testing.T) {
 		t.Errorf("it goes on after its end: %d percent", p)
 	}
 	runtime.KeepAlive(held)
+}
+
+// TestPercentForRequestsInFlight: thousands of stacks make room for garbage, up to Go's usual percentage, and a large catalog
+// does not.
+func TestPercentForRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, tc := range []struct {
+		base, stacks uint64
+		want         int
+	}{
+		{20 * mib, 3 * mib, 80}, {60 * mib, 15 * mib, 75}, {120 * mib, 40 * mib, 100}, {90 * mib, 60 * mib, 100},
+		{480 * mib, 40 * mib, 45}, {480 * mib, 100 * mib, 62}, {480 * mib, mib, 49},
+	} {
+		if got := percentFor(inUse{base: tc.base, scanned: tc.base - tc.stacks, stacks: tc.stacks}); got != tc.want {
+			t.Errorf("%d MiB, %d MiB of stacks: got %d, want %d", tc.base/mib, tc.stacks/mib, got, tc.want)
+		}
+	}
 }
