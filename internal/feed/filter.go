@@ -87,7 +87,7 @@ func checkNames(field string, names []string, most, mostBytes int) error {
 	for i, name := range names {
 		switch {
 		case name == "":
-			return &FilterError{Field: field, Index: i, Reason: "the file is empty"}
+			return &FilterError{Field: field, Index: i, Reason: "it is empty"}
 		case len(name) > mostBytes:
 			return &FilterError{Field: field, Index: i, Reason: fmt.Sprintf("%d bytes, over the limit of %d", len(name), mostBytes)}
 		}

@@ -36,8 +36,8 @@ const (
 	queuedPerStream = 4
 	// goodbyeTime is how long a client has to read GOAWAY before its connection closes.
 	goodbyeTime = time.Second
-	// defaultWindow holds until the peer says otherwise (RFC 9113, section 6.9.2).
-	defaultWindow = 65535
+	// initialWindow holds until the peer says otherwise (RFC 9113, section 6.9.2).
+	initialWindow = 65535
 	maxWindow     = 1<<31 - 1
 	maxStreamID   = 1<<31 - 1
 )
@@ -130,8 +130,8 @@ func New(nc net.Conn, o Options) *Conn {
 		canonical: map[string]string{}, names: map[string]string{},
 		closed: make(chan struct{}), wake: make(chan struct{}, 1), work: make(chan *stream, maxIdleWorkers),
 		streams: map[uint32]*stream{}, blocked: map[*stream]struct{}{},
-		peer:   peerSettings{window: defaultWindow, frameSize: maxFrame},
-		window: defaultWindow, credit: connWindow,
+		peer:   peerSettings{window: initialWindow, frameSize: maxFrame},
+		window: initialWindow, credit: connWindow,
 	}
 	c.base, c.cancel = context.WithCancel(o.Base)
 	c.encoder = hpack.NewEncoder(&c.block)

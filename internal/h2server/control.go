@@ -24,7 +24,7 @@ func (c *Conn) greet() {
 	c.out = appendSetting(c.out, http2.SettingMaxConcurrentStreams, uint32(c.opts.MaxStreams))
 	c.out = appendSetting(c.out, http2.SettingMaxHeaderListSize, c.maxHeaderList())
 	c.out = appendSetting(c.out, http2.SettingInitialWindowSize, streamWindow)
-	c.out = appendWindowUpdate(c.out, 0, connWindow-defaultWindow)
+	c.out = appendWindowUpdate(c.out, 0, connWindow-initialWindow)
 	c.unacked++
 	c.startWriting()
 }

@@ -89,6 +89,16 @@ func theirs(t testing.TB, server *http.Server) string {
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan struct{})
+	var open sync.WaitGroup
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Done()
+		case http.StateActive, http.StateIdle:
+		}
+	}
 	go func() {
 		defer close(done)
 		_ = server.Serve(listener)
@@ -96,6 +106,8 @@ func theirs(t testing.TB, server *http.Server) string {
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-done
+		_ = server.Close() // a connection may have been accepted meanwhile
+		open.Wait()
 	})
 	return listener.Addr().String()
 }

@@ -12,14 +12,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-const (
-	// DefaultMaxCallers is the number of callers that a Limiter remembers: as many
-	// as there may be sessions. A bucket takes about 300 bytes, so this is at most 3
-	// MB, however many addresses call.
-	DefaultMaxCallers = 10_000
-	// DefaultMaxTools is the same for tools; no catalog in sight has as many.
-	DefaultMaxTools = 20_000
-)
+// DefaultMaxCallers is the number of callers that a Limiter remembers: as many as there may be sessions. A bucket takes about
+// 300 bytes, so this is at most 3 MB, however many addresses call.
+const DefaultMaxCallers = defaults.MaxSessions
 
 // Rate is a rate limit: PerSecond events per second on average, with bursts of
 // Burst. The zero value is no limit.

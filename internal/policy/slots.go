@@ -14,20 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// Defaults of SlotOptions.
-const (
-	// DefaultSlots is the number of concurrent calls: 64 clients with 16 calls each.
-	DefaultSlots = 1024
-	// DefaultQueued is higher than the default number of connections: over HTTP/1.1 a queued call keeps its connection
-	// from being read, which slows its caller down at no cost. The queue is limited by time.
-	DefaultQueued = 16384
-	// DefaultQueueWait is longer than most calls take, and shorter than people wait without an answer.
-	DefaultQueueWait = 2 * time.Second
-	// leastHint keeps callers that were rejected from asking again at once.
-	leastHint = 100 * time.Millisecond
-)
+// leastHint keeps callers that were rejected from asking again at once.
+const leastHint = 100 * time.Millisecond
 
-// SlotOptions configure Slots. Zero fields have the defaults of this package.
+// SlotOptions configure Slots. Zero fields have the defaults of the settings.
 type SlotOptions struct {
 	// Most is the maximum number of concurrent calls, Queued that of queued ones, and Wait the maximum time in the queue.
 	Most, Queued int

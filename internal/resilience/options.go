@@ -9,32 +9,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
-// Defaults of Options. The configuration has the same, which a test compares.
-const (
-	// DefaultMaxAttempts is one call and two retries: enough for a backend that restarts
-	// one connection, and no flood for one that is down.
-	DefaultMaxAttempts = 3
-	// DefaultBackoff is longer than it takes to open a local connection, and too short for
-	// people to notice.
-	DefaultBackoff = 50 * time.Millisecond
-	// DefaultMaxBackoff prevents a call with many attempts from sleeping until its
-	// deadline.
-	DefaultMaxBackoff = time.Second
-	// DefaultBudgetPercent is the share that gRPC and Finagle use.
-	DefaultBudgetPercent = 20
-	// DefaultBudgetBurst allows retries for a backend with few calls.
-	DefaultBudgetBurst = 10
-	// DefaultFailurePercent, DefaultMinCalls and DefaultWindow open the breaker when half
-	// of at least 20 calls within 10 s failed in transit.
-	DefaultFailurePercent = 50
-	DefaultMinCalls       = 20
-	DefaultWindow         = 10 * time.Second
-	// DefaultOpenFor is about the time that a container needs to restart its process.
-	DefaultOpenFor = 2 * time.Second
-	// DefaultProbes is one: a backend that answers a call is up.
-	DefaultProbes = 1
-)
-
 const (
 	// backoffFactor doubles the pause with each repetition.
 	backoffFactor = 2

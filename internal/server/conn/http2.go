@@ -95,14 +95,14 @@ func (a *h2Conns) shutdown() {
 	}
 }
 
-// defaultStreams is net/http's default for MaxConcurrentStreams.
-const defaultStreams = 250
+// usualStreams is net/http's default for MaxConcurrentStreams.
+const usualStreams = 250
 
 func maxStreams(server *http.Server) int {
 	if server.HTTP2 != nil && server.HTTP2.MaxConcurrentStreams > 0 {
 		return server.HTTP2.MaxConcurrentStreams
 	}
-	return defaultStreams
+	return usualStreams
 }
 
 // isStrong holds for connections over which RFC 9113, section 9.2, admits HTTP/2.
