@@ -171,7 +171,7 @@ func (b *Bridge) hiddenResource(ctx context.Context, uri string) *errmap.Error {
 	if !ok {
 		return nil
 	}
-	return notPermitted(who, "tool "+method.Tool.Name+", which this resource is read with")
+	return notPermitted(who, "tool "+all.ResourceTool(method).Name+", which this resource is read with")
 }
 
 // mayComplete refuses to propose values for what a caller may not use.

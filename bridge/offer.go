@@ -16,6 +16,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 )
 
 // offer answers what is about neither tools nor the sidecar: resources, prompts,
@@ -123,7 +124,7 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 	}
 	for _, method := range cat.Resources().Listings() {
 		list.parts = append(list.parts, inPages((*outriggerv1.Resource).GetUri, func(ctx context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
-			return b.listMethod(ctx, req, method)
+			return b.listMethod(ctx, req, cat.ResourceTool(method), method)
 		}))
 	}
 	if cat.Description().GetCapabilities().GetResources() != nil {
@@ -148,8 +149,8 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 
 // listMethod lists the resources that one RPC knows of. What it answers depends
 // on the moment, so it must not be cached.
-func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.ResourceMethod) (page[*outriggerv1.Resource], *errmap.Error) {
-	body, resp := b.callMethod(ctx, req, method, emptyObject)
+func (b *Bridge) listMethod(ctx context.Context, req *Request, tool *catalog.Tool, method *resource.Method) (page[*outriggerv1.Resource], *errmap.Error) {
+	body, resp := b.callMethod(ctx, req, tool, emptyObject)
 	if resp.Err != nil {
 		return page[*outriggerv1.Resource]{}, resp.Err
 	}
@@ -159,7 +160,7 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, method *catalog.R
 		return page[*outriggerv1.Resource]{}, errmap.Wrap(errmap.InvalidToolOutput, err)
 	case err != nil:
 		// One item without an id must not cost the others.
-		b.noted.Warn("some list items are not valid resources", zap.String("tool", method.Tool.Name), zap.Error(err))
+		b.noted.Warn("some list items are not valid resources", zap.String("tool", tool.Name), zap.Error(err))
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
 }

@@ -10,6 +10,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 )
 
 // maxURI bounds a resource's URI, as outrigger.v1.ReadResourceRequest does.
@@ -25,7 +26,7 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
-			return b.readMethod(ctx, req, ask.GetUri(), method, variables)
+			return b.readMethod(ctx, req, cat.ResourceTool(method), method, ask.GetUri(), variables)
 		}
 		if err := b.hiddenResource(ctx, ask.GetUri()); err != nil {
 			return &Response{Err: err}
@@ -95,12 +96,12 @@ func (b *Bridge) settleQuestion(req *Request, digest [32]byte, in *outriggerv1.I
 // readMethod reads a resource that an RPC stands for: through the same steps as
 // a call of its tool, so that nothing gets around the policy. What the backend
 // does not find is a resource that does not exist.
-func (b *Bridge) readMethod(ctx context.Context, req *Request, uri string, method *catalog.ResourceMethod, variables map[string]string) *Response {
+func (b *Bridge) readMethod(ctx context.Context, req *Request, tool *catalog.Tool, method *resource.Method, uri string, variables map[string]string) *Response {
 	arguments, err := method.Request(variables)
 	if err != nil {
 		return &Response{Err: errmap.UnknownResource(uri)}
 	}
-	body, resp := b.callMethod(ctx, req, method, arguments)
+	body, resp := b.callMethod(ctx, req, tool, arguments)
 	if resp.Err != nil {
 		if isMissing(resp.Err) {
 			resp.Err = errmap.UnknownResource(uri)
@@ -119,9 +120,9 @@ func (b *Bridge) readMethod(ctx context.Context, req *Request, uri string, metho
 }
 
 // callMethod runs the RPC behind a resource and returns its answer as JSON.
-func (b *Bridge) callMethod(ctx context.Context, req *Request, method *catalog.ResourceMethod, arguments []byte) ([]byte, *Response) {
-	c := &toolCall{tool: method.Tool, req: &Request{
-		Op: OpCall, Origin: req.Origin, Tool: method.Tool.Name, Arguments: Payload{Bytes: arguments},
+func (b *Bridge) callMethod(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte) ([]byte, *Response) {
+	c := &toolCall{tool: tool, req: &Request{
+		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments},
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
 	}}
 	defer b.leave(c)

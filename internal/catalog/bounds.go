@@ -17,24 +17,18 @@ func MaxSchemaBytes() int { return contract().schema }
 
 // bounds are those of the contract that this package keeps itself, read from its rules.
 type bounds struct {
-	schema, description                int // of outrigger.v1.RegisterToolRequest
-	uri, resourceName, resources, mime int // of resources; the one of URIs holds for templates, too
-	options                            func(field protoreflect.Name) fieldrules.Rules
-	examples                           func(field protoreflect.Name) fieldrules.Rules
+	schema, description int // of outrigger.v1.RegisterToolRequest
+	options             func(field protoreflect.Name) fieldrules.Rules
+	examples            func(field protoreflect.Name) fieldrules.Rules
 }
 
 var contract = sync.OnceValue(func() *bounds {
 	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
-	resource := rulesOf(new(outriggerv1.Resource))
 	return &bounds{
-		schema:       registration("input_schema_json").MaxBytes,
-		description:  registration("description").MaxBytes,
-		uri:          resource("uri").MaxBytes,
-		resourceName: resource("name").MaxBytes,
-		mime:         resource("mime_type").MaxBytes,
-		resources:    rulesOf(new(outriggerv1.ListResourcesResponse))("resources").MaxItems,
-		options:      rulesOf(new(outriggerv1.ToolOptions)),
-		examples:     rulesOf(new(outriggerv1.ToolExample)),
+		schema:      registration("input_schema_json").MaxBytes,
+		description: registration("description").MaxBytes,
+		options:     rulesOf(new(outriggerv1.ToolOptions)),
+		examples:    rulesOf(new(outriggerv1.ToolExample)),
 	}
 })
 

@@ -12,6 +12,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
@@ -98,7 +99,7 @@ type builder struct {
 	tools []*Tool
 	// typed are RPCs of a sidecar behind, for typed callers alone.
 	typed     []*Tool
-	resources []*ResourceMethod
+	resources []*resource.Method
 	problems  []Problem
 	warnings  []source.Warning
 	// passedOver are services that are there and not offered.
@@ -239,13 +240,7 @@ func (b *builder) finish() (*Catalog, error) {
 			b.warn("overlay entry "+e.Match, "it matches no method")
 		}
 	}
-	resources, problems := newResources(b.resources)
-	b.problems = append(b.problems, problems...)
-	if b.description.GetCapabilities().GetResources() == nil {
-		for _, m := range resources.unreadable() {
-			b.warn(m.Tool.subject(), fmt.Sprintf("it lists resources %s, but no method reads them; set that uri_template on one", m.template.text))
-		}
-	}
+	resources := b.readable()
 	b.settleNames()
 	collisions := findCollisions(b.tools)
 	if len(collisions)+len(b.problems) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -27,7 +28,7 @@ type Catalog struct {
 	types       *Types
 	warnings    []source.Warning
 	description *outriggerv1.ServerDescription
-	resources   *Resources
+	resources   *resource.Set
 	digests     digests
 	fingerprint string
 }
@@ -80,7 +81,7 @@ func (c *Catalog) Services() []Service { return c.lists().services }
 func (c *Catalog) Description() *outriggerv1.ServerDescription { return c.description }
 
 // Resources are what plain RPCs offer to be read; never nil. A hidden tool's method may be among them.
-func (c *Catalog) Resources() *Resources { return c.resources }
+func (c *Catalog) Resources() *resource.Set { return c.resources }
 
 // Files finds descriptors by path and name, as server reflection needs it.
 func (c *Catalog) Files() protodesc.Resolver { return c.files }

@@ -15,7 +15,7 @@ type Change struct {
 
 // looksLike reports whether callers see no difference from another catalog.
 func (c *Catalog) looksLike(old *Catalog) bool {
-	return c.fingerprint == old.fingerprint && c.resources.fingerprint == old.resources.fingerprint &&
+	return c.fingerprint == old.fingerprint && c.resources.Fingerprint() == old.resources.Fingerprint() &&
 		proto.Equal(c.description, old.description)
 }
 

@@ -27,17 +27,17 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	t.markShown()
 
 	said := comment(md)
-	title := cmp.Or(oneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
+	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
-	text := cmp.Or(strings.TrimSpace(cleanText(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
-	text, wasCut := cutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
+	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
+	text, wasCut := shown.CutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
 	if wasCut {
 		b.warn(id, fmt.Sprintf("its description is truncated to %d bytes", b.limits.MaxDescriptionBytes))
 	}
 	t.Description = text
 	t.Examples = b.examples(t, declared.GetExamples())
 	for _, e := range declared.GetErrors() {
-		t.Errors = append(t.Errors, ToolError{Status: e.GetStatus(), When: oneSpaced(e.GetWhen())})
+		t.Errors = append(t.Errors, ToolError{Status: e.GetStatus(), When: shown.OneSpaced(e.GetWhen())})
 	}
 }
 
@@ -51,9 +51,9 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	t.TaskAfter = declared.GetTaskAfter().AsDuration()
 	t.StreamTime = declared.GetStreamTime().AsDuration()
 	t.Metadata = Metadata{
-		Module:       cmp.Or(cleanText(declared.GetModule()), module),
+		Module:       cmp.Or(shown.Clean(declared.GetModule()), module),
 		Destructive:  declared.GetDestructive(),
-		DeprecatedIn: cleanText(declared.GetDeprecatedIn()),
+		DeprecatedIn: shown.Clean(declared.GetDeprecatedIn()),
 		CacheTTL:     defaultCacheTTL,
 	}
 	if ttl := declared.GetCacheTtl(); ttl != nil {
@@ -116,7 +116,7 @@ func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Examp
 	var out []Example
 	for i, e := range declared {
 		example := Example{
-			Name: cleanText(e.GetName()), Description: cleanText(e.GetDescription()),
+			Name: shown.Clean(e.GetName()), Description: shown.Clean(e.GetDescription()),
 			Arguments: json.RawMessage(e.GetArgumentsJson()), Status: e.GetStatus(),
 		}
 		if err := t.checkExample(example.Arguments); err != nil {

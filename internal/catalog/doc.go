@@ -13,7 +13,7 @@
 // answers with google.api.HttpBody has a document and no schema; one that takes a stream is listed, and cannot be
 // called.
 //
-// A method that is marked so, by its option or by the overlay, is also a source of resources ([Resources]): it reads
+// A method that is marked so, by its option or by the overlay, is also a source of resources (package resource): it reads
 // one, or a family with a URI template, or it lists them. The request is filled in from the URI, and the contents are
 // taken from the response; the call itself is made elsewhere, like that of a tool.
 //

@@ -221,8 +221,8 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *outrigg
 	t.markShown()
 	human := humanName(strings.NewReplacer(".", "_", "-", "_").Replace(t.NativeName))
 	// Neither text is cut, because the backend chose the words.
-	t.Title = cmp.Or(oneSpaced(o.GetTitle()), oneSpaced(hints.GetTitle()), human)
-	text := cmp.Or(strings.TrimSpace(cleanText(o.GetDescription())), fmt.Sprintf("%s: the tool %s of %s.", human, t.NativeName, service))
+	t.Title = cmp.Or(shown.OneSpaced(o.GetTitle()), shown.OneSpaced(hints.GetTitle()), human)
+	text := cmp.Or(strings.TrimSpace(shown.Clean(o.GetDescription())), fmt.Sprintf("%s: the tool %s of %s.", human, t.NativeName, service))
 	// A sidecar behind this one has said already that the tool is deprecated.
 	deprecated := deprecation(t.Metadata.DeprecatedIn)
 	t.Description = deprecated + strings.TrimPrefix(text, deprecated)

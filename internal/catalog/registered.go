@@ -26,8 +26,8 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	t.TaskSupport, t.TaskAfter = r.TaskSupport, 0
 	t.Tags, t.Examples = nil, r.Examples
 	t.Metadata = r.Metadata.settled()
-	t.Metadata.Module = cmp.Or(cleanText(t.Metadata.Module), base.Metadata.Module)
-	t.Metadata.DeprecatedIn = cmp.Or(cleanText(t.Metadata.DeprecatedIn), base.Metadata.DeprecatedIn)
+	t.Metadata.Module = cmp.Or(shown.Clean(t.Metadata.Module), base.Metadata.Module)
+	t.Metadata.DeprecatedIn = cmp.Or(shown.Clean(t.Metadata.DeprecatedIn), base.Metadata.DeprecatedIn)
 	// What the RPC may destroy it destroys under every name.
 	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
 	t.Annotations = r.Annotations.over(base.Annotations)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -107,8 +108,8 @@ type registered struct {
 // prepare checks what can be told without a catalog, and compiles the schemas.
 func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violation, error) {
 	r.Name, r.Version = strings.Clone(r.Name), cmp.Or(r.Version, defaultVersion)
-	r.Title = strings.Join(strings.Fields(cleanText(r.Title)), " ")
-	r.Description = strings.TrimSpace(cleanText(r.Description))
+	r.Title = strings.Join(strings.Fields(shown.Clean(r.Title)), " ")
+	r.Description = strings.TrimSpace(shown.Clean(r.Description))
 	r.TaskSupport = cmp.Or(r.TaskSupport, "forbidden")
 	out := &registered{Registration: r}
 	var faults []schema.Violation

@@ -24,8 +24,8 @@ func TestTheOverlayMakesResources(t *testing.T) {
 		Override{Match: "library.v1.Library/LendBook", Resource: &outriggerv1.ResourceOptions{Title: "Second"}},
 		Override{Match: "library.v1.Library/GetHours", Resource: &outriggerv1.ResourceOptions{Name: "open"}})
 	m, _ := reader(t, c, "library://lent/1")
-	if m.Tool.Name != "library.lend_book" || m.Template().GetTitle() != "Second" {
-		t.Errorf("%s: %v", m.Tool.Name, m.Template())
+	if c.ResourceTool(m).Name != "library.lend_book" || m.Template().GetTitle() != "Second" {
+		t.Errorf("%s: %v", c.ResourceTool(m).Name, m.Template())
 	}
 	if m, _ = reader(t, c, "library://hours"); m.Resource().GetName() != "open" || m.Resource().GetAnnotations() == nil {
 		t.Errorf("%v", m.Resource())

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 )
 
 const libraryImage = "testdata/library-buf.binpb.gz"
@@ -26,7 +27,7 @@ func library(t *testing.T, overlay ...Override) *Catalog {
 }
 
 // reader finds the method that reads a URI, which must be there.
-func reader(t *testing.T, c *Catalog, uri string) (*ResourceMethod, map[string]string) {
+func reader(t *testing.T, c *Catalog, uri string) (*resource.Method, map[string]string) {
 	t.Helper()
 	m, variables, ok := c.Resources().Match(uri)
 	if !ok {
@@ -35,7 +36,7 @@ func reader(t *testing.T, c *Catalog, uri string) (*ResourceMethod, map[string]s
 	return m, variables
 }
 
-func templatesOf(methods []*ResourceMethod) (out []string) {
+func templatesOf(methods []*resource.Method) (out []string) {
 	for _, m := range methods {
 		out = append(out, m.URITemplate())
 	}
@@ -130,13 +131,13 @@ func TestAURIFindsItsMethodAndRequest(t *testing.T) {
 		got := "nothing"
 		if ok {
 			request, err := m.Request(variables)
-			got = m.Tool.Name + " " + string(request)
+			got = c.ResourceTool(m).Name + " " + string(request)
 			if err != nil {
 				got = "none of " + strings.Trim(err.Error()[strings.LastIndex(err.Error(), " ")+1:], `"`)
-				if !errors.Is(err, ErrNoResource) || request != nil {
+				if !errors.Is(err, resource.ErrNone) || request != nil {
 					t.Errorf("%.60s: request %s, error %v", uri, request, err)
 				}
-			} else if _, err := m.Tool.In.ToWire(nil, request); err != nil {
+			} else if _, err := c.ResourceTool(m).In.ToWire(nil, request); err != nil {
 				t.Errorf("%.60s: the tool refuses %s: %v", uri, request, err)
 			}
 		}
@@ -151,8 +152,8 @@ func TestAHiddenToolCanBeAResource(t *testing.T) {
 	t.Parallel()
 	c := library(t)
 	m, _ := reader(t, c, "library://books/x/pages/1")
-	if _, ok := c.Lookup(m.Tool.Name); ok || !m.Tool.Hidden {
-		t.Errorf("the tool %s is there to be called", m.Tool.Name)
+	if _, ok := c.Lookup(c.ResourceTool(m).Name); ok || !c.ResourceTool(m).Hidden {
+		t.Errorf("the tool %s is there to be called", c.ResourceTool(m).Name)
 	}
 	load := loadFile(t, libraryImage)
 	c = mustBuild(t, BuildOptions{Selection: selection(t, nil, []string{"*/GetPage"})}, load)
@@ -225,11 +226,11 @@ func TestContentsAreWhatTheTranscoderWrites(t *testing.T) {
 	t.Parallel()
 	c := library(t)
 	for _, m := range slices.Concat(c.Resources().Fixed(), c.Resources().Templates()) {
-		body, err := m.Tool.Out.ToJSON(nil, nil)
+		body, err := c.ResourceTool(m).Out.ToJSON(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := m.Contents(m.template.sample(), body)
+		got, err := m.Contents(m.Sample(), body)
 		if err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
@@ -272,12 +273,13 @@ func TestItemsOfAList(t *testing.T) {
 			t.Errorf("%.60s (-want +got):\n%s", tc.response, diff)
 		}
 	}
+	const most = 10_000 // what outrigger.v1.ListResourcesResponse admits
 	var many []string
-	for i := range contract().resources + 2 {
+	for i := range most + 2 {
 		many = append(many, fmt.Sprintf(`{"id":"%d"}`, i))
 	}
 	got, err := m.Items([]byte(`{"books":[` + strings.Join(many, ",") + `]}`))
-	if len(got) != contract().resources || err == nil || !strings.Contains(err.Error(), "after the first 10000") {
+	if len(got) != most || err == nil || !strings.Contains(err.Error(), "after the first 10000") {
 		t.Errorf("%d resources, error %v", len(got), err)
 	}
 }

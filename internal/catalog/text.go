@@ -29,7 +29,7 @@ func comment(d protoreflect.Descriptor) string {
 // "(-- ... --)" notes for API reviewers, and everything if the comment begins with @exclude, the mark by which
 // documentation generators leave something out. What remains are paragraphs, one blank line apart.
 func cleanComment(raw string) string {
-	text := cutNotes(cleanText(raw))
+	text := cutNotes(shown.Clean(raw))
 	var out []string
 	blank := false
 	for line := range strings.SplitSeq(text, "\n") {
@@ -81,18 +81,6 @@ func isDirective(line string) bool {
 	return false
 }
 
-// cleanText makes a peer's text safe to show: valid UTF-8, one kind of line end, and no characters that a reader does
-// not see (controls, direction marks, invisible tags), because what people cannot see should not reach a model.
-func cleanText(raw string) string {
-	raw = strings.ReplaceAll(strings.ToValidUTF8(raw, "\uFFFD"), "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		if shown.IsUnprintable(r) {
-			return -1
-		}
-		return r
-	}, raw)
-}
-
 // firstSentence is the first sentence of the first paragraph, on one line, without the full stop at its end.
 func firstSentence(text string) string {
 	paragraph, _, _ := strings.Cut(text, "\n\n")
@@ -134,22 +122,6 @@ func cutRunes(line string, most int) string {
 	}
 	return kept + "…"
 }
-
-// cutBytes shortens a text to the limit, between two characters, and marks the cut.
-func cutBytes(text string, most int) (cut string, wasCut bool) {
-	const mark = "…"
-	if len(text) <= most {
-		return text, false
-	}
-	end := max(0, most-len(mark))
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.TrimRight(text[:end], " \n\t") + mark, true
-}
-
-// oneSpaced is a text on one line.
-func oneSpaced(text string) string { return strings.Join(strings.Fields(cleanText(text)), " ") }
 
 // oneLine is the text of a joined error on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

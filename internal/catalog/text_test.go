@@ -67,7 +67,7 @@ func FuzzText(f *testing.F) {
 		}
 		text := cleanComment(raw)
 		title := firstSentence(text)
-		short, _ := cutBytes(text, most)
+		short, _ := shown.CutBytes(text, most)
 		for _, s := range []string{text, title, short, cutRunes(title, most), shown.Clip(raw)} {
 			if !utf8.ValidString(s) {
 				t.Errorf("%q is not valid UTF-8", s)

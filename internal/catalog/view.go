@@ -2,7 +2,7 @@
 
 package catalog
 
-import "slices"
+import "github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 
 // Only is the catalog as somebody sees it who may use some of the tools: the others are neither listed nor found, by name,
 // by procedure or as resources, and the fingerprints are those of what is left. Descriptors stay, because messages of one
@@ -28,7 +28,7 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 	}
 	out.byProcedure = filtered(c.byProcedure, may)
 	out.derived = filtered(c.derived, may)
-	out.resources = c.resources.only(may)
+	out.resources = c.resources.Only(func(m *resource.Method) bool { return may(c.ResourceTool(m)) })
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return &out
@@ -51,13 +51,5 @@ func filtered(tools map[string]*Tool, may func(t *Tool) bool) map[string]*Tool {
 			out[name] = t
 		}
 	}
-	return out
-}
-
-// only are the resources of the methods behind some of the tools. What was no problem among all of them is none among
-// fewer.
-func (r *Resources) only(may func(t *Tool) bool) *Resources {
-	methods := slices.DeleteFunc(slices.Concat(r.fixed, r.templates, r.listings), func(m *ResourceMethod) bool { return !may(m.Tool) })
-	out, _ := newResources(methods)
 	return out
 }

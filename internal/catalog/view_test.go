@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 )
 
 // TestOnlyShowsWhatIsLeft compares views of random subsets with the catalog that
@@ -45,16 +47,16 @@ func TestOnlyShowsWhatIsLeft(t *testing.T) {
 				t.Fatalf("service %s shows %v", service.Name, service.Tools)
 			}
 		}
-		for _, kind := range [][2][]*ResourceMethod{
+		for _, kind := range [][2][]*resource.Method{
 			{full.Resources().Fixed(), view.Resources().Fixed()}, {full.Resources().Templates(), view.Resources().Templates()},
 			{full.Resources().Listings(), view.Resources().Listings()},
 		} {
-			want := slices.DeleteFunc(slices.Clone(kind[0]), func(m *ResourceMethod) bool { return !left[m.Tool.Name] })
+			want := slices.DeleteFunc(slices.Clone(kind[0]), func(m *resource.Method) bool { return !left[full.ResourceTool(m).Name] })
 			if !slices.Equal(want, kind[1]) {
 				t.Fatalf("resources %v, want %v", templatesOf(kind[1]), templatesOf(want))
 			}
 		}
-		if m, _, ok := view.Resources().Match("library://hours"); ok && !left[m.Tool.Name] {
+		if m, _, ok := view.Resources().Match("library://hours"); ok && !left[full.ResourceTool(m).Name] {
 			t.Fatal("a resource of a tool that is not left is read")
 		}
 		same := len(view.Tools()) == len(full.Tools())

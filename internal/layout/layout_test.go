@@ -25,7 +25,7 @@ func allowed() map[string][]string {
 		"internal/schema":       {},
 		"internal/transcode":    {"internal/schema"},
 		"internal/access":       {"internal/glob"},
-		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
+		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
 		"internal/backend":      {"internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/fieldrules":   {},
@@ -72,7 +72,8 @@ func allowed() map[string][]string {
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 
-		"internal/catalog/source": {"internal/catalog/internal", "gen"},
+		"internal/catalog/resource": {"internal/catalog/internal", "internal/fieldrules", "internal/schema", "gen"},
+		"internal/catalog/source":   {"internal/catalog/internal", "gen"},
 	}
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shown makes the texts of peers fit to be repeated in errors, and puts lists and numbers into words.
+// Package shown makes the texts of peers fit to be shown to people and models and repeated in errors, and puts lists and
+// numbers into words.
 package shown
 
 import (

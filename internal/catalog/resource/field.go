@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"encoding/json"
@@ -15,24 +15,24 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// resourceVariable is a variable of a template and the field that it stands for.
-type resourceVariable struct {
+// variable is a variable of a template and the field that it stands for.
+type variable struct {
 	name  string
-	field *responseField
+	field *field
 }
 
-// responseField is a field below a message, and the way there. Requests and items have the same.
-type responseField struct {
+// field is a field below a message, and the way there. Requests and items have the same.
+type field struct {
 	// names are the members of the JSON that lead there.
 	names []string
 	way   []protoreflect.FieldDescriptor
 }
 
 // last is the field itself.
-func (f *responseField) last() protoreflect.FieldDescriptor { return f.way[len(f.way)-1] }
+func (f *field) last() protoreflect.FieldDescriptor { return f.way[len(f.way)-1] }
 
 // in finds the field's value in the JSON of a message. Null counts as absent.
-func (f *responseField) in(message []byte) (json.RawMessage, bool) {
+func (f *field) in(message []byte) (json.RawMessage, bool) {
 	for _, name := range f.names {
 		value, ok := jsontext.Lookup(message, name)
 		if !ok || jsontext.IsNull(value) {
@@ -44,8 +44,8 @@ func (f *responseField) in(message []byte) (json.RawMessage, bool) {
 }
 
 // fieldAt finds a field by its path: names of fields joined by dots, each within a message that the one before holds.
-func fieldAt(md protoreflect.MessageDescriptor, path string) (*responseField, error) {
-	out := &responseField{}
+func fieldAt(md protoreflect.MessageDescriptor, path string) (*field, error) {
+	out := &field{}
 	for name := range strings.SplitSeq(path, ".") {
 		if len(out.way) > 0 {
 			before := out.last()
@@ -83,7 +83,7 @@ func fieldNames(md protoreflect.MessageDescriptor) string {
 }
 
 // responseText finds a field of a response, or of an item of it, that holds one text, or bytes where they will do.
-func responseText(md protoreflect.MessageDescriptor, path string, bytesToo bool) (*responseField, error) {
+func responseText(md protoreflect.MessageDescriptor, path string, bytesToo bool) (*field, error) {
 	f, err := fieldAt(md, path)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func responseText(md protoreflect.MessageDescriptor, path string, bytesToo bool)
 }
 
 // isWritten says why a field is never in a response.
-func (f *responseField) isWritten() error {
+func (f *field) isWritten() error {
 	for _, fd := range f.way {
 		if schema.BehaviorOf(fd).InputOnly {
 			return fmt.Errorf("%s of %s is never in a response", fd.Name(), fd.Parent().FullName())
@@ -111,7 +111,7 @@ func (f *responseField) isWritten() error {
 }
 
 // isRead says why a field is never taken in a request.
-func (f *responseField) isRead() error {
+func (f *field) isRead() error {
 	for _, fd := range f.way {
 		if schema.BehaviorOf(fd).OutputOnly {
 			return fmt.Errorf("%s of %s is never taken in a request", fd.Name(), fd.Parent().FullName())
@@ -120,9 +120,9 @@ func (f *responseField) isRead() error {
 	return nil
 }
 
-// resourceVariables finds the fields of the variables.
-func resourceVariables(md protoreflect.MessageDescriptor, names []string) ([]resourceVariable, error) {
-	var out []resourceVariable
+// variablesOf finds the fields of the variables.
+func variablesOf(md protoreflect.MessageDescriptor, names []string) ([]variable, error) {
+	var out []variable
 	for _, name := range names {
 		f, err := fieldAt(md, name)
 		if err == nil {
@@ -131,7 +131,7 @@ func resourceVariables(md protoreflect.MessageDescriptor, names []string) ([]res
 		if err != nil {
 			return nil, fmt.Errorf("uri_template: variable {%s}: %w", name, err)
 		}
-		out = append(out, resourceVariable{name, f})
+		out = append(out, variable{name, f})
 	}
 	return out, nil
 }
@@ -163,7 +163,7 @@ type argument struct {
 
 // requestArguments puts the variables together to the members of a request. Two of one field, or of one oneof, would
 // contradict each other.
-func requestArguments(variables []resourceVariable) ([]*argument, error) {
+func requestArguments(variables []variable) ([]*argument, error) {
 	root := &argument{}
 	for _, v := range variables {
 		if err := v.field.isRead(); err != nil {

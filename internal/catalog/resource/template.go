@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"errors"
@@ -13,14 +13,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// uriTemplate is a template of absolute URIs with simple expressions only: level 1 of RFC 6570. It is immutable.
+// template is a template of absolute URIs with simple expressions only: level 1 of RFC 6570. It is immutable.
 //
 // Going back from a URI to the values has to have one answer. So between two expressions there is a reserved character
 // (RFC 3986, section 2.2), which no value can hold without being percent-encoded, and no value is empty. The reserved
 // characters part a URI into segments, before anything is decoded.
-type uriTemplate struct {
+type template struct {
 	text     string
-	segments []uriSegment
+	segments []segment
 	// between are the reserved characters between the segments.
 	between string
 	// variables are the names of the expressions, in their order.
@@ -29,24 +29,24 @@ type uriTemplate struct {
 	literals int
 }
 
-// uriSegment is a run of characters that are not reserved: all given, or a value with something before and after it.
-type uriSegment struct{ prefix, variable, suffix string }
+// segment is a run of characters that are not reserved: all given, or a value with something before and after it.
+type segment struct{ prefix, variable, suffix string }
 
 // reservedCharacters part segments. RFC 6570 admits all but the apostrophe in a template.
 const reservedCharacters = ":/?#[]@!$&'()*+,;="
 
 // isUnreserved reports whether RFC 3986 leaves the character as it is, and gives it no other meaning.
 func isUnreserved(c byte) bool {
-	return isUpper(c) || isLower(c) || isDigit(c) || strings.IndexByte("-._~", c) >= 0
+	return isLetter(c) || isDigit(c) || strings.IndexByte("-._~", c) >= 0
 }
 
 // parseTemplate reads a template. The error says what is wrong with it, and what would be right. That what it makes are
 // URIs is for the rules of the contract to say.
-func parseTemplate(text string) (*uriTemplate, error) {
-	if len(text) > contract().uri {
-		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), contract().uri)
+func parseTemplate(text string) (*template, error) {
+	if len(text) > limits().uri {
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), limits().uri)
 	}
-	t := &uriTemplate{text: text, segments: []uriSegment{{}}}
+	t := &template{text: text, segments: []segment{{}}}
 	for rest := text; rest != ""; {
 		n, err := t.take(rest)
 		if err != nil {
@@ -73,7 +73,7 @@ func parseTemplate(text string) (*uriTemplate, error) {
 func isScheme(text string) bool {
 	for i := range len(text) {
 		c := text[i]
-		if isLetter := isUpper(c) || isLower(c); !isLetter && (i == 0 || !isDigit(c) && strings.IndexByte("+-.", c) < 0) {
+		if !isLetter(c) && (i == 0 || !isDigit(c) && strings.IndexByte("+-.", c) < 0) {
 			return false
 		}
 	}
@@ -81,7 +81,7 @@ func isScheme(text string) bool {
 }
 
 // take reads what the rest of a template begins with, and says how long that was.
-func (t *uriTemplate) take(rest string) (int, error) {
+func (t *template) take(rest string) (int, error) {
 	last := &t.segments[len(t.segments)-1]
 	c := rest[0]
 	switch {
@@ -98,7 +98,7 @@ func (t *uriTemplate) take(rest string) (int, error) {
 		return 1, nil
 	case c != '\'' && strings.IndexByte(reservedCharacters, c) >= 0:
 		t.between += rest[:1]
-		t.segments = append(t.segments, uriSegment{})
+		t.segments = append(t.segments, segment{})
 		return 1, nil
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
@@ -106,7 +106,7 @@ func (t *uriTemplate) take(rest string) (int, error) {
 }
 
 // expression reads an expression.
-func (t *uriTemplate) expression(rest string) (int, error) {
+func (t *template) expression(rest string) (int, error) {
 	end := strings.IndexByte(rest, '}')
 	if end < 0 {
 		return 0, fmt.Errorf("%q does not end", shown.Clip(rest))
@@ -127,7 +127,7 @@ func (t *uriTemplate) expression(rest string) (int, error) {
 }
 
 // add appends what is given to the segment.
-func (s *uriSegment) add(text string) {
+func (s *segment) add(text string) {
 	if s.variable == "" {
 		s.prefix += text
 	} else {
@@ -140,7 +140,7 @@ func isFieldPath(text string) bool {
 	start := true
 	for i := range len(text) {
 		switch c := text[i]; {
-		case isUpper(c), isLower(c), c == '_', !start && isDigit(c):
+		case isLetter(c), c == '_', !start && isDigit(c):
 			start = false
 		case !start && c == '.':
 			start = true
@@ -152,7 +152,7 @@ func isFieldPath(text string) bool {
 }
 
 // sample is a URI that the template makes.
-func (t *uriTemplate) sample() string {
+func (t *template) sample() string {
 	values := map[string]string{}
 	for _, v := range t.variables {
 		values[v] = "1"
@@ -161,7 +161,7 @@ func (t *uriTemplate) sample() string {
 }
 
 // expand makes a URI of values (RFC 6570, section 3.2.2).
-func (t *uriTemplate) expand(values map[string]string) string {
+func (t *template) expand(values map[string]string) string {
 	var out strings.Builder
 	for i, s := range t.segments {
 		out.WriteString(s.prefix)
@@ -178,7 +178,7 @@ func (t *uriTemplate) expand(values map[string]string) string {
 
 // match finds the values of which the template makes the URI. The URI is taken apart before anything in it is decoded,
 // so that what a value holds cannot lead anywhere else. Time is linear in the length of the URI.
-func (t *uriTemplate) match(uri string) (map[string]string, bool) {
+func (t *template) match(uri string) (map[string]string, bool) {
 	values := make(map[string]string, len(t.variables))
 	for i, s := range t.segments {
 		run := strings.IndexFunc(uri, func(r rune) bool { return r >= utf8.RuneSelf || !isUnreserved(byte(r)) && r != '%' })
@@ -205,7 +205,7 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 }
 
 // match finds the value of a segment.
-func (s *uriSegment) match(run string) (string, bool) {
+func (s *segment) match(run string) (string, bool) {
 	if s.variable == "" {
 		return "", run == s.prefix
 	}
@@ -216,7 +216,7 @@ func (s *uriSegment) match(run string) (string, bool) {
 }
 
 // overlaps reports whether there is a URI that both templates match.
-func (t *uriTemplate) overlaps(other *uriTemplate) bool {
+func (t *template) overlaps(other *template) bool {
 	if t.between != other.between {
 		return false
 	}
@@ -228,7 +228,7 @@ func (t *uriTemplate) overlaps(other *uriTemplate) bool {
 	return true
 }
 
-func (s *uriSegment) overlaps(other *uriSegment) bool {
+func (s *segment) overlaps(other *segment) bool {
 	switch {
 	case s.variable == "":
 		_, ok := other.match(s.prefix)
@@ -246,6 +246,9 @@ func endsIn(text, end string) bool {
 	before, ok := strings.CutSuffix(text, end)
 	return ok && (len(before) < 1 || before[len(before)-1] != '%') && (len(before) < 2 || before[len(before)-2] != '%')
 }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
 // isEscape reports whether the text begins with a percent-encoding.
 func isEscape(text string) bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Items are the resources that a method among Listings lists, out of the JSON of its response as Tool.Out writes it, in
+// Items are the resources that a method among Listings lists, out of the JSON of its response as the transcoder writes it, in
 // their order. Where some of them cannot be resources, or are too many, the error says which and why; the others are
 // returned with it.
-func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error) {
+func (m *Method) Items(response []byte) ([]*outriggerv1.Resource, error) {
 	if m.items == nil {
 		return nil, errors.New("the method does not list resources")
 	}
@@ -28,8 +28,8 @@ func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error)
 	n := 0
 	for item := range jsontext.Elements(list) {
 		n++
-		if len(out) == contract().resources {
-			left = append(left, fmt.Sprintf("those after the first %d", contract().resources))
+		if len(out) == limits().listed {
+			left = append(left, fmt.Sprintf("those after the first %d", limits().listed))
 			break
 		}
 		resource, err := m.item(item)
@@ -46,7 +46,7 @@ func (m *ResourceMethod) Items(response []byte) ([]*outriggerv1.Resource, error)
 }
 
 // item makes a resource of one item.
-func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
+func (m *Method) item(item []byte) (*outriggerv1.Resource, error) {
 	values := map[string]string{}
 	for _, v := range m.variables {
 		raw, ok := v.field.in(item)
@@ -64,21 +64,21 @@ func (m *ResourceMethod) item(item []byte) (*outriggerv1.Resource, error) {
 		values[v.name] = text
 	}
 	uri := m.template.expand(values)
-	if len(uri) > contract().uri {
-		return nil, fmt.Errorf("its URI has %d bytes; the limit is %d", len(uri), contract().uri)
+	if len(uri) > limits().uri {
+		return nil, fmt.Errorf("its URI has %d bytes; the limit is %d", len(uri), limits().uri)
 	}
 	o := m.options
 	out := &outriggerv1.Resource{
-		Uri: uri, Title: oneSpaced(o.GetTitle()), Description: cleanText(o.GetDescription()),
+		Uri: uri, Title: shown.OneSpaced(o.GetTitle()), Description: shown.Clean(o.GetDescription()),
 		MimeType: o.GetMimeType(), Annotations: o.GetAnnotations(),
 	}
 	label := ""
 	if m.label != nil {
 		raw, _ := m.label.in(item)
 		label, _ = jsontext.Text(raw)
-		label, _ = cutBytes(oneSpaced(label), contract().resourceName)
+		label, _ = shown.CutBytes(shown.OneSpaced(label), limits().name)
 	}
-	out.Name = cmp.Or(label, oneSpaced(o.GetName()), m.Tool.Name)
+	out.Name = cmp.Or(label, shown.OneSpaced(o.GetName()), m.rpc.Name)
 	out.Title = cmp.Or(label, out.Title)
 	return out, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"cmp"
@@ -22,19 +22,52 @@ const (
 	mimeBytes = "application/octet-stream"
 )
 
-// newResourceMethod compiles what an option asks for. The error says what is wrong with it.
-func newResourceMethod(t *Tool, o *outriggerv1.ResourceOptions) (*ResourceMethod, error) {
-	md := t.Method.Descriptor
+// RPC is what has to be known of an RPC that resources come from.
+type RPC struct {
+	// Procedure is its path, "/pkg.Service/Method".
+	Procedure  string
+	Descriptor protoreflect.MethodDescriptor
+	// Name, Title, Description and Icons are what is shown of the resource where its option says nothing.
+	Name, Title, Description string
+	Icons                    []*outriggerv1.Icon
+	// Destructive RPCs are not read.
+	Destructive bool
+	// HTTPBody is set where the RPC answers with google.api.HttpBody.
+	HTTPBody bool
+}
+
+// Method is an RPC that resources come from: one, a family, or a list. Immutable and safe for concurrent use.
+type Method struct {
+	rpc      RPC
+	options  *outriggerv1.ResourceOptions
+	template *template
+	resource *outriggerv1.Resource
+	family   *outriggerv1.ResourceTemplate
+
+	// variables are those of the template, as fields of the request, or of an item of a list.
+	variables []variable
+	// arguments are the members of the request that the variables fill in.
+	arguments []*argument
+	// content and mimeType lead to fields of the response; nil where the whole response is the contents.
+	content, mimeType *field
+	// items leads to the list of a listing method, label to the name of an item; nil where there is none.
+	items, label *field
+}
+
+// New compiles what an option asks for. The error says what is wrong with it. That the URIs are ones, and the options
+// what the contract admits, is for the caller to check.
+func New(rpc RPC, o *outriggerv1.ResourceOptions) (*Method, error) {
+	md := rpc.Descriptor
 	if md.IsStreamingClient() || md.IsStreamingServer() {
 		return nil, errors.New("only a unary RPC can be read")
 	}
-	if t.Metadata.Destructive {
+	if rpc.Destructive {
 		return nil, errors.New("the RPC is marked destructive, and reading must not destroy anything")
 	}
 	if named := o.GetMimeType(); named != "" && !isMediaType(named) {
 		return nil, fmt.Errorf("mime_type: %q is no media type", shown.Clip(named))
 	}
-	m := &ResourceMethod{Tool: t, options: o}
+	m := &Method{rpc: rpc, options: o}
 	var err error
 	if m.template, err = parseTemplate(o.GetUriTemplate()); err != nil {
 		return nil, fmt.Errorf("uri_template: %w", err)
@@ -49,20 +82,20 @@ func newResourceMethod(t *Tool, o *outriggerv1.ResourceOptions) (*ResourceMethod
 }
 
 // asReading compiles the option of a method that reads.
-func (m *ResourceMethod) asReading() error {
-	o, md := m.options, m.Tool.Method.Descriptor
+func (m *Method) asReading() error {
+	o, md := m.options, m.rpc.Descriptor
 	if o.GetNameField() != "" {
 		return errors.New("name_field: it is the name of an item, and without items_field there is none")
 	}
 	var err error
-	if m.variables, err = resourceVariables(md.Input(), m.template.variables); err != nil {
+	if m.variables, err = variablesOf(md.Input(), m.template.variables); err != nil {
 		return err
 	}
 	if m.arguments, err = requestArguments(m.variables); err != nil {
 		return err
 	}
 	content, mimeType := o.GetContentField(), o.GetMimeTypeField()
-	if m.Tool.HTTPBody && content == "" {
+	if m.rpc.HTTPBody && content == "" {
 		// What it carries is a document with a media type already.
 		content, mimeType = "data", cmp.Or(mimeType, "content_type")
 	}
@@ -81,8 +114,8 @@ func (m *ResourceMethod) asReading() error {
 }
 
 // asListing compiles the option of a method that lists.
-func (m *ResourceMethod) asListing() error {
-	o, md := m.options, m.Tool.Method.Descriptor
+func (m *Method) asListing() error {
+	o, md := m.options, m.rpc.Descriptor
 	switch {
 	case o.GetContentField() != "" || o.GetMimeTypeField() != "":
 		return errors.New("items_field: a method that lists has items and no contents; leave content_field and mime_type_field out")
@@ -100,7 +133,7 @@ func (m *ResourceMethod) asListing() error {
 	if !list.IsList() || list.Message() == nil {
 		return fmt.Errorf("items_field: %s of %s is no list of messages", list.Name(), list.Parent().FullName())
 	}
-	if m.variables, err = resourceVariables(list.Message(), m.template.variables); err != nil {
+	if m.variables, err = variablesOf(list.Message(), m.template.variables); err != nil {
 		return err
 	}
 	for _, v := range m.variables {
@@ -117,11 +150,11 @@ func (m *ResourceMethod) asListing() error {
 }
 
 // describe makes what clients see of it in a list.
-func (m *ResourceMethod) describe() {
-	o, t := m.options, m.Tool
-	name := cmp.Or(oneSpaced(o.GetName()), t.Name)
-	title := cmp.Or(oneSpaced(o.GetTitle()), t.Title)
-	text := cmp.Or(cleanText(o.GetDescription()), t.Description)
+func (m *Method) describe() {
+	o, t := m.options, m.rpc
+	name := cmp.Or(shown.OneSpaced(o.GetName()), t.Name)
+	title := cmp.Or(shown.OneSpaced(o.GetTitle()), t.Title)
+	text := cmp.Or(shown.Clean(o.GetDescription()), t.Description)
 	if len(m.variables) == 0 {
 		m.resource = &outriggerv1.Resource{
 			Uri: m.template.text, Name: name, Title: title, Description: text, MimeType: m.usualType(),
@@ -136,7 +169,7 @@ func (m *ResourceMethod) describe() {
 }
 
 // usualType is the media type of the contents as far as it is known beforehand.
-func (m *ResourceMethod) usualType() string {
+func (m *Method) usualType() string {
 	if m.mimeType != nil {
 		return m.options.GetMimeType()
 	}
@@ -144,7 +177,7 @@ func (m *ResourceMethod) usualType() string {
 }
 
 // defaultType is the media type where the response does not name one.
-func (m *ResourceMethod) defaultType() string {
+func (m *Method) defaultType() string {
 	switch declared := m.options.GetMimeType(); {
 	case declared != "":
 		return declared
@@ -155,3 +188,18 @@ func (m *ResourceMethod) defaultType() string {
 	}
 	return mimeText
 }
+
+// Procedure is the path of the RPC behind it, "/pkg.Service/Method".
+func (m *Method) Procedure() string { return m.rpc.Procedure }
+
+// Resource describes the resource of a method among Fixed; nil for all others. Not to be changed.
+func (m *Method) Resource() *outriggerv1.Resource { return m.resource }
+
+// Template describes the resources of a method among Templates; nil for all others. Not to be changed.
+func (m *Method) Template() *outriggerv1.ResourceTemplate { return m.family }
+
+// URITemplate is the template of a method's URIs, which is a URI itself for a method among Fixed.
+func (m *Method) URITemplate() string { return m.template.text }
+
+// Sample is a URI that the template makes.
+func (m *Method) Sample() string { return m.template.sample() }

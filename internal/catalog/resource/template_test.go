@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"maps"
@@ -171,7 +171,7 @@ func TestTemplatesKnowWhatTheyShare(t *testing.T) {
 }
 
 // pattern is the template as a regular expression: another way to match, to compare with.
-func (t *uriTemplate) pattern() *regexp.Regexp {
+func (t *template) pattern() *regexp.Regexp {
 	var out strings.Builder
 	out.WriteString("^(?s:")
 	for i, s := range t.segments {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -19,11 +21,11 @@ func FuzzMatch(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	loaded, err := source.NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
+	loaded, err := source.NewDescriptorFile("../testdata/library-buf.binpb.gz", source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := Build([]*source.Loaded{loaded}, BuildOptions{})
+	c, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -31,24 +33,24 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, uri string) {
 		m, variables, ok := r.Match(uri)
 		for _, other := range slices.Concat(r.Fixed(), r.Templates()) {
-			if _, fits := other.template.match(uri); fits && len(uri) <= contract().uri && (!ok || other != m && other.template.literals >= m.template.literals) {
+			if _, fits := other.MatchURI(uri); fits && len(uri) <= resource.MaxURIBytes() && (!ok || other != m && other.Literals() >= m.Literals()) {
 				t.Errorf("%q is read by %v, and could be by %s", uri, m, other.URITemplate())
 			}
 		}
 		if !ok {
 			return
 		}
-		if back, ok := m.template.match(m.template.expand(variables)); !ok || fmt.Sprint(back) != fmt.Sprint(variables) {
+		if back, ok := m.MatchURI(m.Expand(variables)); !ok || fmt.Sprint(back) != fmt.Sprint(variables) {
 			t.Errorf("%q has %q, and then %q", uri, variables, back)
 		}
 		request, err := m.Request(variables)
 		if err != nil {
-			if !errors.Is(err, ErrNoResource) {
+			if !errors.Is(err, resource.ErrNone) {
 				t.Errorf("%q: %v", uri, err)
 			}
 			return
 		}
-		if _, err := m.Tool.In.ToWire(nil, request); err != nil {
+		if _, err := c.ResourceTool(m).In.ToWire(nil, request); err != nil {
 			t.Errorf("%q: the tool refuses %s: %v", uri, request, err)
 		}
 	})
@@ -62,11 +64,11 @@ func FuzzContents(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	loaded, err := source.NewDescriptorFile(libraryImage, source.Limits{}).Load(f.Context())
+	loaded, err := source.NewDescriptorFile("../testdata/library-buf.binpb.gz", source.Limits{}).Load(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := Build([]*source.Loaded{loaded}, BuildOptions{})
+	c, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}

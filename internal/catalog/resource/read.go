@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package resource
 
 import (
 	"encoding/base64"
@@ -18,13 +18,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ErrNoResource is wrapped by the error of a URI that a template makes, and that no resource can have.
-var ErrNoResource = errors.New("there is no such resource")
+// ErrNone is wrapped by the error of a URI that a template makes, and that no resource can have.
+var ErrNone = errors.New("there is no such resource")
 
 // Request is the JSON of the request that reads a resource, made of the variables of its URI. The error wraps
-// ErrNoResource where a value is none that its field can have: numbers are decimal and as short as they can be, bools
+// ErrNone where a value is none that its field can have: numbers are decimal and as short as they can be, bools
 // are true or false, and enums are names. The request of a method among Listings has no members.
-func (m *ResourceMethod) Request(variables map[string]string) ([]byte, error) {
+func (m *Method) Request(variables map[string]string) ([]byte, error) {
 	return appendArguments(nil, m.arguments, variables)
 }
 
@@ -51,7 +51,7 @@ func appendArguments(dst []byte, members []*argument, variables map[string]strin
 // appendValue appends the value of a field as ProtoJSON has it.
 func appendValue(dst []byte, fd protoreflect.FieldDescriptor, value string) ([]byte, error) {
 	refused := func(wanted string) error {
-		return fmt.Errorf("%w: %s is %s, found %q", ErrNoResource, fd.Name(), wanted, shown.Clip(value))
+		return fmt.Errorf("%w: %s is %s, found %q", ErrNone, fd.Name(), wanted, shown.Clip(value))
 	}
 	signed := func(bits int) error {
 		if n, err := strconv.ParseInt(value, 10, bits); err != nil || strconv.FormatInt(n, 10) != value {
@@ -100,10 +100,10 @@ func enumNames(ed protoreflect.EnumDescriptor) string {
 	return shown.ClipList(names)
 }
 
-// Contents are the contents of a resource, out of the JSON of a response as Tool.Out writes it. A field that is not
+// Contents are the contents of a resource, out of the JSON of a response as the transcoder writes it. A field that is not
 // there counts as empty. An error means that the response cannot be the contents of anything: the media type that it
 // names is none, or the method lists.
-func (m *ResourceMethod) Contents(uri string, response []byte) (*outriggerv1.ResourceContents, error) {
+func (m *Method) Contents(uri string, response []byte) (*outriggerv1.ResourceContents, error) {
 	if m.items != nil {
 		return nil, errors.New("the method lists resources, and has no contents")
 	}
@@ -130,7 +130,7 @@ func (m *ResourceMethod) Contents(uri string, response []byte) (*outriggerv1.Res
 	if err != nil {
 		return nil, fmt.Errorf("the member %s of the response is no base64: %w", strings.Join(m.content.names, "."), err)
 	}
-	if m.Tool.HTTPBody && isTextType(mediaType) && utf8.Valid(blob) {
+	if m.rpc.HTTPBody && isTextType(mediaType) && utf8.Valid(blob) {
 		out.Data = &outriggerv1.ResourceContents_Text{Text: string(blob)}
 	} else {
 		out.Data = &outriggerv1.ResourceContents_Blob{Blob: blob}
@@ -139,7 +139,7 @@ func (m *ResourceMethod) Contents(uri string, response []byte) (*outriggerv1.Res
 }
 
 // mediaType is the media type that the response names, or that was declared.
-func (m *ResourceMethod) mediaType(response []byte) (string, error) {
+func (m *Method) mediaType(response []byte) (string, error) {
 	if m.mimeType == nil {
 		return m.defaultType(), nil
 	}
@@ -157,7 +157,7 @@ func (m *ResourceMethod) mediaType(response []byte) (string, error) {
 // isMediaType reports whether a text is a media type, with parameters or without (RFC 9110, section 8.3.1).
 func isMediaType(text string) bool {
 	kind, _, err := mime.ParseMediaType(text)
-	return err == nil && strings.Contains(kind, "/") && len(text) <= contract().mime && strings.IndexFunc(text, shown.IsUnprintable) < 0
+	return err == nil && strings.Contains(kind, "/") && len(text) <= limits().mime && strings.IndexFunc(text, shown.IsUnprintable) < 0
 }
 
 // isTextType reports whether a media type is one of text in UTF-8.

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/wire"
+)
+
+// ReadOption reads what a method says of itself as a source of resources, from the bytes: descriptors that were built at
+// run time hold extensions as unknown fields. It is nil where it says nothing.
+func ReadOption(md protoreflect.MethodDescriptor) (*outriggerv1.ResourceOptions, error) {
+	raw, err := proto.Marshal(md.Options())
+	if err != nil {
+		return nil, fmt.Errorf("read options: %w", err)
+	}
+	var out *outriggerv1.ResourceOptions
+	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
+		if num != outriggerv1.E_Resource.TypeDescriptor().Number() {
+			return nil
+		}
+		if out == nil {
+			out = &outriggerv1.ResourceOptions{}
+		}
+		return proto.UnmarshalOptions{Merge: true, Resolver: (*protoregistry.Types)(nil)}.Unmarshal(body, out)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read option (outrigger.v1.resource): %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Set are the methods of a catalog that resources come from. Immutable and safe for concurrent use.
+type Set struct {
+	fixed, templates, listings []*Method // by URI or template, then procedure
+	byURI                      map[string]*Method
+	byPrecision                []*Method // templates, the most specific first
+	fingerprint                string
+}
+
+// Fixed are the methods that are one resource each, sorted by URI.
+func (r *Set) Fixed() []*Method { return r.fixed }
+
+// Templates are the methods that are a family of resources each, sorted by template.
+func (r *Set) Templates() []*Method { return r.templates }
+
+// Listings are the methods that list resources, sorted by template.
+func (r *Set) Listings() []*Method { return r.listings }
+
+// IsEmpty reports whether no method is a source of resources.
+func (r *Set) IsEmpty() bool { return len(r.fixed)+len(r.templates)+len(r.listings) == 0 }
+
+// Fingerprint is the SHA-256 over all that callers can see of the resources before any is read, 64 lower-case hex digits.
+func (r *Set) Fingerprint() string { return r.fingerprint }
+
+// Match finds the method that reads a URI, and the values of its template's variables. A URI that is given in full wins
+// over templates, and of those the one with the most characters given.
+//
+// URIs are compared as they are written: no case is folded, no dot segment is resolved, and nothing is decoded before
+// the template is chosen. So a value reaches the method whatever it holds, and never chooses the method; a "/" within
+// it has to be percent-encoded. Values are not empty. Whether they fit the method's fields is for Request to say.
+func (r *Set) Match(uri string) (method *Method, variables map[string]string, ok bool) {
+	if len(uri) > limits().uri {
+		return nil, nil, false
+	}
+	if m := r.byURI[uri]; m != nil {
+		return m, nil, true
+	}
+	for _, m := range r.byPrecision {
+		if variables, ok := m.template.match(uri); ok {
+			return m, variables, true
+		}
+	}
+	return nil, nil, false
+}
+
+// Ambiguity is a pair of methods that could both read one URI, where neither is more specific.
+type Ambiguity struct{ One, Two *Method }
+
+// NewSet orders the methods, and tells which of them are ambiguous.
+func NewSet(methods []*Method) (*Set, []Ambiguity) {
+	r := &Set{byURI: map[string]*Method{}}
+	slices.SortFunc(methods, func(a, b *Method) int {
+		return cmp.Or(cmp.Compare(a.template.text, b.template.text), cmp.Compare(a.rpc.Procedure, b.rpc.Procedure))
+	})
+	var ambiguous []Ambiguity
+	for _, m := range methods {
+		switch {
+		case m.items != nil:
+			r.listings = append(r.listings, m)
+		case len(m.variables) == 0:
+			r.fixed = append(r.fixed, m)
+			if other := r.byURI[m.template.text]; other != nil {
+				ambiguous = append(ambiguous, Ambiguity{other, m})
+			}
+			r.byURI[m.template.text] = m
+		default:
+			r.templates = append(r.templates, m)
+		}
+	}
+	r.byPrecision = slices.Clone(r.templates)
+	slices.SortStableFunc(r.byPrecision, func(a, b *Method) int { return cmp.Compare(b.template.literals, a.template.literals) })
+	for i, m := range r.byPrecision {
+		for _, other := range r.byPrecision[i+1:] {
+			if other.template.literals < m.template.literals {
+				break
+			}
+			if m.template.overlaps(other.template) {
+				ambiguous = append(ambiguous, Ambiguity{m, other})
+			}
+		}
+	}
+	r.fingerprint = fingerprintOf(methods)
+	return r, ambiguous
+}
+
+// Only are the resources of the methods that keep admits. What was not ambiguous among all of them is not among fewer.
+func (r *Set) Only(keep func(m *Method) bool) *Set {
+	methods := slices.DeleteFunc(slices.Concat(r.fixed, r.templates, r.listings), func(m *Method) bool { return !keep(m) })
+	out, _ := NewSet(methods)
+	return out
+}
+
+// Unreadable are the listings whose resources no method reads, as far as can be told.
+func (r *Set) Unreadable() []*Method {
+	return slices.DeleteFunc(slices.Clone(r.listings), func(listing *Method) bool {
+		return slices.ContainsFunc(slices.Concat(r.fixed, r.templates), func(m *Method) bool {
+			return m.template.overlaps(listing.template)
+		})
+	})
+}
+
+// fingerprintOf is the SHA-256 over what callers can see of the methods, which are sorted.
+func fingerprintOf(methods []*Method) string {
+	hash := sha256.New()
+	for _, m := range methods {
+		for _, seen := range []proto.Message{m.options, m.resource, m.family} {
+			raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(seen)
+			if err != nil {
+				raw = []byte(err.Error()) // texts of descriptors are UTF-8, so there is none
+			}
+			fmt.Fprintf(hash, "%s %d\n", m.rpc.Procedure, len(raw))
+			hash.Write(raw)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
