@@ -17,7 +17,7 @@ import (
 // returns false.
 func (m *Message) keeps(wire []byte, u use) bool {
 	c := checker{use: u}
-	return c.message(m.plan.prepared(), wire)
+	return c.message(m.prepared(), wire)
 }
 
 // checker walks over wire bytes that are known to be right: no field that is not repeated stands there twice. That holds

@@ -32,7 +32,7 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 }
 
 // PlanOf says why the message has no plan, or "".
-func (m *Message) PlanOf() string { return m.plan.prepared().unready }
+func (m *Message) PlanOf() string { return m.prepared().unready }
 
 // KeepsRules is the check of rules without protovalidate, of an answer or of an input.
 func (m *Message) KeepsRules(wire []byte, output bool) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -18,15 +19,24 @@ var ErrNoDescriptor = errors.New("transcode: no message descriptor")
 // Transcoder compiles messages that share one set of types and one validator: what one message has compiled, the others
 // that hold the same types use. It is safe for concurrent use.
 type Transcoder struct {
+	shared *shared
+	rules  func() (*ruleBook, error)
+}
+
+// shared is what all messages of a transcoder have.
+type shared struct {
 	opts    Options
 	planner *planner
-	rules   func() (*ruleBook, error)
+	bounds  schema.Bounds // each of them set
 }
 
 // New returns a transcoder. Catalogs keep one for each snapshot: it caches what it compiles and never drops any of it, so
 // it has to go when the types do. The validator is made when the first message with rules is compiled.
 func New(opts Options) *Transcoder {
-	return &Transcoder{opts: opts, planner: &planner{extensions: opts.extensions()}, rules: sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) })}
+	return &Transcoder{
+		shared: &shared{opts: opts, planner: &planner{extensions: opts.extensions()}, bounds: opts.effective()},
+		rules:  sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) }),
+	}
 }
 
 // Compile is New followed by Transcoder.Compile, for a message on its own.
@@ -35,21 +45,19 @@ func Compile(md protoreflect.MessageDescriptor, opts Options) (*Message, error) 
 }
 
 // Message reads and writes one message type. It is immutable and safe for concurrent use. Make one with Compile.
+//
+// A catalog holds thousands, few of which are ever called. So what a call needs is made by the first one.
 type Message struct {
+	*shared
+
 	md       protoreflect.MessageDescriptor
-	opts     Options
 	resolver Resolver
 	traits   traits
 	rules    *ruleBook // nil: no rules in the message or below
 	wrapped  bool      // the root may come as {"value": ...}
 
-	planner *planner
-	plan    *plan
-	bounds  schema.Bounds // each of them set
-
-	// Validators of documents that turned out wrong, and of those that protojson alone does not judge. They are built on
-	// first use: most messages never need one.
-	full, structure func() (*schema.Validator, error)
+	plan       atomic.Pointer[plan]       // a prepared one
+	validators atomic.Pointer[validators] // of documents that turned out wrong, and of those that protojson alone does not judge
 
 	// Set where everything is checked twice and compared.
 	thorough *thorough
@@ -66,27 +74,66 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	if md.IsPlaceholder() {
 		return nil, fmt.Errorf("%w: %s is not in the descriptor set", ErrNoDescriptor, md.FullName())
 	}
-	m := &Message{
-		md: md, opts: t.opts, resolver: t.opts.resolver(md), traits: traitsOf(md, t.opts.extensions()), wrapped: schema.IsWrapped(md, schema.Input),
+	m, err := t.message(md, traitsOf(md, t.shared.opts.extensions()))
+	if err != nil || m.rules == nil {
+		return m, err
 	}
-	m.planner, m.plan, m.bounds = t.planner, t.planner.of(md), t.opts.effective()
-	m.full = m.validator(schema.Input, schema.Options{})
-	m.structure = m.validator(schema.Input, schema.Options{WithoutRules: true})
-	if t.opts.Thorough {
+	if err := m.rules.prepare(md); err != nil {
+		return nil, &RuleError{Message: string(md.FullName()), Err: err}
+	}
+	return m, nil
+}
+
+// Again is the message that Compile would make of one that another transcoder has compiled, without looking at it again:
+// all definitions below it, the extensions of them and the rules that are predefined have to be the same. Its rules are
+// compiled by the first document.
+func (t *Transcoder) Again(m *Message) (*Message, error) { return t.message(m.md, m.traits) }
+
+func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) (*Message, error) {
+	m := &Message{
+		shared: t.shared, md: md, resolver: t.shared.opts.resolver(md), traits: known, wrapped: schema.IsWrapped(md, schema.Input),
+	}
+	if m.opts.Thorough {
 		m.thorough, m.reach = m.thoroughly(), m.onceReach()
 	}
-	if !m.traits.hasRules {
+	if !known.hasRules {
 		return m, nil
 	}
 	rules, err := t.rules()
 	if err != nil {
 		return nil, &RuleError{Message: string(md.FullName()), Err: err}
 	}
-	if err := rules.prepare(md); err != nil {
-		return nil, &RuleError{Message: string(md.FullName()), Err: err}
-	}
 	m.rules = rules
 	return m, nil
+}
+
+// prepared is the plan of the message.
+func (m *Message) prepared() *plan {
+	if p := m.plan.Load(); p != nil {
+		return p
+	}
+	p := m.planner.of(m.md).prepared()
+	m.plan.Store(p)
+	return p
+}
+
+// validators are the validators of a message, each derived and compiled when it is first asked for.
+type validators struct {
+	full, structure func() (*schema.Validator, error)
+}
+
+// full is the validator with the rules, structure the one without.
+func (m *Message) full() (*schema.Validator, error)      { return m.judges().full() }
+func (m *Message) structure() (*schema.Validator, error) { return m.judges().structure() }
+
+func (m *Message) judges() *validators {
+	if v := m.validators.Load(); v != nil {
+		return v
+	}
+	m.validators.CompareAndSwap(nil, &validators{
+		full: m.validator(schema.Input, schema.Options{}), structure: m.validator(schema.Input, schema.Options{WithoutRules: true}),
+	})
+	return m.validators.Load()
 }
 
 // validator derives and compiles a schema when it is first asked for. It always is the canonical one: documents are judged
@@ -118,7 +165,7 @@ type traits struct {
 
 // traitsOf walks the messages below a root, once each.
 func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions) traits {
-	t := traits{hidden: map[protoreflect.FullName]schema.Behavior{}}
+	var t traits
 	seen := map[protoreflect.FullName]bool{root.FullName(): true}
 	queue := []protoreflect.MessageDescriptor{root}
 	for len(queue) > 0 {
@@ -135,6 +182,9 @@ func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions)
 			t.needsSchema = t.needsSchema || b.Required || b.OutputOnly
 			t.hasInputOnly = t.hasInputOnly || b.InputOnly
 			if b.InputOnly || b.OutputOnly {
+				if t.hidden == nil {
+					t.hidden = map[protoreflect.FullName]schema.Behavior{}
+				}
 				t.hidden[fd.FullName()] = b
 			}
 			if fd.IsMap() {

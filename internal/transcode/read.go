@@ -75,7 +75,7 @@ func (m *Message) read(pool BufferPool, dst, doc []byte) ([]byte, bool) {
 	r.shortNumber = min(m.bounds.MaxNumberLength, 19)
 	r.scratch, r.words, r.inAny, r.disorder = r.scratch[:0], r.words[:0], 0, false
 	r.seen.reset()
-	ok := r.document(m.plan.prepared(), m.wrapped)
+	ok := r.document(m.prepared(), m.wrapped)
 	switch {
 	case pooled != nil:
 		*pooled = r.out

@@ -61,7 +61,7 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 		w.out = *pooled
 	}
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
-	ok = w.message(m.plan.prepared(), wire, 1, "")
+	ok = w.message(m.prepared(), wire, 1, "")
 	if ok {
 		dst, unknown = append(extended(dst, len(w.out), pool), w.out...), w.unknown
 	}
