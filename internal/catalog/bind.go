@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -79,30 +80,54 @@ func (b *binder) bind(t *Tool) error {
 	default:
 		t.OutputNotObject = t.Output.Wrapped
 	}
-	pair := schemaPair{t.Input, t.Output}
-	if b.prints[pair] == nil {
-		b.prints[pair] = newFingerprint(t.Input, t.Output)
-	}
-	t.print = b.prints[pair]
+	t.print = b.fingerprint(t.Input, t.Output)
 	return nil
 }
 
-func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
-	cache := b.outputs
-	if dir == schema.Input {
-		cache = b.inputs
+// fingerprint is that of a pair of schemas.
+func (b *binder) fingerprint(input, output *schema.Lazy) *fingerprint {
+	pair := schemaPair{input, output}
+	if b.prints[pair] == nil {
+		b.prints[pair] = newFingerprint(input, output)
 	}
+	return b.prints[pair]
+}
+
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
+	if known := b.cache(dir)[md.FullName()]; known != nil {
+		return known
+	}
+	return b.deferred(md, dir, b.digests.of(md, byte(dir), byte(b.profile)))
+}
+
+func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.Lazy {
+	if dir == schema.Input {
+		return b.inputs
+	}
+	return b.outputs
+}
+
+// deferred is the schema of a message whose digest is known.
+func (b *binder) deferred(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
+	cache := b.cache(dir)
 	if cache[md.FullName()] == nil {
-		cache[md.FullName()] = schema.Defer(md, dir, schema.Options{Profile: b.profile, Extensions: b.types},
-			b.digests.of(md, byte(dir), byte(b.profile)), b.room)
+		cache[md.FullName()] = schema.Defer(md, dir, schema.Options{Profile: b.profile, Extensions: b.types}, digest, b.room)
 	}
 	return cache[md.FullName()]
 }
 
 // gathered is the schema of a stream of messages.
 func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Lazy) *schema.Lazy {
+	if known := b.streams[md.FullName()]; known != nil {
+		return known
+	}
+	return b.gatheredAs(md, one, b.digests.of(md, streamed, byte(b.profile)))
+}
+
+// gatheredAs is the same where the digest is known.
+func (b *binder) gatheredAs(md protoreflect.MessageDescriptor, one *schema.Lazy, digest source.Digest) *schema.Lazy {
 	if b.streams[md.FullName()] == nil {
-		b.streams[md.FullName()] = gathered(one, md, b.digests.of(md, streamed, byte(b.profile)), b.room)
+		b.streams[md.FullName()] = gathered(one, md, digest, b.room)
 	}
 	return b.streams[md.FullName()]
 }
@@ -114,6 +139,16 @@ func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message,
 	got, ok := b.messages[md.FullName()]
 	if !ok {
 		got.message, got.err = b.transcoder.Compile(md)
+		b.messages[md.FullName()] = got
+	}
+	return got.message, got.err
+}
+
+// messageAgain is the transcoder of a message that an earlier build compiled.
+func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.Message) (*transcode.Message, error) {
+	got, ok := b.messages[md.FullName()]
+	if !ok {
+		got.message, got.err = b.transcoder.Again(old)
 		b.messages[md.FullName()] = got
 	}
 	return got.message, got.err

@@ -42,17 +42,46 @@ type BuildOptions struct {
 // The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
 // What costs only some files or methods is among the catalog's warnings.
 func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
-	merged := mergeFiles(loads)
-	linked := linkFiles(merged)
-	types, warnings := newTypes(linked.registry, linked.paths())
+	c, _, err := build(loads, o, nil)
+	return c, err
+}
+
+// build is Build on top of an earlier one by the same options, nil for none, and returns what it keeps for the next one. Then
+// the error is errStale where files are needed that the sources have left out. It may also be another one than without an
+// earlier build, which is why those are built again from nothing.
+func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kept, error) {
+	merged, err := mergeFiles(loads, before)
+	if err != nil {
+		return nil, nil, err
+	}
+	linked, err := linkFiles(merged, before)
+	if err != nil {
+		return nil, nil, err
+	}
+	types, warnings := newTypes(linked)
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
-		problems: problems, listUncallable: o.ListUncallable,
+		comments: comments{}, problems: problems, listUncallable: o.ListUncallable,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	b.bind = newBinder(linked, types, o)
+	b.world = world{
+		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
+		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
+	}
+	if before != nil && before.world == b.world {
+		b.before = before
+	}
+	c, err := b.build(loads)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, b.keep(c, loads, merged), nil
+}
+
+// build makes the tools of all loads.
+func (b *builder) build(loads []*source.Loaded) (*Catalog, error) {
 	for _, load := range loads {
 		b.warnings = append(b.warnings, load.Warnings...)
 	}
@@ -84,13 +113,16 @@ type builder struct {
 	limits       Limits
 	// listUncallable is BuildOptions.ListUncallable.
 	listUncallable bool
-	// hasToolOption and hasResourceOption tell that the descriptors define our options.
-	hasToolOption, hasResourceOption bool
+	// world tells among other things whether the descriptors define our options.
+	world world
+	// before is the build whose tools may be taken over; nil for none.
+	before *kept
 	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
 	suffixed map[string]bool
 	plain    map[string]bool
 	// versions are what the services have behind their names that another version of them would clash with.
 	versions map[string]string
+	comments comments
 	rules    optionRules
 	contract contractRules
 	// description is what the native backend says about itself; nil where there is none.
@@ -151,16 +183,24 @@ func (b *builder) offered(loads []*source.Loaded) []offer {
 // are there only to be imported, unless they are asked for by name.
 func (b *builder) declared(load *source.Loaded) []string {
 	var out []string
-	for _, f := range load.Files {
-		isImported := slices.Contains(load.Imported, f.GetName())
-		for _, s := range f.GetService() {
-			name := string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(s.GetName())))
-			if isImported && !b.selection.namesService(name) {
+	imported := map[string]bool{}
+	for _, path := range load.Imported {
+		imported[path] = true
+	}
+	take := func(path string, services []string) {
+		for _, name := range services {
+			if imported[path] && !b.selection.namesService(name) {
 				b.passedOver = append(b.passedOver, name)
 				continue
 			}
 			out = append(out, name)
 		}
+	}
+	for _, path := range load.Same {
+		take(path, b.linked.services(path))
+	}
+	for _, f := range load.Files {
+		take(f.GetName(), servicesOf(f))
 	}
 	return out
 }
@@ -180,10 +220,25 @@ func (b *builder) service(of offer) {
 	}
 }
 
-// tool makes a tool of one method; nil where it is not selected, or where a problem was noted. An error costs the method.
+// tool makes a tool of one method, or takes it over from the last catalog; nil where it is not selected, or where a problem
+// was noted. An error costs the method.
 func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, error) {
 	id, derived := methodName(md), b.derivedNames(md)
-	options, err := readMethodOptions(md, b.hasToolOption)
+	if t, ok, err := b.reuse(md, id, source, derived); ok {
+		return t, err
+	}
+	warned, resources := len(b.warnings), len(b.resources)
+	t, isMarked, err := b.newTool(md, id, source, derived)
+	if t != nil {
+		t.isPlain = !isMarked && t.Name == derived.name && len(b.warnings) == warned && len(b.resources) == resources
+		t.alias = derived.alias
+	}
+	return t, err
+}
+
+// newTool makes a tool of one method, and tells whether the overlay or a declared name has a part in it.
+func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, derived derivedNames) (_ *Tool, isMarked bool, _ error) {
+	options, err := readMethodOptions(md, b.world.hasToolOption)
 	if err != nil {
 		// Excluding it by what is known of it must remain a way out.
 		if b.selection.takes(string(md.Parent().FullName()), id, derived.forms()...) {
@@ -191,24 +246,24 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 		} else {
 			b.unselected++
 		}
-		return nil, nil
+		return nil, false, nil
 	}
 	names := derived.forms()
 	if n := options.tool.GetName(); n != "" {
 		names = append(names, n, MCPName(n))
 	}
-	declared, schemas := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
+	declared, schemas, isMarked := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
 	name := cmp.Or(declared.GetName(), derived.name)
 	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name))...) {
 		b.unselected++
-		return nil, nil
+		return nil, false, nil
 	}
 	if err := b.rules.check(declared); err != nil {
 		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
-		return nil, nil
+		return nil, false, nil
 	}
 	if len(name) > b.limits.MaxNameBytes {
-		return nil, fmt.Errorf("its name has %d bytes; the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
+		return nil, false, fmt.Errorf("its name has %d bytes; the limit is %d; set (outrigger.v1.tool).name", len(name), b.limits.MaxNameBytes)
 	}
 	t := &Tool{
 		Name: name, MCPName: MCPName(name),
@@ -221,16 +276,18 @@ func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, 
 	}
 	if declared.GetName() == "" {
 		t.Alias = derived.alias
+	} else {
+		isMarked = true
 	}
 	if err := b.bind.bind(t); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
-		return nil, err
+		return nil, false, err
 	}
 	b.describe(t, options, declared)
 	b.resource(t, schemas.Resource)
-	return t, nil
+	return t, isMarked, nil
 }
 
 // finish checks the tools together and freezes them.

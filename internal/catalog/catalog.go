@@ -130,8 +130,10 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []s
 		if t.Hidden {
 			continue
 		}
-		if err := t.seal(); err != nil {
-			return nil, err
+		if t.digest == (source.Digest{}) {
+			if err := t.seal(); err != nil {
+				return nil, err
+			}
 		}
 		named = append(named, t)
 		if !t.Unlisted {

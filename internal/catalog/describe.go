@@ -26,10 +26,10 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	t.Annotations = annotate(options, declared)
 	t.markShown()
 
-	said := comment(md)
+	said := b.comments.of(md, b.linked)
 	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
-	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), describeMethod(md))
+	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), b.describeMethod(md))
 	text, wasCut := shown.CutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
 	if wasCut {
 		b.warn(id, fmt.Sprintf("its description is truncated to %d bytes", b.limits.MaxDescriptionBytes))
@@ -62,9 +62,9 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 }
 
 // describeMethod is the description of a method without a comment.
-func describeMethod(md protoreflect.MethodDescriptor) string {
+func (b *builder) describeMethod(md protoreflect.MethodDescriptor) string {
 	text := fmt.Sprintf("%s: the RPC %s of %s.", humanName(string(md.Name())), md.Name(), md.Parent().FullName())
-	if about := firstSentence(comment(md.Parent())); about != "" {
+	if about := firstSentence(b.comments.of(md.Parent(), b.linked)); about != "" {
 		text += " " + about + "."
 	}
 	return text

@@ -178,17 +178,16 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 		return nil
 	}
 	var fresh *Catalog
+	made := origin{by: by}
 	if err == nil {
-		fresh, err = Build(loads, by.build)
-		if errors.Is(err, ErrEmpty) {
-			err = &emptyError{cause: err, isStatic: allStatic(loads)}
-		}
+		fresh, err = l.build(ctx, &made, loads, statuses)
 	}
+	loads = nil // so that they are gone when others are told
 	if err == nil {
 		err = l.use(fresh, by, statuses)
 	}
 	if err == nil {
-		l.built = origin{by: by, revisions: revisionsOf(loads, statuses)}
+		l.built = made
 	}
 	if err != nil && next == nil {
 		l.failed(ctx, err, statuses)
@@ -251,45 +250,6 @@ func (l *Live) sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// loadAll loads all sources at the same time, and brings nil for those that are unchanged. It fails if one fails:
-// half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, revisions []*revision) ([]*source.Loaded, []SourceStatus, error) {
-	loads := make([]*source.Loaded, len(sources))
-	statuses := make([]SourceStatus, len(sources))
-	errs := make([]error, len(sources))
-	var all sync.WaitGroup
-	for i, s := range sources {
-		all.Go(func() {
-			start := time.Now()
-			loads[i], errs[i] = source.Load(ctx, s, revisions[i].of())
-			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
-			switch load := loads[i]; {
-			case load == nil && errs[i] == nil && revisions[i] != nil:
-				before := revisions[i].status
-				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
-			case load != nil:
-				statuses[i].Files, statuses[i].Services = len(load.Files), countServices(load)
-				if load.Native != nil {
-					statuses[i].Tools = len(load.Native.Tools)
-				}
-			}
-		})
-	}
-	all.Wait()
-	return loads, statuses, errors.Join(errs...)
-}
-
-func countServices(load *source.Loaded) int {
-	if load.Services != nil {
-		return len(load.Services)
-	}
-	n := 0
-	for _, f := range load.Files {
-		n += len(f.GetService())
-	}
-	return n
 }
 
 func allStatic(loads []*source.Loaded) bool {

@@ -149,5 +149,13 @@ func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoreg
 	for _, f := range files {
 		size += proto.Size(f)
 	}
-	return linkFiles(mergeFiles([]*source.Loaded{{Source: "reflection", Files: files}})).registry, size, nil
+	merged, err := mergeFiles([]*source.Loaded{{Source: "reflection", Files: files}}, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	linked, err := linkFiles(merged, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	return linked.registry, size, nil
 }

@@ -85,7 +85,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 			names = append(names, t.Alias, MCPName(t.Alias))
 		}
 	}
-	options, schemas := b.overlaid(service, t.id, names, nativeOptions(declared))
+	options, schemas, _ := b.overlaid(service, t.id, names, nativeOptions(declared))
 	if options.GetName() != "" {
 		t.Name, t.Alias = options.GetName(), ""
 	}

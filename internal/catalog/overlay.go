@@ -65,14 +65,14 @@ func (x overlayIndex) candidates(service, method string, names []string) []int {
 // losing its method.
 func (b *builder) overlaid(
 	service, method string, names []string, declared *outriggerv1.ToolOptions,
-) (*outriggerv1.ToolOptions, Override) {
+) (_ *outriggerv1.ToolOptions, _ Override, isOverlaid bool) {
 	var schemas Override
 	for _, i := range b.overlayIndex.candidates(service, method, names) {
 		e := &b.overlay[i]
 		if !e.glob.matches(service, method, names...) {
 			continue
 		}
-		e.wasUsed = true
+		e.wasUsed, isOverlaid = true, true
 		declared = override(declared, e.Options)
 		schemas.Resource = override(schemas.Resource, e.Resource)
 		if e.InputSchema != nil {
@@ -82,7 +82,7 @@ func (b *builder) overlaid(
 			schemas.Match, schemas.OutputSchema = e.Match, e.OutputSchema
 		}
 	}
-	return declared, schemas
+	return declared, schemas, isOverlaid
 }
 
 // declare gives the tool the schemas of the overlay. False means that a problem was noted.

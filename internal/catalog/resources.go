@@ -34,7 +34,7 @@ func (b *builder) resource(t *Tool, overlaid *outriggerv1.ResourceOptions) {
 		b.problems = append(b.problems, Problem{t.subject(), resourceFault + err.Error()})
 	}
 	var o *outriggerv1.ResourceOptions
-	if b.hasResourceOption {
+	if b.world.hasResourceOption {
 		var err error
 		if o, err = resource.ReadOption(t.Method.Descriptor); err != nil {
 			problem(err)

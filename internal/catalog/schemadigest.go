@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // schemaDigests tell what the schemas of a message depend on, without deriving them: the definitions of the message and of
@@ -36,6 +34,20 @@ type unit struct {
 	open   bool                    // it can be extended
 }
 
+// facts are what is known of a file from its definitions alone.
+type facts struct {
+	pkg   protoreflect.FullName
+	units []namedUnit
+	// extends tells that it defines extensions, ruled that it defines rules for validation. sum is of all of it then.
+	extends, ruled bool
+	sum            [sha256.Size]byte
+}
+
+type namedUnit struct {
+	name string
+	*unit
+}
+
 // commentKinds are the numbers of messages and enums in a file, by which comments name them.
 const (
 	messagesInFile = 4
@@ -46,17 +58,51 @@ func newSchemaDigests(linked *linker) *schemaDigests {
 	d := &schemaDigests{linked: linked, files: map[string]bool{}, units: map[protoreflect.FullName]*unit{}}
 	extended, ruled := sha256.New(), sha256.New()
 	for _, path := range linked.paths() {
-		file := linked.proto(path)
-		if definesExtensions(file, ".buf.validate.") {
-			_, _ = ruled.Write(marshalled(file))
+		f := linked.factsOf(path)
+		if f.ruled {
+			_, _ = ruled.Write(f.sum[:])
 		}
-		if definesExtensions(file, "") && path != "google/protobuf/descriptor.proto" {
-			_, _ = extended.Write(marshalled(file))
+		if f.extends && path != "google/protobuf/descriptor.proto" {
+			_, _ = extended.Write(f.sum[:])
 		}
 	}
 	extended.Sum(d.extensions[:0])
 	ruled.Sum(d.rules[:0])
 	return d
+}
+
+// newFacts takes the facts of a file.
+func newFacts(file *descriptorpb.FileDescriptorProto) *facts {
+	f := &facts{
+		pkg: protoreflect.FullName(file.GetPackage()), extends: definesExtensions(file, ""), ruled: definesExtensions(file, ".buf.validate."),
+		units: make([]namedUnit, 0, len(file.GetMessageType())+len(file.GetEnumType())),
+	}
+	if f.extends {
+		f.sum = sha256.Sum256(marshalled(file))
+	}
+	head := marshalled(&descriptorpb.FileDescriptorProto{Syntax: file.Syntax, Edition: file.Edition, Package: file.Package, Options: file.GetOptions()}) //nolint:protogetter // pointers are wanted
+	said := commentsOf(file)
+	hash := sha256.New()
+	var size [binary.MaxVarintLen64]byte
+	var raw []byte
+	add := func(kind, at int32, name string, m proto.Message) {
+		hash.Reset()
+		raw = appendMarshalled(raw[:0], m)
+		for _, part := range [][]byte{head, raw, said[[2]int32{kind, at}]} {
+			_, _ = hash.Write(binary.AppendUvarint(size[:0], uint64(len(part))))
+			_, _ = hash.Write(part)
+		}
+		u := &unit{}
+		hash.Sum(u.digest[:0])
+		f.units = append(f.units, namedUnit{name, u})
+	}
+	for i, m := range file.GetMessageType() {
+		add(messagesInFile, int32(i), m.GetName(), m)
+	}
+	for i, e := range file.GetEnumType() {
+		add(enumsInFile, int32(i), e.GetName(), e)
+	}
+	return f
 }
 
 // definesExtensions reports whether a file extends messages whose names begin so.
@@ -71,20 +117,14 @@ func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bo
 	return slices.ContainsFunc(file.GetExtension(), is) || slices.ContainsFunc(file.GetMessageType(), within)
 }
 
-func marshalled(m proto.Message) []byte {
-	raw, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
-	if err != nil {
-		return nil // text that is not UTF-8 is refused earlier
-	}
-	return raw
-}
+func marshalled(m proto.Message) []byte { return appendMarshalled(nil, m) }
 
-// proto is a linked file as it was read.
-func (l *linker) proto(path string) *descriptorpb.FileDescriptorProto {
-	if file := l.merged.files[path]; file != nil {
-		return file
+func appendMarshalled(dst []byte, m proto.Message) []byte {
+	out, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst // text that is not UTF-8 is refused earlier
 	}
-	return source.Builtin(path)
+	return out
 }
 
 // of is the digest for a message and what it is derived with.
@@ -178,25 +218,9 @@ func (d *schemaDigests) learnFile(fd protoreflect.FileDescriptor) {
 		return
 	}
 	d.files[fd.Path()] = true
-	file := d.linked.proto(fd.Path())
-	if file == nil {
-		return
-	}
-	head := marshalled(&descriptorpb.FileDescriptorProto{Syntax: file.Syntax, Edition: file.Edition, Package: file.Package, Options: file.GetOptions()}) //nolint:protogetter // pointers are wanted
-	said := commentsOf(file)
-	add := func(kind, at int32, name string, m proto.Message) {
-		hash := sha256.New()
-		for _, part := range [][]byte{head, marshalled(m), said[[2]int32{kind, at}]} {
-			_, _ = hash.Write(binary.AppendUvarint(nil, uint64(len(part))))
-			_, _ = hash.Write(part)
-		}
-		d.units[protoreflect.FullName(file.GetPackage()).Append(protoreflect.Name(name))] = &unit{digest: [sha256.Size]byte(hash.Sum(nil))}
-	}
-	for i, m := range file.GetMessageType() {
-		add(messagesInFile, int32(i), m.GetName(), m)
-	}
-	for i, e := range file.GetEnumType() {
-		add(enumsInFile, int32(i), e.GetName(), e)
+	f := d.linked.factsOf(fd.Path())
+	for _, u := range f.units {
+		d.units[f.pkg.Append(protoreflect.Name(u.name))] = u.unit
 	}
 }
 

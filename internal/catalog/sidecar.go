@@ -19,9 +19,11 @@ func isSidecar(n *source.Native) bool {
 // and nothing is to be said about them.
 func (b *builder) typedService(of offer) {
 	aside := *b // what it appends is of no interest
+	aside.before = nil
 	methods := of.service.Methods()
 	for i := range methods.Len() {
 		if t, err := aside.tool(methods.Get(i), of.source); err == nil && t != nil {
+			t.isPlain = false // it becomes what the sidecar has made of it
 			b.typed = append(b.typed, t)
 		}
 	}

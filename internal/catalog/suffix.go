@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // aliasOf is the other spelling of a canonical name that was derived from a method; empty where it was not, or where
@@ -161,6 +162,7 @@ func (b *builder) giveBack() bool {
 		if again[t.Method.Service] && t.isShortened() {
 			t.Name, t.Alias = t.Alias, t.Name
 			t.MCPName = MCPName(t.Name)
+			t.isPlain, t.digest = false, source.Digest{}
 		}
 	}
 	for service := range again {

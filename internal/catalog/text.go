@@ -6,24 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 )
-
-// comment is the descriptor's comment as prose: the one before it, else the one behind it, cleaned. Empty where the
-// source kept none.
-func comment(d protoreflect.Descriptor) string {
-	file := d.ParentFile()
-	if file == nil {
-		return ""
-	}
-	at := file.SourceLocations().ByDescriptor(d)
-	if text := cleanComment(at.LeadingComments); text != "" {
-		return text
-	}
-	return cleanComment(at.TrailingComments)
-}
 
 // cleanComment removes from a comment what is addressed to tools: lines with directives for linters and generators,
 // "(-- ... --)" notes for API reviewers, and everything if the comment begins with @exclude, the mark by which
@@ -57,6 +41,9 @@ func cleanComment(raw string) string {
 
 // cutNotes removes "(-- ... --)" blocks. One that does not end goes on to the comment's end.
 func cutNotes(text string) string {
+	if !strings.Contains(text, "(--") {
+		return text
+	}
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "(--")

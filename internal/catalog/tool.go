@@ -90,6 +90,10 @@ type Tool struct {
 	StreamTime time.Duration
 
 	print *fingerprint
+	// isPlain tells that the tool was made of its method alone: no overlay entry, no declared name, nothing that is odd. The
+	// next catalog may take it over. alias is Alias as it was derived.
+	isPlain bool
+	alias   string
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
 	id string
 	// behind is the procedure that a sidecar runs for a native tool; empty where it is not said.

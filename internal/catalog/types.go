@@ -83,18 +83,17 @@ func (t *Types) RangeExtensionsByMessage(message protoreflect.FullName, f func(p
 }
 
 // newTypes collects the types of linked files. Two extensions with one number are a warning, and the first by path wins.
-func newTypes(files *protoregistry.Files, paths []string) (*Types, []source.Warning) {
-	t := &Types{Types: dynamicpb.NewTypes(files), extensions: &protoregistry.Types{}, learned: newLearned()}
+func newTypes(linked *linker) (*Types, []source.Warning) {
+	t := &Types{Types: dynamicpb.NewTypes(linked.registry), extensions: &protoregistry.Types{}, learned: newLearned()}
 	t.any = sync.OnceValues(func() (*transcode.Message, error) {
 		return transcode.Compile((&anypb.Any{}).ProtoReflect().Descriptor(), transcode.Options{Resolver: t})
 	})
 	var warnings []source.Warning
-	for _, path := range paths {
-		fd, err := files.FindFileByPath(path)
-		if err != nil {
-			continue // It did not link, which is a warning already.
+	for _, path := range linked.paths() {
+		if !linked.factsOf(path).extends {
+			continue
 		}
-		eachExtension(fd, func(xd protoreflect.ExtensionDescriptor) {
+		eachExtension(linked.state[path].descriptor, func(xd protoreflect.ExtensionDescriptor) {
 			if err := t.extensions.RegisterExtension(dynamicpb.NewExtensionType(xd)); err != nil {
 				warnings = append(warnings, source.Warning{Subject: path, Text: fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
 			}

@@ -4,13 +4,12 @@ package source
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -46,53 +45,31 @@ func (d *descriptorFile) LoadUnless(ctx context.Context, before *Revision) (*Loa
 	fail := func(step string, err error) error {
 		return &Error{Source: d.Name(), Step: step, Permanent: true, Cause: err}
 	}
-	raw, err := readBounded(d.path, d.limits.MaxBytes)
-	if err != nil {
-		return nil, fail("read file", err)
-	}
-	sum := sha256.Sum256(raw)
-	if before.Is(sum) {
-		return nil, nil
-	}
-	out, err := ParseDescriptorSet(d.Name(), raw, d.limits)
-	if err != nil {
-		return nil, fail("decode", err)
-	}
-	out.Revision = &Revision{Digest: sum}
-	return out, nil
-}
-
-// readBounded reads the whole file, unpacked if it is gzipped, and refuses more than most bytes of either.
-func readBounded(path string, most int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, errors.New("it is a directory; use the file that `buf build -o` or `protoc -o` wrote")
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err != nil {
-		return nil, err
-	}
-	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) && len(raw) <= most {
-		unpack, err := gzip.NewReader(bytes.NewReader(raw))
+	known := knownFiles(before)
+	for try := range 3 {
+		if try == 2 {
+			known = nil // the file changes while it is read
+		}
+		in, err := openBounded(d.path, d.limits.MaxBytes)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+			return nil, fail("read file", err)
 		}
-		if raw, err = io.ReadAll(io.LimitReader(unpack, int64(most)+1)); err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+		out, err := readSet(d.Name(), in, d.limits, known)
+		_ = in.Close()
+		var broken *errBroken
+		switch {
+		case errors.As(err, &broken):
+			return nil, fail("decode", err)
+		case err != nil:
+			return nil, fail("read file", err)
+		case before.Is(out.Revision.Digest):
+			return nil, nil
+		case known.suffice(out):
+			return out, nil
 		}
+		// Files that have not changed import some that have.
 	}
-	if len(raw) > most {
-		return nil, fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
-	}
-	return raw, nil
+	return nil, nil // not reached: nothing known is always enough
 }
 
 const (
@@ -107,54 +84,65 @@ const (
 // ParseDescriptorSet reads a descriptor set that is in memory already. It takes the set apart file by file, so that one
 // undecodable file does not cost the others. The source is the name that its warnings have.
 func ParseDescriptorSet(source string, raw []byte, l Limits) (*Loaded, error) {
-	l = l.withDefaults()
-	if len(raw) == 0 {
-		return nil, errors.New("the file is empty")
+	out, err := readSet(source, bytes.NewReader(raw), l.withDefaults(), nil)
+	if err != nil {
+		return nil, err
 	}
+	out.Revision = nil
+	return out, nil
+}
+
+// readSet reads a descriptor set. What is known is not decoded.
+func readSet(source string, from io.Reader, l Limits, known *knownSet) (*Loaded, error) {
 	out := &Loaded{Source: source, Static: true}
-	index := 0
-	for rest := raw; len(rest) > 0; {
-		num, typ, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return nil, notASet(rest, raw, protowire.ParseError(n))
+	memory, sum := setMemory{}, newSummer()
+	in, index := newSetReader(from), 0
+	for {
+		body, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		rest = rest[n:]
-		if num != fileField || typ != protowire.BytesType {
-			size := protowire.ConsumeFieldValue(num, typ, rest)
-			if size < 0 {
-				return nil, notASet(rest, raw, protowire.ParseError(size))
-			}
-			rest = rest[size:]
-			continue
+		if err != nil {
+			return nil, err
 		}
-		body, size := protowire.ConsumeBytes(rest)
-		if size < 0 {
-			return nil, notASet(rest, raw, protowire.ParseError(size))
-		}
-		rest = rest[size:]
 		if index++; index > l.MaxFiles {
-			return nil, fmt.Errorf("it has more than %d files, the limit for one source", l.MaxFiles)
+			return nil, &errBroken{fmt.Errorf("it has more than %d files, the limit for one source", l.MaxFiles)}
 		}
-		file, err := decodeFile(body)
-		switch {
-		case err != nil:
-			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: %v", index, err)})
-		case file.GetName() == "":
-			out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: it has no name", index)})
-		default:
-			if isBufImport(file.ProtoReflect().GetUnknown()) {
-				out.Imported = append(out.Imported, file.GetName())
+		digest := sha256.Sum256(body)
+		sum.add(digest[:])
+		note, isKnown := known.file(digest)
+		if isKnown {
+			out.Same = append(out.Same, note.name)
+		} else {
+			file, err := decodeFile(body)
+			switch {
+			case err != nil:
+				out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: %v", index, err)})
+				continue
+			case file.GetName() == "":
+				out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: it has no name", index)})
+				continue
 			}
+			note = setFile{file.GetName(), file.GetDependency(), isBufImport(file.ProtoReflect().GetUnknown())}
 			out.Files = append(out.Files, file)
 		}
-	}
-	if len(out.Files) == 0 {
-		if len(out.Warnings) > 0 {
-			return nil, fmt.Errorf("no file of the set can be used; the first one: %s", out.Warnings[0].Text)
+		if note.isImport {
+			out.Imported = append(out.Imported, note.name)
 		}
-		return nil, errors.New("it holds no files; is it a FileDescriptorSet, as `buf build -o` or `protoc -o` write it?")
+		memory[digest] = note
 	}
-	return out, nil
+	sum.add(binary.BigEndian.AppendUint64(nil, uint64(in.at))) // and the rest by its size, which nothing reads
+	out.Revision = &Revision{Digest: sum.sum(), Memory: memory}
+	if len(out.Files)+len(out.Same) > 0 {
+		return out, nil
+	}
+	switch {
+	case in.at == 0:
+		return nil, &errBroken{errors.New("the file is empty")}
+	case len(out.Warnings) > 0:
+		return nil, &errBroken{fmt.Errorf("no file of the set can be used; the first one: %s", out.Warnings[0].Text)}
+	}
+	return nil, &errBroken{errors.New("it holds no files; is it a FileDescriptorSet, as `buf build -o` or `protoc -o` write it?")}
 }
 
 // decodeFile decodes one file with all its extensions left as unknown fields. They are read from their bytes where they
@@ -163,17 +151,6 @@ func decodeFile(raw []byte) (*descriptorpb.FileDescriptorProto, error) {
 	file := &descriptorpb.FileDescriptorProto{}
 	err := proto.UnmarshalOptions{Resolver: (*protoregistry.Types)(nil)}.Unmarshal(raw, file)
 	return file, err
-}
-
-// notASet explains bytes that are no descriptor set, by the usual mix-ups.
-func notASet(rest, raw []byte, err error) error {
-	switch {
-	case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")):
-		return errors.New("it looks like JSON; write the binary form: `buf build -o service.binpb`")
-	case bytes.Contains(raw[:min(len(raw), 4096)], []byte("syntax =")), bytes.Contains(raw[:min(len(raw), 4096)], []byte("edition =")):
-		return errors.New("it looks like a .proto source; compile it first: `buf build -o service.binpb`")
-	}
-	return fmt.Errorf("it is not a FileDescriptorSet, or it is truncated: at byte %d: %w", len(raw)-len(rest), err)
 }
 
 // isBufImport looks for the mark of an imported file in a buf image.

@@ -114,7 +114,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 		return nil, &Error{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
 	}
 	w := &reflectionWalk{
-		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection, before: before,
+		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection, before: before, known: knownFiles(before),
 		files: map[string]*reflectedFile{}, defined: map[string]bool{},
 	}
 	out, err := w.run()
@@ -200,6 +200,7 @@ type reflectionWalk struct {
 	selection Selection
 
 	before *Revision // of the load that this one may be like, nil for none
+	known  *knownSet // the files of that load
 
 	files    map[string]*reflectedFile
 	defined  map[string]bool  // full names of the services in files
@@ -213,7 +214,7 @@ type reflectedFile struct {
 	outline
 
 	raw  []byte // nil for a built-in copy
-	sum  Digest // of raw
+	sum  Digest // of raw, or of the path of a built-in copy
 	file *descriptorpb.FileDescriptorProto
 }
 
@@ -256,30 +257,46 @@ func (w *reflectionWalk) run() (*Loaded, error) {
 		return nil, nil
 	}
 	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, Revision: now}
-	for _, name := range shown.SortedKeys(w.files) {
-		f := w.files[name]
-		if err := f.decode(); err != nil {
-			return nil, w.fail("decode "+shown.Clip(name), err)
-		}
-		out.Files = append(out.Files, f.file)
+	if err := w.decode(out); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
+// decode decodes what the catalog in use does not have.
+func (w *reflectionWalk) decode(out *Loaded) error {
+	names := shown.SortedKeys(w.files)
+	for {
+		out.Files, out.Same = nil, nil
+		for _, name := range names {
+			f := w.files[name]
+			if _, isKnown := w.known.file(f.sum); isKnown {
+				out.Same = append(out.Same, name)
+				continue
+			}
+			if err := f.decode(); err != nil {
+				return w.fail("decode "+shown.Clip(name), err)
+			}
+			out.Files = append(out.Files, f.file)
+		}
+		if w.known.suffice(out) {
+			return nil
+		}
+	}
+}
+
 // revision identifies the answers. The warnings follow from the files.
 func (w *reflectionWalk) revision(services []string) *Revision {
-	decoded := make(map[Digest]struct{}, len(w.files))
+	memory := make(setMemory, len(w.files))
 	s := newSummer()
 	s.texts(services...)
 	for _, name := range shown.SortedKeys(w.files) {
 		f := w.files[name]
 		s.texts(name)
 		s.add(f.sum[:])
-		if f.raw != nil {
-			decoded[f.sum] = struct{}{}
-		}
+		memory[f.sum] = setFile{name: name, imports: f.imports}
 	}
-	return &Revision{Digest: s.sum(), Memory: decoded}
+	return &Revision{Digest: s.sum(), Memory: memory}
 }
 
 // services lists what the server offers and we want, sorted.
@@ -383,7 +400,7 @@ func (w *reflectionWalk) file(path, importer string) error {
 	}
 	if own := Builtin(path); own != nil {
 		// These are the same everywhere, and some servers do not reflect them.
-		w.add(&reflectedFile{outline: outlineOf(own), file: own})
+		w.add(&reflectedFile{outline: outlineOf(own), file: own, sum: sha256.Sum256([]byte("built in: " + path))})
 		w.warnings = append(w.warnings, Warning{w.source, "the server does not serve " + path + "; the built-in copy is used"})
 		return nil
 	}
@@ -407,8 +424,8 @@ func (w *reflectionWalk) hasDecoded(sum Digest) bool {
 	if w.before == nil {
 		return false
 	}
-	decoded, _ := w.before.Memory.(map[Digest]struct{})
-	_, ok := decoded[sum]
+	memory, _ := w.before.Memory.(setMemory)
+	_, ok := memory[sum]
 	return ok
 }
 

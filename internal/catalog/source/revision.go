@@ -21,6 +21,9 @@ type Revision struct {
 	// Memory is what else the source wants back with the next load, such as what it need not decode again. Only the
 	// source reads it. It is not changed after it was handed over.
 	Memory any
+	// Needed are the paths of files that the next load has to bring in Files though they have not changed, because the
+	// catalog does not have them: they could not be used. The catalog sets it.
+	Needed map[string]bool
 }
 
 // Is reports whether the digest is that of the revision. It is false for a nil revision.

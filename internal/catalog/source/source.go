@@ -25,8 +25,12 @@ type Loaded struct {
 	Source string
 	// Files holds every file once, in no particular order.
 	Files []*descriptorpb.FileDescriptorProto
-	// Services are the full names of the services that the source offers; nil means every service in Files that is not
-	// in Imported.
+	// Same are the paths of further files, which are as they were in the load of the revision that LoadUnless was given. A
+	// file that imports one that has changed is not among them, however far away, and neither is one of Revision.Needed.
+	// The catalog has them already.
+	Same []string
+	// Services are the full names of the services that the source offers; nil means every service in Files and Same that
+	// is not in Imported.
 	Services []string
 	// Imported are the paths of files that are there only because others import them. Their services become tools only
 	// where an include glob names them without a wildcard.

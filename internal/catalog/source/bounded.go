@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// boundedFile reads a file, unpacked if it is gzipped, up to a number of bytes of either.
+type boundedFile struct {
+	file *os.File
+	from io.Reader
+	most int64
+	left int64
+}
+
+// openBounded opens a file to read no more than most bytes of it.
+func openBounded(path string, most int) (*boundedFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &boundedFile{file: f, most: int64(most), left: int64(most)}
+	if err := b.unpack(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// unpack looks at the beginning of the file for what it is.
+func (b *boundedFile) unpack() error {
+	info, err := b.file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a directory; use the file that `buf build -o` or `protoc -o` wrote")
+	case info.Size() > b.most:
+		return b.tooLarge()
+	}
+	in := bufio.NewReader(b.file)
+	b.from = in
+	if head, _ := in.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		return nil
+	}
+	unpacked, err := gzip.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("gzip: %w", err)
+	}
+	b.from = packed{unpacked}
+	return nil
+}
+
+// packed says of an error that it is about the packing.
+type packed struct{ from io.Reader }
+
+func (p packed) Read(into []byte) (int, error) {
+	n, err := p.from.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("gzip: %w", &unreadable{err})
+	}
+	return n, err
+}
+
+// unreadable is an error of reading, which is no end of a file whatever it wraps.
+type unreadable struct{ cause error }
+
+func (u *unreadable) Error() string { return u.cause.Error() }
+
+// Read implements io.Reader. It fails where the file has more than it may have.
+func (b *boundedFile) Read(into []byte) (int, error) {
+	if int64(len(into)) > b.left+1 {
+		into = into[:b.left+1]
+	}
+	n, err := b.from.Read(into)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, b.tooLarge()
+	}
+	return n, err
+}
+
+func (b *boundedFile) tooLarge() error {
+	return fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", b.most)
+}
+
+func (b *boundedFile) Close() error { return b.file.Close() }
