@@ -17,6 +17,7 @@ import (
 type binder struct {
 	types      *Types
 	profile    schema.Profile
+	schemas    *schema.Options
 	transcoder *transcode.Transcoder
 	digests    *schemaDigests
 	room       *schema.Room
@@ -43,18 +44,20 @@ type compiled struct {
 }
 
 func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
+	messages, tools := linked.before.sizes()
 	return &binder{
-		types: types, profile: o.Profile, transcoder: transcode.New(transcode.Options{
+		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types},
+		transcoder: transcode.New(transcode.Options{
 			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,
 			MaxDepth: o.MaxDepth,
 		}),
 		digests:  newSchemaDigests(linked),
 		room:     schema.NewRoom(keptSchemas),
-		inputs:   map[protoreflect.FullName]*schema.Lazy{},
-		outputs:  map[protoreflect.FullName]*schema.Lazy{},
+		inputs:   make(map[protoreflect.FullName]*schema.Lazy, tools),
+		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
 		streams:  map[protoreflect.FullName]*schema.Lazy{},
-		messages: map[protoreflect.FullName]compiled{},
-		prints:   map[schemaPair]*fingerprint{},
+		messages: make(map[protoreflect.FullName]compiled, messages),
+		prints:   make(map[schemaPair]*fingerprint, tools),
 	}
 }
 
@@ -111,7 +114,7 @@ func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.L
 func (b *binder) deferred(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
 	cache := b.cache(dir)
 	if cache[md.FullName()] == nil {
-		cache[md.FullName()] = schema.Defer(md, dir, schema.Options{Profile: b.profile, Extensions: b.types}, digest, b.room)
+		cache[md.FullName()] = schema.Defer(md, dir, b.schemas, digest, b.room)
 	}
 	return cache[md.FullName()]
 }

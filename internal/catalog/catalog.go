@@ -21,7 +21,6 @@ type Catalog struct {
 	own         *lists           // all but registered tools
 	byName      map[string]*Tool // the same
 	growth      *growth          // registered tools; nil where there are none
-	byProcedure map[string]*Tool
 	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
 	files       protodesc.Resolver
 	paths       []string
@@ -70,8 +69,10 @@ func (c *Catalog) Lookup(name string) (*Tool, bool) {
 
 // ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". A hidden tool is not found, and no native one.
 func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
-	t, ok := c.byProcedure[procedure]
-	return t, ok
+	if t := c.derived[procedure]; t != nil && (!t.Hidden || t.isTyped) {
+		return t, true
+	}
+	return nil, false
 }
 
 // Services are the services that tools come from, sorted by name.
@@ -103,7 +104,7 @@ func (c *Catalog) Fingerprint() string { return c.fingerprint }
 // found by their procedures alone.
 func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
 	c := &Catalog{
-		own: &lists{all: tools}, byName: map[string]*Tool{}, byProcedure: map[string]*Tool{}, derived: map[string]*Tool{},
+		own: &lists{all: tools}, byName: make(map[string]*Tool, 2*len(tools)), derived: make(map[string]*Tool, len(tools)+len(typed)),
 		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
 	}
 	slices.SortFunc(tools, byName)
@@ -119,10 +120,11 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []s
 		c.derived[t.Method.Procedure] = t
 	}
 	for _, t := range typed {
+		t.isTyped = true
 		addRPC(t)
-		c.byProcedure[t.Method.Procedure] = t
 	}
-	var named []*Tool
+	named := make([]*Tool, 0, len(tools))
+	c.own.visible = make([]*Tool, 0, len(tools))
 	for _, t := range tools {
 		if !t.Native {
 			addRPC(t)
@@ -140,9 +142,6 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []s
 			c.own.visible = append(c.own.visible, t)
 		}
 		c.byName[t.Name], c.byName[t.MCPName] = t, t
-		if !t.Native {
-			c.byProcedure[t.Method.Procedure] = t
-		}
 	}
 	addAliases(c.byName, named)
 	for _, name := range shown.SortedKeys(services) {

@@ -52,16 +52,22 @@ func toolFingerprint(input, output []byte) (string, error) {
 }
 
 // fingerprint is that of a pair of schemas, which is made when it is first asked for.
-type fingerprint struct{ text func() string }
+type fingerprint struct {
+	input, output *schema.Lazy
+	once          sync.Once
+	known         string
+}
 
 func newFingerprint(input, output *schema.Lazy) *fingerprint {
-	return &fingerprint{sync.OnceValue(func() string {
-		text, err := toolFingerprint(input.Canonical(), output.Canonical())
-		if err != nil {
-			return "" // what is derived or was declared is JSON
-		}
-		return text
-	})}
+	return &fingerprint{input: input, output: output}
+}
+
+func (f *fingerprint) text() string {
+	f.once.Do(func() {
+		// What is derived or was declared is JSON, so that there is no error.
+		f.known, _ = toolFingerprint(f.input.Canonical(), f.output.Canonical())
+	})
+	return f.known
 }
 
 // Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas. The

@@ -25,6 +25,7 @@ type kept struct {
 	bringers map[string]string
 	disputed map[string]bool
 	world    world
+	messages int // how many were compiled
 }
 
 // keptFile is a file that linked.
@@ -50,9 +51,23 @@ func (k *kept) file(path string) *keptFile {
 	return k.files[path]
 }
 
+// sizes are how many messages and tools there were.
+func (k *kept) sizes() (messages, tools int) {
+	if k == nil {
+		return 0, 0
+	}
+	return k.messages, len(k.catalog.derived)
+}
+
+// tools is about how many tools there will be.
+func (k *kept) tools() int {
+	_, n := k.sizes()
+	return n
+}
+
 // keep gathers what the next build can use.
 func (b *builder) keep(c *Catalog, loads []*source.Loaded, merged *mergedFiles) *kept {
-	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world}
+	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world, messages: len(b.bind.messages)}
 	for path, s := range b.linked.state {
 		if s.err == nil {
 			k.files[path] = &keptFile{s.descriptor, b.linked.factsOf(path)}

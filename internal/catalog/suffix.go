@@ -74,7 +74,7 @@ type claim struct{ service, short, long string }
 // are equal there too. Both services keep it where both have one. It depends only on which services there are, not on
 // their order, on what is hidden or on which methods are chosen.
 func (b *builder) keepSuffixes(offers []offer) {
-	var claims []claim
+	claims := make([]claim, 0, b.linked.before.tools())
 	isUseful := len(b.versions) > 0
 	for _, of := range offers {
 		if of.isTyped {

@@ -94,6 +94,8 @@ type Tool struct {
 	// next catalog may take it over. alias is Alias as it was derived.
 	isPlain bool
 	alias   string
+	// isTyped tells that the tool is for typed callers alone.
+	isTyped bool
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
 	id string
 	// behind is the procedure that a sidecar runs for a native tool; empty where it is not said.

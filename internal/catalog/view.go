@@ -26,7 +26,6 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 			out.byName[name] = t
 		}
 	}
-	out.byProcedure = filtered(c.byProcedure, may)
 	out.derived = filtered(c.derived, may)
 	out.resources = c.resources.Only(func(m *resource.Method) bool { return may(c.ResourceTool(m)) })
 	out.digests = digests{}.with(out.own.visible)

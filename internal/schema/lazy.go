@@ -14,8 +14,12 @@ import (
 // Lazy is a schema that is derived when it is first asked for. Catalogs hold thousands, of which callers see few. It is safe
 // for concurrent use; nil and the zero value promise nothing.
 type Lazy struct {
-	derive func(Part) *Schema // nil where there is only text
+	// One of three says what the schema is: a text, a function, or a message in one direction.
 	text   *Schema
+	derive func(Part) *Schema
+	md     protoreflect.MessageDescriptor
+	opts   *Options
+	dir    Direction
 	// Wrapped is Schema.Wrapped.
 	Wrapped bool
 	digest  [sha256.Size]byte
@@ -43,15 +47,9 @@ func Fixed(s *Schema) *Lazy {
 }
 
 // Defer is the schema that Derive makes of a message, within the room for what was asked for. The digest is of all that the
-// result depends on.
-func Defer(md protoreflect.MessageDescriptor, dir Direction, opts Options, digest [sha256.Size]byte, room *Room) *Lazy {
-	return DeferAs(func(part Part) *Schema {
-		s, err := derive(md, dir, opts, part)
-		if err != nil {
-			return &Schema{} // a placeholder, which the caller has looked for
-		}
-		return s
-	}, isWrapped(md, dir), digest, room)
+// result depends on. The options are shared, and must not change.
+func Defer(md protoreflect.MessageDescriptor, dir Direction, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
+	return &Lazy{md: md, dir: dir, opts: opts, Wrapped: isWrapped(md, dir), digest: digest, room: room}
 }
 
 // DeferAs is a schema that a function makes, always the same.
@@ -61,7 +59,7 @@ func DeferAs(derive func(Part) *Schema, wrapped bool, digest [sha256.Size]byte, 
 
 // IsSet reports whether there is a schema.
 func (l *Lazy) IsSet() bool {
-	return l != nil && (l.derive != nil || l.text != nil && len(l.text.Advertised) > 0)
+	return l != nil && (l.isDerived() || l.text != nil && len(l.text.Advertised) > 0)
 }
 
 // Digest stands for both forms: equal ones mean equal schemas.
@@ -79,7 +77,7 @@ func (l *Lazy) Advertised() json.RawMessage {
 		return *kept
 	}
 	text := l.part(PartAdvertised).Advertised
-	if l.derive != nil && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
+	if l.isDerived() && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
 		l.room.give(len(text))
 	}
 	return text
@@ -88,14 +86,22 @@ func (l *Lazy) Advertised() json.RawMessage {
 // Warnings is Schema.Warnings.
 func (l *Lazy) Warnings() []string { return l.part(partBoth).Warnings }
 
+func (l *Lazy) isDerived() bool { return l.derive != nil || l.md != nil }
+
 func (l *Lazy) part(p Part) *Schema {
 	switch {
-	case l == nil || l.derive == nil && l.text == nil:
+	case l == nil:
 		return &Schema{}
-	case l.derive == nil:
+	case l.text != nil:
 		return l.text
+	case l.derive != nil:
+		return l.derive(p)
+	case l.md != nil:
+		if s, err := derive(l.md, l.dir, *l.opts, p); err == nil {
+			return s
+		}
 	}
-	return l.derive(p)
+	return &Schema{} // nothing, or a placeholder, which the caller has looked for
 }
 
 // Room bounds the text that schemas keep together. It is safe for concurrent use; nil has no room.

@@ -19,7 +19,7 @@ func TestALazySchemaIsTheDerivedOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lazy := Defer(md, dir, Options{}, [32]byte{}, NewRoom(1<<20))
+		lazy := Defer(md, dir, &Options{}, [32]byte{}, NewRoom(1<<20))
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
