@@ -25,7 +25,6 @@ type binder struct {
 	outputs    map[protoreflect.FullName]*schema.Lazy
 	streams    map[protoreflect.FullName]*schema.Lazy
 	messages   map[protoreflect.FullName]compiled
-	prints     map[schemaPair]*fingerprint
 }
 
 // httpBody is the message that carries any document with its media type.
@@ -33,9 +32,6 @@ const httpBody protoreflect.FullName = "google.api.HttpBody"
 
 // keptSchemas is how much text of schemas that were asked for a catalog keeps: the lists of about 2,000 tools.
 const keptSchemas = 16 << 20
-
-// schemaPair is what a fingerprint is over.
-type schemaPair struct{ input, output *schema.Lazy }
 
 // compiled is a message's transcoder, or why it has none.
 type compiled struct {
@@ -57,7 +53,6 @@ func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
 		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
 		streams:  map[protoreflect.FullName]*schema.Lazy{},
 		messages: make(map[protoreflect.FullName]compiled, messages),
-		prints:   make(map[schemaPair]*fingerprint, tools),
 	}
 }
 
@@ -83,17 +78,8 @@ func (b *binder) bind(t *Tool) error {
 	default:
 		t.OutputNotObject = t.Output.Wrapped
 	}
-	t.print = b.fingerprint(t.Input, t.Output)
+	t.print = newFingerprint(t.Input, t.Output)
 	return nil
-}
-
-// fingerprint is that of a pair of schemas.
-func (b *binder) fingerprint(input, output *schema.Lazy) *fingerprint {
-	pair := schemaPair{input, output}
-	if b.prints[pair] == nil {
-		b.prints[pair] = newFingerprint(input, output)
-	}
-	return b.prints[pair]
 }
 
 func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {

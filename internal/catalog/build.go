@@ -120,6 +120,8 @@ type builder struct {
 	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
 	suffixed map[string]bool
 	plain    map[string]bool
+	// claims are the names that methods would have, by service.
+	claims map[string]*claims
 	// versions are what the services have behind their names that another version of them would clash with.
 	versions map[string]string
 	comments comments
@@ -298,8 +300,7 @@ func (b *builder) finish() (*Catalog, error) {
 		}
 	}
 	resources := b.readable()
-	b.settleNames()
-	collisions := findCollisions(b.tools)
+	collisions, byName := b.settleNames()
 	if len(collisions)+len(b.problems) > 0 {
 		return nil, b.fault(collisions, b.problems...)
 	}
@@ -321,7 +322,7 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, b.fault(nil, Problem{"catalog",
 			fmt.Sprintf("it would have %d tools; the limit is %d (limits.max_tools); use --include and --exclude", visible, b.limits.MaxTools)})
 	}
-	c, err := newCatalog(b.tools, b.typedTools(), b.linked, b.types, b.warnings)
+	c, err := newCatalog(b.tools, byName, b.typedTools(), b.linked, b.types, b.warnings)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +332,7 @@ func (b *builder) finish() (*Catalog, error) {
 
 // fault is the error for what somebody has to change.
 func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError {
-	slices.SortFunc(b.tools, byName)
+	slices.SortFunc(b.tools, inOrder)
 	return &BuildError{Collisions: collisions, Problems: problems, Tools: b.tools}
 }
 

@@ -100,14 +100,14 @@ func (c *Catalog) Warnings() []source.Warning { return c.warnings }
 // which descriptors arrived.
 func (c *Catalog) Fingerprint() string { return c.fingerprint }
 
-// newCatalog freezes derived tools. They collide with none of each other, except that hidden ones may. Typed ones are
+// newCatalog freezes derived tools, which those that are not hidden are given by name too. They collide with none of each other, except that hidden ones may. Typed ones are
 // found by their procedures alone.
-func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
+func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
 	c := &Catalog{
-		own: &lists{all: tools}, byName: make(map[string]*Tool, 2*len(tools)), derived: make(map[string]*Tool, len(tools)+len(typed)),
+		own: &lists{all: tools}, byName: byName, derived: make(map[string]*Tool, len(tools)+len(typed)),
 		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
 	}
-	slices.SortFunc(tools, byName)
+	slices.SortFunc(tools, inOrder)
 	services := map[string]*Service{}
 	addRPC := func(t *Tool) {
 		s := services[t.Method.Service]
@@ -141,7 +141,6 @@ func newCatalog(tools, typed []*Tool, linked *linker, types *Types, warnings []s
 		if !t.Unlisted {
 			c.own.visible = append(c.own.visible, t)
 		}
-		c.byName[t.Name], c.byName[t.MCPName] = t, t
 	}
 	addAliases(c.byName, named)
 	for _, name := range shown.SortedKeys(services) {

@@ -69,8 +69,8 @@ func (e *BuildError) Error() string {
 
 // findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
 // in MCP's form as well, which is not said twice. A native tool's name in MCP may be another one's canonical name. Hidden
-// tools take no name from anyone.
-func findCollisions(tools []*Tool) []Collision {
+// tools take no name from anyone. Where there are none, the tools by their names come instead.
+func findCollisions(tools []*Tool) ([]Collision, map[string]*Tool) {
 	taken := make(map[string]*Tool, 2*len(tools))
 	for _, t := range tools {
 		if t.Hidden {
@@ -78,12 +78,12 @@ func findCollisions(tools []*Tool) []Collision {
 		}
 		for _, name := range [...]string{t.Name, t.MCPName} {
 			if other := taken[name]; other != nil && other != t {
-				return allCollisions(tools)
+				return allCollisions(tools), nil
 			}
 			taken[name] = t
 		}
 	}
-	return nil
+	return nil, taken
 }
 
 // allCollisions sorts out who collides, where anyone does.

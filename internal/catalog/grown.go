@@ -34,7 +34,7 @@ func (l *lists) with(added []*Tool) *lists {
 func insertTools(sorted, added []*Tool) []*Tool {
 	out := make([]*Tool, 0, len(sorted)+len(added))
 	for _, t := range added {
-		at, _ := slices.BinarySearchFunc(sorted, t, byName)
+		at, _ := slices.BinarySearchFunc(sorted, t, inOrder)
 		out = append(append(out, sorted[:at]...), t)
 		sorted = sorted[at:]
 	}

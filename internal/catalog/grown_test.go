@@ -49,7 +49,7 @@ func TestACatalogThatGrewIsLikeOneThatWasMadeAtOnce(t *testing.T) {
 			}
 			grown = next
 		}
-		slices.SortFunc(added, byName)
+		slices.SortFunc(added, inOrder)
 		atOnce := base.with(added, nil)
 		want := slices.Sorted(slices.Values(drawn))
 		for what, c := range map[string]*Catalog{"one by one": grown, "at once": atOnce} {
@@ -65,7 +65,7 @@ func TestACatalogThatGrewIsLikeOneThatWasMadeAtOnce(t *testing.T) {
 						t.Fatalf("%s: %s is not found", what, form)
 					}
 				}
-				if s := c.Services()[one.Name[0]-'a']; !slices.Contains(s.Tools, one) || !slices.IsSortedFunc(s.Tools, byName) {
+				if s := c.Services()[one.Name[0]-'a']; !slices.Contains(s.Tools, one) || !slices.IsSortedFunc(s.Tools, inOrder) {
 					t.Fatalf("%s: its service does not know %s", what, one.Name)
 				}
 			}

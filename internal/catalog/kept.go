@@ -26,6 +26,7 @@ type kept struct {
 	disputed map[string]bool
 	world    world
 	messages int // how many were compiled
+	claims   map[string]*claims
 }
 
 // keptFile is a file that linked.
@@ -67,7 +68,7 @@ func (k *kept) tools() int {
 
 // keep gathers what the next build can use.
 func (b *builder) keep(c *Catalog, loads []*source.Loaded, merged *mergedFiles) *kept {
-	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world, messages: len(b.bind.messages)}
+	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world, messages: len(b.bind.messages), claims: b.claims}
 	for path, s := range b.linked.state {
 		if s.err == nil {
 			k.files[path] = &keptFile{s.descriptor, b.linked.factsOf(path)}
@@ -150,6 +151,6 @@ func (b *binder) again(t *Tool) error {
 	default:
 		t.Output = b.deferred(out, schema.Output, output)
 	}
-	t.print = b.fingerprint(t.Input, t.Output)
+	t.print = newFingerprint(t.Input, t.Output)
 	return nil
 }

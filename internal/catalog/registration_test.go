@@ -111,7 +111,7 @@ func TestARegisteredToolIsListedAsItWasDeclared(t *testing.T) {
 			t.Errorf("%s is not found", name)
 		}
 	}
-	if !slices.Contains(got.Tools(), tool) || !slices.IsSortedFunc(got.Tools(), byName) || len(got.All()) != len(before.All())+1 {
+	if !slices.Contains(got.Tools(), tool) || !slices.IsSortedFunc(got.Tools(), inOrder) || len(got.All()) != len(before.All())+1 {
 		t.Errorf("the tools are %v", namesOf(got))
 	}
 	var want bytes.Buffer

@@ -45,7 +45,7 @@ func (b *builder) typedTools() []*Tool {
 		if len(tools) == 0 {
 			continue
 		}
-		slices.SortFunc(tools, byName)
+		slices.SortFunc(tools, inOrder)
 		as := tools[0]
 		if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Name == rpc.Name || t.Name == rpc.Alias }); i >= 0 {
 			as = tools[i]

@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,6 +60,9 @@ func (b *builder) derivedNames(md protoreflect.MethodDescriptor) derivedNames {
 
 // canonicalNames are those of a method, with its service's version where tellVersions decided so.
 func (b *builder) canonicalNames(md protoreflect.MethodDescriptor) (short, long string) {
+	if known := b.claims[string(md.Parent().FullName())]; known != nil {
+		return known.names[md.Index()].short, known.names[md.Index()].long
+	}
 	short, long = canonicalNames(string(md.Parent().Name()), string(md.Name()))
 	if version := b.versions[string(md.Parent().FullName())]; version != "" {
 		return withVersion(short, version), withVersion(long, version)
@@ -67,51 +71,86 @@ func (b *builder) canonicalNames(md protoreflect.MethodDescriptor) (short, long 
 }
 
 // claim is a method's wish for its short name.
-type claim struct{ service, short, long string }
+type claim struct{ short, long string }
+
+// claims are those of the methods of a service, which has a version in its names or none.
+type claims struct {
+	service, version string
+	names            []claim
+}
+
+// claim makes the claims of a service, or takes them over from the last build.
+func (b *builder) claim(of protoreflect.ServiceDescriptor) *claims {
+	service := string(of.FullName())
+	version := b.versions[service]
+	if b.linked.isKept(of.ParentFile().Path()) {
+		if known := b.linked.before.claims[service]; known != nil && known.version == version {
+			return known
+		}
+	}
+	out := &claims{service: service, version: version, names: make([]claim, of.Methods().Len())}
+	for i := range out.names {
+		out.names[i].short, out.names[i].long = b.canonicalNames(of.Methods().Get(i))
+	}
+	return out
+}
 
 // keepSuffixes finds the services that keep the suffix in all their names: those of which one method would have, without
 // it, the name of a method that has another one with it. Names are compared in MCP's form, because equal canonical names
 // are equal there too. Both services keep it where both have one. It depends only on which services there are, not on
 // their order, on what is hidden or on which methods are chosen.
 func (b *builder) keepSuffixes(offers []offer) {
-	claims := make([]claim, 0, b.linked.before.tools())
 	isUseful := len(b.versions) > 0
+	all, n := map[string]*claims{}, 0
 	for _, of := range offers {
 		if of.isTyped {
 			continue
 		}
-		methods := of.service.Methods()
-		for i := range methods.Len() {
-			short, long := b.canonicalNames(methods.Get(i))
-			isUseful = isUseful || short != long
-			claims = append(claims, claim{string(of.service.FullName()), short, long})
-		}
+		c := b.claim(of.service)
+		all[c.service] = c
+		n += len(c.names)
+		isUseful = isUseful || slices.ContainsFunc(c.names, func(c claim) bool { return c.short != c.long })
 	}
+	b.claims = all
 	if !isUseful {
 		return // as in most catalogs
 	}
 	b.suffixed = map[string]bool{}
-	for b.keepMore(claims) {
+	for b.keepMore(n) {
 	}
-	b.plain = make(map[string]bool, 2*len(claims))
-	for _, c := range claims {
-		name := c.name(b.suffixed)
-		b.plain[name], b.plain[MCPName(name)] = true, true
+	b.plain = make(map[string]bool, 2*n)
+	for _, c := range all {
+		for _, names := range c.names {
+			name := names.name(b.suffixed[c.service])
+			b.plain[name], b.plain[MCPName(name)] = true, true
+		}
 	}
 }
 
 // keepMore finds services that have to keep the suffix in view of those that do so already. A name that comes back may
-// be somebody else's short name, so it is asked until nothing changes.
-func (b *builder) keepMore(claims []claim) bool {
-	byName := make(map[string][]claim, len(claims))
-	for _, c := range claims {
-		name := MCPName(c.name(b.suffixed))
-		byName[name] = append(byName[name], c)
+// be somebody else's short name, so it is asked until nothing changes. n is how many names there are.
+func (b *builder) keepMore(n int) bool {
+	isKept := maps.Clone(b.suffixed)
+	type holder struct {
+		claim
+		service string
+	}
+	first, others := make(map[string]holder, n), map[string][]holder{}
+	for _, c := range b.claims {
+		for _, names := range c.names {
+			name := MCPName(names.name(isKept[c.service]))
+			if _, isTaken := first[name]; isTaken {
+				others[name] = append(others[name], holder{names, c.service})
+			} else {
+				first[name] = holder{names, c.service}
+			}
+		}
 	}
 	found := false
-	for _, same := range byName {
+	for name, more := range others {
+		same := append(more, first[name])
 		for _, c := range same {
-			if c.name(b.suffixed) != c.long && slices.ContainsFunc(same, func(o claim) bool { return MCPName(o.long) != MCPName(c.long) }) {
+			if c.name(isKept[c.service]) != c.long && slices.ContainsFunc(same, func(o holder) bool { return MCPName(o.long) != MCPName(c.long) }) {
 				found, b.suffixed[c.service] = true, true
 			}
 		}
@@ -119,29 +158,30 @@ func (b *builder) keepMore(claims []claim) bool {
 	return found
 }
 
-func (c claim) name(suffixed map[string]bool) string {
-	if suffixed[c.service] {
+func (c claim) name(isSuffixed bool) string {
+	if isSuffixed {
 		return c.long
 	}
 	return c.short
 }
 
 // settleNames gives the suffix back to services whose tools would otherwise collide with a name that somebody declared,
-// in an option, in the overlay or in a native backend, and warns of every suffix that stays.
-func (b *builder) settleNames() {
-	for b.giveBack() {
+// in an option, in the overlay or in a native backend, and warns of every suffix that stays. It returns what is left of
+// collisions, or the tools by their names.
+func (b *builder) settleNames() ([]Collision, map[string]*Tool) {
+	collisions, byName := findCollisions(b.tools)
+	for collisions != nil && b.giveBack() {
+		collisions, byName = findCollisions(b.tools)
 	}
 	for _, service := range shown.SortedKeys(b.suffixed) {
 		b.warn(service, fmt.Sprintf("its tools keep the Service suffix in their names, because without it one would have the name of "+
 			"another tool; set (outrigger.v1.tool).name to choose names that stay"))
 	}
+	return collisions, byName
 }
 
-// giveBack finds collisions that the suffix resolves, and resolves them. False means that there are none.
+// giveBack resolves collisions that the suffix resolves. False means that there are none.
 func (b *builder) giveBack() bool {
-	if findCollisions(b.tools) == nil {
-		return false
-	}
 	byName := map[string][]*Tool{}
 	for _, t := range b.tools {
 		if !t.Hidden {

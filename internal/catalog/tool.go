@@ -190,7 +190,7 @@ type ToolError struct {
 	When string
 }
 
-func byName(a, b *Tool) int {
+func inOrder(a, b *Tool) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
 }
 

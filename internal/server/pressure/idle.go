@@ -51,11 +51,11 @@ type spareTime struct {
 }
 
 // wants looks at how many requests have begun and are in flight, and at when the
-// catalog in use was built, zero for none. What the first catalog took has been
-// given back already when it is announced.
+// catalog in use was built, zero for none. That of the first catalog is given back
+// twice: when it is announced, and here, since a start goes on for a while.
 func (s *spareTime) wants(begun uint64, inFlight int, built time.Time) bool {
 	quiet := begun == s.seen && inFlight == 0 && begun != s.released
-	rebuilt := !s.built.IsZero() && !built.Equal(s.built)
+	rebuilt := !built.IsZero() && !built.Equal(s.built)
 	s.seen, s.built = begun, built
 	if quiet {
 		s.released = begun

@@ -19,7 +19,8 @@ func TestWhenMemoryIsGivenBack(t *testing.T) {
 		want     bool
 	}{
 		{"nothing has happened", 0, 0, none, false},
-		{"the first catalog, which gives back by itself", 0, 0, first, false},
+		{"the first catalog", 0, 0, first, true},
+		{"once for it", 0, 0, first, false},
 		{"work", 5, 1, first, false},
 		{"one call that takes long", 5, 1, first, false},
 		{"quiet", 5, 0, first, true},
