@@ -117,9 +117,9 @@ type builder struct {
 	world world
 	// before is the build whose tools may be taken over; nil for none.
 	before *kept
-	// suffixed are the services that keep their Service suffix, plain the names that methods have without one.
+	// suffixed are the services that keep their Service suffix, plain the names that methods have, in MCP's form.
 	suffixed map[string]bool
-	plain    map[string]bool
+	plain    map[string]holder
 	// claims are the names that methods would have, by service.
 	claims map[string]*claims
 	// versions are what the services have behind their names that another version of them would clash with.

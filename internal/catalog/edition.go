@@ -20,7 +20,7 @@ type edition struct {
 	service protoreflect.FullName
 	version string
 	rank    [5]int
-	methods map[string]bool // in snake case
+	methods []string // in snake case, sorted
 }
 
 // versionSegment is the part of a package's name that says its version, as in v1, v2beta, v1p3alpha2.
@@ -51,10 +51,11 @@ func editionOf(of protoreflect.ServiceDescriptor) (family string, e edition, ok 
 		if !isVersion {
 			continue
 		}
-		e = edition{service: of.FullName(), version: segment, rank: rank, methods: map[string]bool{}}
-		for i := range of.Methods().Len() {
-			e.methods[snakeCase(string(of.Methods().Get(i).Name()))] = true
+		e = edition{service: of.FullName(), version: segment, rank: rank, methods: make([]string, of.Methods().Len())}
+		for i := range e.methods {
+			e.methods[i] = snakeCase(string(of.Methods().Get(i).Name()))
 		}
+		slices.Sort(e.methods)
 		segments[at] = "*"
 		return strings.Join(segments, "."), e, true
 	}
@@ -90,12 +91,10 @@ func (b *builder) tellVersions(offers []offer) {
 
 // clashes reports whether two versions have a method of one name.
 func (e edition) clashes(higher edition) bool {
-	for name := range e.methods {
-		if higher.methods[name] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.methods, func(name string) bool {
+		_, found := slices.BinarySearch(higher.methods, name)
+		return found
+	})
 }
 
 // withVersion puts a version behind the service in a canonical name.

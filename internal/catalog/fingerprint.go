@@ -127,6 +127,9 @@ func (d digests) with(tools []*Tool) digests {
 	var added [digestParts][][sha256.Size]byte
 	for _, t := range tools {
 		at := t.digest[0] % digestParts
+		if added[at] == nil {
+			added[at] = make([][sha256.Size]byte, 0, len(tools)*5/4/digestParts+1)
+		}
 		added[at] = append(added[at], t.digest)
 	}
 	for at, more := range added {

@@ -52,7 +52,7 @@ func (b *builder) derivedNames(md protoreflect.MethodDescriptor) derivedNames {
 	if b.versions[string(md.Parent().FullName())] != "" {
 		out.alias = CanonicalName(md) // as it would be without the other versions
 	}
-	if out.name == out.alias || b.plain[out.alias] || b.plain[MCPName(out.alias)] {
+	if _, isTaken := b.plain[MCPName(out.alias)]; isTaken || out.name == out.alias {
 		out.alias = ""
 	}
 	return out
@@ -118,40 +118,41 @@ func (b *builder) keepSuffixes(offers []offer) {
 	b.suffixed = map[string]bool{}
 	for b.keepMore(n) {
 	}
-	b.plain = make(map[string]bool, 2*n)
-	for _, c := range all {
-		for _, names := range c.names {
-			name := names.name(b.suffixed[c.service])
-			b.plain[name], b.plain[MCPName(name)] = true, true
-		}
-	}
 }
 
+// holder is a method that would have a name.
+type holder struct {
+	*claims
+
+	method int
+}
+
+func (h holder) claim() claim { return h.names[h.method] }
+
 // keepMore finds services that have to keep the suffix in view of those that do so already. A name that comes back may
-// be somebody else's short name, so it is asked until nothing changes. n is how many names there are.
+// be somebody else's short name, so it is asked until nothing changes. n is how many names there are. The names of the
+// last round are those that methods have.
 func (b *builder) keepMore(n int) bool {
 	isKept := maps.Clone(b.suffixed)
-	type holder struct {
-		claim
-		service string
-	}
 	first, others := make(map[string]holder, n), map[string][]holder{}
 	for _, c := range b.claims {
-		for _, names := range c.names {
-			name := MCPName(names.name(isKept[c.service]))
+		for i := range c.names {
+			name, h := MCPName(c.names[i].name(isKept[c.service])), holder{c, i}
 			if _, isTaken := first[name]; isTaken {
-				others[name] = append(others[name], holder{names, c.service})
+				others[name] = append(others[name], h)
 			} else {
-				first[name] = holder{names, c.service}
+				first[name] = h
 			}
 		}
 	}
+	b.plain = first
 	found := false
 	for name, more := range others {
 		same := append(more, first[name])
-		for _, c := range same {
-			if c.name(isKept[c.service]) != c.long && slices.ContainsFunc(same, func(o holder) bool { return MCPName(o.long) != MCPName(c.long) }) {
-				found, b.suffixed[c.service] = true, true
+		for _, h := range same {
+			c := h.claim()
+			if c.name(isKept[h.service]) != c.long && slices.ContainsFunc(same, func(o holder) bool { return MCPName(o.claim().long) != MCPName(c.long) }) {
+				found, b.suffixed[h.service] = true, true
 			}
 		}
 	}
