@@ -42,14 +42,17 @@ func parseLoad(args []string, stderr io.Writer) (*loadOptions, error) {
 	flags.StringVar(&o.callers, "callers", "16,64,256,1024,4096,8192", "`numbers` of callers in closed loops")
 	flags.StringVar(&o.multiples, "multiples", "0.9,1.2,2,4,10", "offered rates, as `multiples` of the capacity")
 	flags.StringVar(&o.only, "only", "", "`steps` to measure instead of all: "+strings.Join(saturation.Steps(), ", "))
-	flags.IntVar(&o.Connections, "connections", 2048, "maximum calls in flight at a rate")
-	flags.IntVar(&o.Crowd, "crowd", 1024, "callers of a slow tool; half as many are noisy")
+	flags.IntVar(&o.Connections, "connections", 2048, "how many calls may be in flight at a rate")
+	flags.IntVar(&o.Crowd, "crowd", 1024, "how many callers call a slow tool; half as many are noisy")
+	flags.DurationVar(&o.CatalogRest, "catalog-rest", 25*time.Second, "time at rest before the memory of a large catalog is read")
+	flags.IntVar(&o.CatalogScale, "catalog-scale", 1, "`divisor` of the sizes of large catalogs")
 	if err := flags.Parse(args); err != nil {
 		return nil, errors.Join(errUsage, err)
 	}
 	if o.quick {
 		shorten(flags, map[string]string{
 			"rounds": "1", "warmup": "20ms", "window": "200ms", "callers": "2,8", "multiples": "0.5,1.5", "connections": "16", "crowd": "8",
+			"catalog-rest": "100ms", "catalog-scale": "50",
 		})
 	}
 	return o, refusal(o.validate(flags.Args()), stderr)
@@ -65,6 +68,7 @@ func (o *loadOptions) validate(rest []string) error {
 	refuse(len(rest) > 0, "what is "+strings.Join(rest, " ")+"? there are only flags")
 	refuse(o.Rounds < 1, "-rounds: want at least 1")
 	refuse(o.Window <= 0 || o.Warmup < 0, "-window, -warmup: want times that pass")
+	refuse(o.CatalogRest < 0 || o.CatalogScale < 1, "-catalog-rest, -catalog-scale: want a time and a divisor from 1")
 	refuse(o.Connections < 1 || o.Connections > mostClients, fmt.Sprintf("-connections: want 1 to %d", mostClients))
 	refuse(o.Crowd < 2 || o.Crowd > mostClients, fmt.Sprintf("-crowd: want 2 to %d", mostClients))
 	for text := range strings.SplitSeq(o.callers, ",") {
@@ -90,7 +94,8 @@ func (o *loadOptions) validate(rest []string) error {
 func (o *loadOptions) planned() time.Duration {
 	const subjects, rows = 3, 20
 	cells := subjects*(len(o.Callers)+2*len(o.Multiples)) + rows
-	return time.Duration(o.Rounds*cells) * (o.Warmup + o.Window + time.Second)
+	const builds, catalogs, starting = 2, 3, 5 * time.Second
+	return time.Duration(o.Rounds) * (time.Duration(cells)*(o.Warmup+o.Window+time.Second) + builds*catalogs*(o.CatalogRest+starting))
 }
 
 func commandLoad(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -74,3 +74,12 @@ func (p *Process) Memory() (Memory, error) {
 	}
 	return m, nil
 }
+
+// ResetPeak has Memory.Peak count from now on.
+func (p *Process) ResetPeak() error {
+	const peaks = "5" // proc(5), clear_refs
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte(peaks), 0); err != nil {
+		return fmt.Errorf("reset the peak of memory: %w", err)
+	}
+	return nil
+}

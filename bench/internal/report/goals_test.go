@@ -120,6 +120,10 @@ func saturation() *report.Saturation {
 		for _, name := range []string{report.Alone, report.ManySmall, report.FewLarge} {
 			s.Neighbours.Add(name, at(100, 0, 100, 5*time.Millisecond))
 		}
+		s.Catalogs.Add(report.OfSidecar, report.CatalogPoint{
+			Thousand: 34e6, ThousandTools: 1000, Vast: 200e6, VastTools: 11340, Ready: 900 * time.Millisecond,
+			Start: 1200 * time.Millisecond, Grown: 120 * time.Millisecond, GrownRest: 165e6, GrownPeak: 200e6, GrownRestOwn: 158e6, GrownPeakOwn: 178e6, GrownTools: 9160,
+		})
 	}
 	return s
 }

@@ -32,6 +32,10 @@ type Options struct {
 	Connections int
 	// Crowd is how many callers call the slow tool, or are noisy.
 	Crowd int
+	// CatalogRest is how long a sidecar is left alone before its memory is read: it gives back what it does not need after
+	// 10 to 20 s. CatalogScale divides the sizes of catalogs; 0 leaves them.
+	CatalogRest  time.Duration
+	CatalogScale int
 	// Only are the steps to make, by name; none for all.
 	Only []string
 }
@@ -58,7 +62,7 @@ func (m *measurement) steps() []step {
 		{"slow-tool", m.slowTool},
 		{"slow-backend", m.slowBackend},
 		{"neighbours", m.neighbours},
-		{"grpc", m.grpc},
+		{"catalogs", m.catalogs},
 	}
 }
 
