@@ -30,6 +30,10 @@
 // is ready before a client has asked for one of its lists. What a catalog compares itself by are digests of the
 // definitions that the schemas are made of.
 //
+// A load that follows another one builds only what has changed: the files whose bytes, or those of a file that they import,
+// are others. What is taken over are descriptors, and what was found out about tools; the tools are new ones. What comes out
+// is what a build of everything would have made.
+//
 // A [Catalog] and all that it holds is immutable and safe for concurrent use. [Live] holds the current one behind an
 // atomic pointer and replaces it as a whole; its methods may be called from any goroutine.
 package catalog

@@ -121,7 +121,7 @@ func (d *draft) options(i int) *descriptorpb.MethodOptions {
 	return o
 }
 
-// bench of two descriptor sets that a catalog is made of.
+// twoSets are two descriptor sets that a catalog is made of.
 type twoSets struct {
 	paths   [2]string
 	drafts  []*draft // nil where there is none
@@ -321,5 +321,38 @@ func TestOnlyWhatChangedIsBuiltAgain(t *testing.T) {
 		if !slices.Equal(again, tc.again) {
 			t.Errorf("%s: built again %v, want %v", tc.what, again, tc.again)
 		}
+	}
+}
+
+// TestWhatAServerReflectsIsTakenOver changes one source of several. The built-in copy of a file that a server does not
+// serve counts as unchanged.
+func TestWhatAServerReflectsIsTakenOver(t *testing.T) {
+	t.Parallel()
+	b, sources := newBearer(t)
+	uses := rpcFile("uses.proto", "uses", "Uses/Get")
+	uses.Dependency = []string{"google/protobuf/timestamp.proto"}
+	b.reflects(rpcFile("a.proto", "a", "S/M"), uses)
+	live := NewLive(sources, LiveOptions{})
+	refresh := func() *Catalog {
+		t.Helper()
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return live.Current()
+	}
+	before := refresh()
+	b.reflects(rpcFile("a.proto", "a", "S/M", "S/N"), uses)
+	after := refresh()
+	for path, isSame := range map[string]bool{
+		"a.proto": false, "uses.proto": true, "google/protobuf/timestamp.proto": true, "f.proto": true, "m.proto": true,
+	} {
+		was, _ := before.Files().FindFileByPath(path)
+		now, err := after.Files().FindFileByPath(path)
+		if err != nil || (was == now) != isSame {
+			t.Errorf("%s is the same: %t, want %t (%v)", path, was == now, isSame, err)
+		}
+	}
+	if _, ok := after.Lookup("s.n"); !ok {
+		t.Error("the new method is missing")
 	}
 }

@@ -60,12 +60,6 @@ func (k *kept) sizes() (messages, tools int) {
 	return k.messages, len(k.catalog.derived)
 }
 
-// tools is about how many tools there will be.
-func (k *kept) tools() int {
-	_, n := k.sizes()
-	return n
-}
-
 // keep gathers what the next build can use.
 func (b *builder) keep(c *Catalog, loads []*source.Loaded, merged *mergedFiles) *kept {
 	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world, messages: len(b.bind.messages), claims: b.claims}

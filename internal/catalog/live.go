@@ -182,7 +182,7 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 	if err == nil {
 		fresh, err = l.build(ctx, &made, loads, statuses)
 	}
-	loads = nil // so that they are gone when others are told
+	// The loads must not be used from here on: what others do when they are told includes giving memory back.
 	if err == nil {
 		err = l.use(fresh, by, statuses)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -207,5 +208,29 @@ func TestALoadOfTheSameTakesLittleMemory(t *testing.T) {
 		if again := took(); again > first*9/10 {
 			t.Errorf("the first load took %d KB, one that brought nothing new %d KB", first>>10, again>>10)
 		}
+	}
+}
+
+// TestWhatWasLoadedIsGoneWhenOthersAreTold: what is told of the first catalog gives memory back, so that descriptors as they
+// were loaded must not be held any more.
+func TestWhatWasLoadedIsGoneWhenOthersAreTold(t *testing.T) {
+	t.Parallel()
+	var held weak.Pointer[descriptorpb.FileDescriptorProto]
+	from := &stubSource{load: func() (*source.Loaded, error) {
+		f := rpcFile("a.proto", "a", "S/M")
+		held = weak.Make(f)
+		return &source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{f}, Revision: &source.Revision{}}, nil
+	}}
+	live := NewLive([]source.Source{from}, LiveOptions{})
+	told := false
+	defer live.OnChange(func(_, _ *Catalog) {
+		told = true
+		runtime.GC()
+		if held.Value() != nil {
+			t.Error("what was loaded is still held")
+		}
+	})()
+	if err := live.Refresh(t.Context()); err != nil || !told {
+		t.Fatalf("error %v, told %t", err, told)
 	}
 }

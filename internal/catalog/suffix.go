@@ -148,7 +148,7 @@ func (b *builder) keepMore(n int) bool {
 	b.plain = first
 	found := false
 	for name, more := range others {
-		same := append(more, first[name])
+		same := slices.Concat(more, []holder{first[name]})
 		for _, h := range same {
 			c := h.claim()
 			if c.name(isKept[h.service]) != c.long && slices.ContainsFunc(same, func(o holder) bool { return MCPName(o.claim().long) != MCPName(c.long) }) {
