@@ -42,8 +42,8 @@ func parseLoad(args []string, stderr io.Writer) (*loadOptions, error) {
 	flags.StringVar(&o.callers, "callers", "16,64,256,1024,4096,8192", "`numbers` of callers in closed loops")
 	flags.StringVar(&o.multiples, "multiples", "0.9,1.2,2,4,10", "offered rates, as `multiples` of the capacity")
 	flags.StringVar(&o.only, "only", "", "`steps` to measure instead of all: "+strings.Join(saturation.Steps(), ", "))
-	flags.IntVar(&o.Connections, "connections", 2048, "how many calls may be in flight at a rate")
-	flags.IntVar(&o.Crowd, "crowd", 1024, "how many callers call a slow tool; half as many are noisy")
+	flags.IntVar(&o.Connections, "connections", 2048, "maximum calls in flight at a rate")
+	flags.IntVar(&o.Crowd, "crowd", 1024, "callers of a slow tool; half as many are noisy")
 	flags.DurationVar(&o.CatalogRest, "catalog-rest", 25*time.Second, "time at rest before the memory of a large catalog is read")
 	flags.IntVar(&o.CatalogScale, "catalog-scale", 1, "`divisor` of the sizes of large catalogs")
 	if err := flags.Parse(args); err != nil {

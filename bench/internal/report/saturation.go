@@ -43,6 +43,8 @@ type Saturation struct {
 	Closed, Open Curves
 	// Costs, SlowTool, SlowBackend and Neighbours are rows of the page's table.
 	Costs, SlowTool, SlowBackend, Neighbours Curves
+	// Edges has the CPU time of calls over the Protobuf edges, and of empty proxies of the same kind.
+	Edges Curves
 	// Catalogs is what large catalogs take.
 	Catalogs CatalogPoints
 }
@@ -123,6 +125,7 @@ func (s *Saturation) Goals() []Goal {
 	out := s.closedGoals()
 	out = append(out, s.openGoals()...)
 	out = append(out, s.rowGoals()...)
+	out = append(out, s.edgeGoals()...)
 	return append(out, s.Catalogs.goals()...)
 }
 
@@ -250,6 +253,7 @@ func (s *Saturation) Markdown() string {
 		own := s.Costs.at(name, 0, cpuMicros)
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, own.spread(), own.over(result).spread())
 	}
+	s.edgeTable(&b)
 	s.Catalogs.table(&b)
 	return b.String()
 }

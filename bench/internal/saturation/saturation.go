@@ -62,6 +62,7 @@ func (m *measurement) steps() []step {
 		{"slow-tool", m.slowTool},
 		{"slow-backend", m.slowBackend},
 		{"neighbours", m.neighbours},
+		{"grpc", m.grpc},
 		{"catalogs", m.catalogs},
 	}
 }
