@@ -13,9 +13,6 @@ import (
 
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -77,20 +74,7 @@ func closedPort(t *testing.T) string {
 // descriptorFile writes the descriptors of the lab, with all that they import.
 func descriptorFile(t *testing.T) string {
 	t.Helper()
-	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
-	var add func(protoreflect.FileDescriptor)
-	add = func(file protoreflect.FileDescriptor) {
-		if seen[file.Path()] {
-			return
-		}
-		seen[file.Path()] = true
-		for i := range file.Imports().Len() {
-			add(file.Imports().Get(i).FileDescriptor)
-		}
-		set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
-	}
-	add(demov1.File_outrigger_demo_v1_lab_proto)
-	raw, err := proto.Marshal(set)
+	raw, err := proto.Marshal(mcptest.Descriptors(demov1.File_outrigger_demo_v1_lab_proto))
 	if err != nil {
 		t.Fatal(err)
 	}
