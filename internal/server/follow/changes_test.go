@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -176,27 +178,31 @@ func TestMoreResourcesThanOneSubscriptionAdmits(t *testing.T) {
 // TestNothingToFollow ends at once, and keeps no subscriber waiting.
 func TestNothingToFollow(t *testing.T) {
 	t.Parallel()
-	ended, end := context.WithCancel(t.Context())
-	end()
+	memory := mcptest.Memory(t)
 	for name, tt := range map[string]struct {
-		live *catalog.Live
-		ctx  context.Context //nolint:containedctx // a column of the table
+		live  func() *catalog.Live
+		isEnd bool
 	}{
-		"a backend without a tool API": {mcptest.Memory(t), t.Context()},
-		"an end before the catalog":    {catalog.NewLive(nil, catalog.LiveOptions{}), ended},
+		"a backend without a tool API": {func() *catalog.Live { return memory }, false},
+		"an end before the catalog":    {func() *catalog.Live { return catalog.NewLive(nil, catalog.LiveOptions{}) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub := feed.New(feed.Options{})
-			defer hub.Close()
-			w := follow.New(follow.Options{Live: tt.live, Feed: hub, Log: zap.NewNop()})
-			w.Run(tt.ctx)
-			select {
-			case <-w.Begun():
-			default:
-				t.Error("subscribers wait for it")
-			}
-			hub.Settle(t.Context())
+			synctest.Test(t, func(t *testing.T) {
+				hub := feed.New(feed.Options{})
+				defer hub.Close()
+				w := follow.New(follow.Options{Live: tt.live(), Feed: hub, Log: zap.NewNop()})
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				if tt.isEnd {
+					end()
+				}
+				w.Run(ctx)
+				begun := time.Now()
+				if hub.Settle(t.Context()); time.Since(begun) > 0 {
+					t.Errorf("a subscriber waits for %v", time.Since(begun))
+				}
+			})
 		})
 	}
 	(*follow.Watch)(nil).Run(t.Context())
