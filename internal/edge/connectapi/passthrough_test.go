@@ -24,7 +24,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // A caller's own generated client reaches the backend through the sidecar, over

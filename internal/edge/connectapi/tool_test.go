@@ -20,7 +20,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 func toolCall(name, arguments string) *outriggerv1.ToolCall {

@@ -79,7 +79,7 @@ func TestManyGrantsOfNoTool(t *testing.T) {
 // TestNoCallersFile has no grants to check.
 func TestNoCallersFile(t *testing.T) {
 	t.Parallel()
-	for name, d := range map[string]*auth.Door{"a door": open(t, config.Defaults(config.Serve), nil).Door, "no door": nil} {
+	for name, d := range map[string]*auth.Authenticator{"without a callers file": open(t, config.Defaults(config.Serve), nil).Authenticator, "nil": nil} {
 		d.CheckGrants(mcptest.Memory(t).Current())
 		if got := d.Checks(); got != nil {
 			t.Errorf("%s: %v", name, got)

@@ -36,21 +36,21 @@ import (
 // interval is how often files are looked at.
 const interval = 5 * time.Second
 
-// opened is a door whose files are watched, inside a bubble.
+// opened is an authenticator whose files are watched.
 type opened struct {
-	*auth.Door
+	*auth.Authenticator
 	t       *testing.T
 	watcher *reload.Watcher
 	log     *observer.ObservedLogs
 	now     *catalog.Catalog
 }
 
-// open opens a door until the bubble ends.
+// open opens an authenticator, and watches its files until the end of the test.
 func open(t *testing.T, cfg *configv1.Config, who access.Authenticator) *opened {
 	t.Helper()
 	core, logged := observer.New(zapcore.InfoLevel)
 	o := &opened{t: t, watcher: reload.NewWatcher(interval), log: logged}
-	door, err := auth.Open(auth.Options{
+	made, err := auth.Open(auth.Options{
 		Config: cfg, Authenticator: who, Watcher: o.watcher, Log: zap.New(core),
 		Refuse:  func(w http.ResponseWriter, _ *http.Request, _ *errmap.Error) { w.WriteHeader(http.StatusUnauthorized) },
 		Catalog: func() *catalog.Catalog { return o.now },
@@ -58,7 +58,7 @@ func open(t *testing.T, cfg *configv1.Config, who access.Authenticator) *opened 
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Door = door
+	o.Authenticator = made
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
