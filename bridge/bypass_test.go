@@ -27,37 +27,37 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // gated is every edge of a sidecar in front of the demo service, with a count of
 // how often the one destructive RPC reached it.
 type gated struct {
 	bridge    *dialect.Handler
-	gate      *policy.Gate
 	url       string
+	operators string
 	one, two  *http.Client
 	cancelled atomic.Int64
 }
 
 func newGated(t *testing.T) *gated {
 	t.Helper()
-	g := &gated{gate: policy.NewGate(policy.Untrusted), one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
+	g := &gated{one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
 	// A path that is not clean is answered with a redirect to the clean one,
 	// which would be another request.
 	g.one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	rig := mcptest.Start(t, mcptest.Options{
-		Bridge: bridge.Options{Gate: g.gate},
-		Wrap: func(next bridge.Upstream) bridge.Upstream {
+		Adjust: server.Adjust{Upstream: func(next bridge.Upstream) bridge.Upstream {
 			return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 				if m.Procedure == demov1connect.FleetCancelOrderProcedure {
 					g.cancelled.Add(1)
 				}
 				return next.Call(ctx, m, in, h)
 			})
-		},
+		}},
 	})
 	g.bridge = rig.Bridge
-	g.url = mcptest.Serve(t, allEdges(rig.Bridge))
+	g.url, g.operators = rig.Serve(t), rig.Operators(t)
 	// A second name for the RPC that claims to be harmless.
 	no := false
 	if _, _, err := rig.Live.Register(t.Context(), catalog.Registration{
@@ -79,6 +79,14 @@ func allEdges(b *dialect.Handler) http.Handler {
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))
 	return mux
+}
+
+// trust has an operator say whether callers are trusted.
+func (g *gated) trust(t *testing.T, to policy.Trust) {
+	t.Helper()
+	if status, body := send(t, g.one, http.MethodPost, g.operators+"/trust", `{"trust":"`+to.String()+`"}`); status != http.StatusOK {
+		t.Fatalf("/trust: %d %s", status, body)
+	}
 }
 
 // order places an order that can be cancelled.
@@ -177,7 +185,7 @@ func TestNothingGetsAroundTheGate(t *testing.T) {
 		{policy.Trusted, "", 1},
 		{policy.Untrusted, errmap.DestructiveBlocked, 0}, // and it closes again
 	} {
-		g.gate.Set(phase.trust)
+		g.trust(t, phase.trust)
 		for _, w := range waysIn() {
 			before := g.cancelled.Load()
 			if got := w.ask(t, g, g.order(t)); got != phase.want {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -40,7 +41,11 @@ func TestWhatDependsOnWhoAsksIsPrivate(t *testing.T) {
 			t.Parallel()
 			desk := mcptest.Desk()
 			desk.ListCache = &outriggerv1.CachePolicy{Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC}
-			rig := mcptest.Start(t, mcptest.Options{Native: desk, NoDemo: true, Bridge: bridge.Options{ForwardsHeaders: tt.forwards}})
+			rig := mcptest.Start(t, mcptest.Options{Native: desk, NoDemo: true, Configure: func(c *configv1.Config) {
+				if !tt.forwards {
+					ownHeadersOnly(c)
+				}
+			}})
 			ctx := tt.ctx(t)
 			for method, want := range map[string]string{
 				"server/discover": tt.tools, "tools/list": tt.tools,

@@ -15,10 +15,12 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -26,9 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // failureShown is what a failure looked like to its caller.
@@ -78,9 +78,9 @@ func callRPC(t *testing.T, url, tool, arguments string) failureShown {
 }
 
 // demoSidecar is a sidecar in front of the demo service; it returns its URL.
-func demoSidecar(t *testing.T, o bridge.Options) string {
+func demoSidecar(t *testing.T, configure func(*configv1.Config)) string {
 	t.Helper()
-	return mcptest.Serve(t, allEdges(mcptest.Start(t, mcptest.Options{Bridge: o}).Bridge))
+	return mcptest.Start(t, mcptest.Options{Configure: configure}).Serve(t)
 }
 
 // sidecarOf is a sidecar in front of a backend that a handler is, spoken to over
@@ -130,7 +130,7 @@ func TestEveryErrorTypeFromARealFailure(t *testing.T) {
 	if defaults.Timeout != 30*time.Second {
 		t.Errorf("a call may take %v by default, want 30 s", defaults.Timeout)
 	}
-	open := demoSidecar(t, bridge.Options{})
+	open := demoSidecar(t, nil)
 	failing := func(code string) func(t *testing.T) failureShown {
 		return func(t *testing.T) failureShown {
 			t.Helper()
@@ -176,14 +176,14 @@ func TestEveryErrorTypeFromARealFailure(t *testing.T) {
 		{"permission: the tool's own", errmap.TypePermission, errmap.ToolExecutionFailed, 200, failing("PERMISSION_DENIED")},
 		{"rate limit", errmap.TypeAPILimitExceeded, errmap.RateLimited, 429, func(t *testing.T) failureShown {
 			t.Helper()
-			url := demoSidecar(t, bridge.Options{Limiter: policy.NewLimiter(policy.LimitOptions{Tool: policy.Rate{PerSecond: 0.01}})})
+			url := demoSidecar(t, func(c *configv1.Config) { c.Limits.ToolRate = &configv1.Rate{PerSecond: 0.01} })
 			callRPC(t, url, "lab.echo", `{}`)
 			return callRPC(t, url, "lab.echo", `{}`)
 		}},
 		{"rate limit: the tool's own", errmap.TypeAPILimitExceeded, errmap.ToolExecutionFailed, 200, failing("RESOURCE_EXHAUSTED")},
 		{"timeout", errmap.TypeTimeout, errmap.Timeout, 504, func(t *testing.T) failureShown {
 			t.Helper()
-			url := demoSidecar(t, bridge.Options{Timeout: 100 * time.Millisecond})
+			url := demoSidecar(t, func(c *configv1.Config) { c.Timeout = durationpb.New(100 * time.Millisecond) })
 			return callRPC(t, url, "lab.sleep", `{"duration":"60s"}`)
 		}},
 		{"tool execution", errmap.TypeToolExecution, errmap.ToolExecutionFailed, 200, failing("INTERNAL")},
@@ -266,9 +266,7 @@ func registration(name, method string) *outriggerv1.RegisterToolRequest {
 func register(t *testing.T, req *outriggerv1.RegisterToolRequest) failureShown {
 	t.Helper()
 	rig := mcptest.Start(t, mcptest.Options{})
-	mux := http.NewServeMux()
-	mux.Handle(connectapi.New(rig.Bridge, connectapi.Options{}).AdminHandler(rig.Live, connectapi.AdminOptions{}))
-	_, err := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 1), mcptest.Serve(t, mux)).
+	_, err := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 1), rig.Operators(t)).
 		RegisterTool(context.Background(), connect.NewRequest(req))
 	shown := failureShown{Code: codeOfRPC(t, err), ErrorType: detailOf(t, err).GetErrorType()}
 	switch connect.CodeOf(err) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -37,7 +38,7 @@ func (g *growing) Load(ctx context.Context) (*source.Loaded, error) {
 // The canonical dialect has no pages: its list is whole, whatever the size of a page.
 func TestTheCanonicalListIsWhole(t *testing.T) {
 	t.Parallel()
-	b := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{PageSize: 2}}).Bridge
+	b := mcptest.Start(t, mcptest.Options{Configure: pagesOf(2)}).Bridge
 	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{`
 	if n := len(answer(t, b, dialect.Modern, list+modernMeta+`}}`).Result.Tools); n != 2 {
 		t.Errorf("the first page has %d tools, want 2", n)
@@ -81,9 +82,9 @@ func TestTheListingFollowsTheCatalog(t *testing.T) {
 // A reply is one line on stdio, so nothing that a catalog holds may break one.
 func TestEveryReplyIsOneLine(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Server: bridge.ServerInfo{
-		Name: "a\nname", Title: "a\r\ntitle", Version: "1\u2028", Instructions: "line one\nline two",
-	}}})
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Server = &configv1.Server{Name: "a\nname", Title: "a\r\ntitle", Version: "1\u2028", Instructions: "line one\nline two"}
+	}})
 	b := rig.Bridge
 	lines := map[dialect.Dialect][]string{
 		dialect.Canonical: {

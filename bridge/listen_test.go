@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // A reader that falls behind is told so, and how much it missed; what it has not
@@ -61,7 +62,7 @@ func TestASubscriptionThatFallsBehindIsDroppedWithAnError(t *testing.T) {
 // What a subscription wants is told by name only as far as it can be kept.
 func TestASubscriptionWithTooMuchPendingEnds(t *testing.T) {
 	t.Parallel()
-	rig, ann := deskOf(t, bridge.Options{Feed: feed.New(feed.Options{MaxPending: 2})})
+	rig, ann := deskOf(t, mcptest.Options{Adjust: server.Adjust{Feed: func(o *feed.Options) { o.MaxPending = 2 }}})
 	reads, first := make(chan struct{}), make(chan struct{})
 	var heard []string
 	ann.heard = func(message string) {

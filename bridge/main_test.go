@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -27,6 +29,17 @@ func fake(t *testing.T, call mcptest.Upstream, o bridge.Options) *dialect.Handle
 	t.Helper()
 	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), o), dialect.Options{})
 }
+
+// pagesOf has the pages of lists hold so many entries.
+func pagesOf(size int32) func(*configv1.Config) {
+	return func(c *configv1.Config) { c.Limits.MaxPageEntries = &size }
+}
+
+// asks has the sidecar ask its callers before destructive tools run.
+func asks(c *configv1.Config) { c.Destructive = proto.String("confirm") }
+
+// ownHeadersOnly has no header of a caller go on to the backend.
+func ownHeadersOnly(c *configv1.Config) { c.Backend.Metadata.Inbound = nil }
 
 // toolCall is a neutral call with JSON arguments, from an origin of its own.
 func toolCall(b *dialect.Handler, tool, arguments string) *bridge.Request {

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -223,7 +225,7 @@ func messageCalls() map[string]errmap.Code {
 // and agrees with the published schemas on every call and every reply.
 func TestMessageFormAgainstSchema(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Timeout: 2 * time.Second}})
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Timeout = durationpb.New(2 * time.Second) }})
 	f := newMessageForm(t, rig.Bridge)
 	for params, want := range messageCalls() {
 		if got := f.check(t, params); got != want {

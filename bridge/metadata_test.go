@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -117,11 +118,9 @@ func TestOnlyAllowedMetadataCrosses(t *testing.T) {
 // where the transport has them.
 func TestMetadataCrossesToARealBackend(t *testing.T) {
 	t.Parallel()
-	rules, err := metadata.NewRules([]string{"x-tenant", "traceparent"}, []string{"x-reply-*"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Metadata: rules}})
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Backend.Metadata = &configv1.Metadata{Inbound: []string{"x-tenant", "traceparent"}, Outbound: []string{"x-reply-*"}}
+	}})
 	in := inbound(t, rig.Bridge.Flights().NewOrigin(), dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{`+
 		`"name":"lab.inspect","arguments":{"replyHeaders":{"x-reply-a":"1","x-session":"c"},"replyTrailers":{"x-reply-b":"2","x-other":"3"}},`+
 		`"_meta":{"traceparent":"00-from-the-message-01"}}}`)

@@ -15,13 +15,15 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // seedConversations adds everything that the modern conversations send.
@@ -74,13 +76,18 @@ type anything struct {
 	logged *observer.ObservedLogs
 }
 
+// smallPagesAndAsks has lists of several pages, and questions.
+func smallPagesAndAsks(c *configv1.Config) {
+	c.Limits.MaxPageEntries, c.Destructive = proto.Int32(5), proto.String("confirm")
+}
+
 func newAnything(f *testing.F) *anything {
 	f.Helper()
 	core, logged := observer.New(zapcore.ErrorLevel)
 	return &anything{
 		schema: mcpschema.Load(f, mcpschema.Revision20260728), logged: logged,
 		// The bridge recovers from panics, and says so in its log.
-		rig: mcptest.Start(f, mcptest.Options{Native: mcptest.Desk(), Log: zap.New(core)}),
+		rig: mcptest.Start(f, mcptest.Options{Native: mcptest.Desk(), Log: zap.New(core), Configure: smallPagesAndAsks}),
 	}
 }
 
@@ -90,8 +97,11 @@ func newAnything(f *testing.F) *anything {
 // line and one that the revision knows, and nothing is left behind.
 func (a *anything) exchange(t *testing.T, body []byte, isHTTP bool) {
 	t.Helper()
-	b := a.rig.With(bridge.Options{PageSize: 5, Confirm: true}, dialect.Options{}).Bridge
 	msg := jsonrpc.Parse(body, jsonrpc.ProfileMCP, jsonrpc.Limits{})
+	b := a.rig.Bridge
+	if msg.Method == "subscriptions/listen" {
+		b = a.rig.With(t, smallPagesAndAsks, server.Adjust{}).Bridge // its streams end here
+	}
 	in := &dialect.Inbound{
 		Dialect: dialect.Modern, Origin: b.Flights().NewOrigin(), Message: &msg, Transport: "test", Route: "test", Caller: "ann",
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -138,7 +137,7 @@ func numbered(prefix string, n int) []string {
 // between must not lose them, whatever the method.
 func TestForeignKeysOfMetaReachTheBackendOnEveryMethod(t *testing.T) {
 	t.Parallel()
-	rig, ann := deskOf(t, bridge.Options{})
+	rig, ann := deskOf(t, mcptest.Options{})
 	const own = `"com.example/key":{"deep":[9007199254740993]},"com.example/other":"\u0041"`
 	for method, params := range map[string]string{
 		"tools/call": `"name":"count"`, "prompts/get": `"name":"greet","arguments":{"name":"Ann"}`, "resources/read": `"uri":"desk://notes/1"`,

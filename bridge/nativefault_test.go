@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -43,7 +44,7 @@ func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
 		{"an unexpected task", mcptest.NativeTool{Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{
 			Task: mcptest.Desk().Tasks["printing"][0],
 		}}}, "INVALID_TOOL_OUTPUT"},
-		{"too much", mcptest.NativeTool{Outcome: mcptest.Success(`"` + strings.Repeat("x", 1000) + `"`)}, "RESOURCE_EXHAUSTED"},
+		{"too much", mcptest.NativeTool{Outcome: mcptest.Success(`"` + strings.Repeat("x", 2000) + `"`)}, "RESOURCE_EXHAUSTED"},
 		{"an unknown status of the RPC", mcptest.NativeTool{Err: connect.NewError(connect.CodeUnknown, errors.New("x"))}, "TOOL_EXECUTION_FAILED"},
 		{"a panic of the backend", mcptest.NativeTool{Run: func(context.Context, *outriggerv1.ToolCall, func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 			panic("the backend's own")
@@ -57,7 +58,7 @@ func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
 		}
 		tools = append(tools, tc.tool)
 	}
-	_, ann := deskOf(t, bridge.Options{MaxResult: 500}, tools...)
+	_, ann := deskOf(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Limits.MaxResultBytes = proto.Int64(1 << 10) }}, tools...)
 	ann.heard = func(string) {}
 	for i, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
 func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{}, 1)
-	rig, ann := deskOf(t, bridge.Options{}, mcptest.NativeTool{
+	rig, ann := deskOf(t, mcptest.Options{}, mcptest.NativeTool{
 		Declared: mcptest.JSONTool("wait", "Wait.", mcptest.NoArguments, ""),
 		Run: func(ctx context.Context, _ *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
 			entered <- struct{}{}

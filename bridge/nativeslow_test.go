@@ -4,16 +4,17 @@ package bridge_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // One tool of a backend that speaks the tool API always runs out of time. It is held
@@ -30,8 +31,10 @@ func TestOneSlowToolOfANativeBackendClosesNoOther(t *testing.T) {
 		},
 	}
 	slow.Declared.Execution = &outriggerv1.ToolExecution{Timeout: durationpb.New(50 * time.Millisecond)}
-	guard := resilience.New(resilience.Options{MinCalls: minCalls, Window: time.Minute, OpenFor: time.Minute})
-	rig, ann := deskOf(t, bridge.Options{Guard: guard}, slow)
+	rig, ann := deskOf(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		b := c.Resilience.Breaker
+		b.MinCalls, b.Window, b.OpenFor = proto.Int32(minCalls), durationpb.New(time.Minute), durationpb.New(time.Minute)
+	}}, slow)
 	ann.heard = func(string) {}
 	for i := range minCalls {
 		if got := ann.send("tools/call", `"name":"slow"`); got.toolError() != "TIMEOUT" {
@@ -49,8 +52,11 @@ func TestOneSlowToolOfANativeBackendClosesNoOther(t *testing.T) {
 			t.Fatalf("a question: %s", got.raw)
 		}
 	}
-	if s := guard.Stats(); s.Breaker != resilience.Closed || s.ToolsOpened != 1 {
-		t.Errorf("the backend's breaker is %v and %d tools were held back, want closed and 1", s.Breaker, s.ToolsOpened)
+	_, ready := send(t, mcptest.Client(t, 1), http.MethodGet, rig.Operators(t)+"/readyz?verbose", "")
+	for text, n := range map[string]int{"circuit breaker closed, opened 0 times": 1, "circuit breaker open: calls time out": 1, "tool desk.slow": 1} {
+		if got := strings.Count(string(ready), text); got != n {
+			t.Errorf("%q is there %d times, want %d:\n%s", text, got, n, ready)
+		}
 	}
 	// On a busy machine a call can run out of its 50 ms before it reaches the backend.
 	if n := ranTimes(rig.Native, "slow"); n > minCalls {

@@ -15,6 +15,7 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // altering stands between the bridge and the real backend and replaces what
@@ -57,7 +58,7 @@ func TestOutputIsChecked(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rig := mcptest.Start(t, mcptest.Options{Wrap: altering(tc.body)})
+			rig := mcptest.Start(t, mcptest.Options{Adjust: server.Adjust{Upstream: altering(tc.body)}})
 			for form, arguments := range map[string]bridge.Payload{
 				"JSON": {Bytes: []byte(`{"vehicleId":"101"}`)},
 				"wire": {Encoding: bridge.EncodingProtobuf, Bytes: request},

@@ -12,10 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
 // manyTools are tools that do nothing.
@@ -54,7 +53,7 @@ func TestPagesOfToolsStayInPlaceWhileToolsComeAndGo(t *testing.T) {
 	t.Parallel()
 	stable := numbered("stay", 40)
 	backend := &mcptest.Native{Tools: manyTools(append(slices.Clone(stable), "aaa", "stay005x", "zzz"))}
-	rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true, Bridge: bridge.Options{PageSize: 7}})
+	rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true, Configure: pagesOf(7)})
 	all := modernClient{t: t, bridge: rig.Bridge}
 	names, sizes := all.pages("tools/list", "tools", func(page int) {
 		more := manyTools(append(slices.Clone(stable), fmt.Sprintf("aaa%d", page), fmt.Sprintf("stay0%d9x", page), "zzzz"))
@@ -101,7 +100,7 @@ func TestEveryPageKeepsTheBound(t *testing.T) {
 		uri := fmt.Sprintf("desk://more/%d", i)
 		backend.Resources = append(backend.Resources, mcptest.NativeResource{Listed: &outriggerv1.Resource{Uri: uri, Name: uri}})
 	}
-	rig := mcptest.Start(t, mcptest.Options{Native: backend, Bridge: bridge.Options{PageSize: 4}})
+	rig := mcptest.Start(t, mcptest.Options{Native: backend, Configure: pagesOf(4)})
 	all := modernClient{t: t, bridge: rig.Bridge}
 	for method, list := range map[string]string{
 		"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts",
@@ -126,9 +125,7 @@ func TestEveryPageKeepsTheBound(t *testing.T) {
 func TestACursorIsForOneCallerAndOneListAndATime(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true, Bridge: bridge.Options{
-		PageSize: 1, Sealer: seal.New(seal.Options{Now: func() time.Time { return now }}),
-	}})
+	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true, Configure: pagesOf(1), Adjust: sealedAt(&now)})
 	ann, bob := modernClient{t: t, bridge: rig.Bridge, caller: "ann"}, modernClient{t: t, bridge: rig.Bridge, caller: "bob"}
 	lists := map[string]string{"tools/list": "", "resources/list": "", "resources/templates/list": "", "prompts/list": ""}
 	for method := range lists {
@@ -170,10 +167,13 @@ func TestACursorIsForOneCallerAndOneListAndATime(t *testing.T) {
 func TestPagedListsAreTheirCallersOwn(t *testing.T) {
 	t.Parallel()
 	public := &outriggerv1.CachePolicy{Ttl: durationpb.New(time.Minute), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC}
-	for size, want := range map[int]string{1: "private", 100: "public"} {
+	for size, want := range map[int32]string{1: "private", 100: "public"} {
 		backend := mcptest.Desk()
 		backend.ListCache = public
-		rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true, Bridge: bridge.Options{PageSize: size}})
+		rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true, Configure: func(c *configv1.Config) {
+			pagesOf(size)(c)
+			ownHeadersOnly(c)
+		}})
 		all := modernClient{t: t, bridge: rig.Bridge}
 		for _, method := range []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"} {
 			params := ""

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 const (
@@ -25,12 +25,18 @@ const (
 )
 
 // deskOf is a bridge in front of the desk, and ann, who can be asked.
-func deskOf(t *testing.T, o bridge.Options, more ...mcptest.NativeTool) (*mcptest.Rig, modernClient) {
+func deskOf(t *testing.T, o mcptest.Options, more ...mcptest.NativeTool) (*mcptest.Rig, modernClient) {
 	t.Helper()
 	backend := mcptest.Desk()
 	backend.Tools = append(backend.Tools, more...)
-	rig := mcptest.Start(t, mcptest.Options{Native: backend, NoDemo: true, Bridge: o})
+	o.Native, o.NoDemo = backend, true
+	rig := mcptest.Start(t, o)
 	return rig, modernClient{t: t, bridge: rig.Bridge, caller: "ann", capabilities: canAsk}
+}
+
+// sealedAt has the clock of what is sealed be the test's.
+func sealedAt(now *time.Time) server.Adjust {
+	return server.Adjust{Seal: func(o *seal.Options) { o.Now = func() time.Time { return *now } }}
 }
 
 // A state is what an attacker can hand in. Servers that trust it run a tool for
@@ -38,7 +44,7 @@ func deskOf(t *testing.T, o bridge.Options, more ...mcptest.NativeTool) (*mcptes
 func TestARequestStateIsForOneCallerAndOneRequestAndATime(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	rig, ann := deskOf(t, bridge.Options{Sealer: seal.New(seal.Options{Now: func() time.Time { return now }})})
+	rig, ann := deskOf(t, mcptest.Options{Adjust: sealedAt(&now)})
 	bob := ann
 	bob.caller = "bob"
 	sign := `"name":"sign","arguments":{"letter":1,"more":{"b":[1,2],"a":"x"}}`
@@ -121,7 +127,7 @@ func TestARequestStateIsForOneCallerAndOneRequestAndATime(t *testing.T) {
 // were seen to take it for consent.
 func TestAnAnswerOfTheWrongShapeNeverCompletes(t *testing.T) {
 	t.Parallel()
-	_, ann := deskOf(t, bridge.Options{})
+	_, ann := deskOf(t, mcptest.Options{})
 	for method, params := range map[string]string{
 		"tools/call": `"name":"sign"`, "prompts/get": `"name":"apologise"`, "resources/read": `"uri":"desk://safe"`,
 	} {
@@ -158,7 +164,7 @@ func TestTheBackendsOwnStateIsHiddenAndComesBackAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asks := &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{RequestState: state}}}
-			rig, ann := deskOf(t, bridge.Options{}, mcptest.NativeTool{Declared: mcptest.JSONTool("remember", "Remember.", mcptest.NoArguments, ""), Outcome: asks})
+			rig, ann := deskOf(t, mcptest.Options{}, mcptest.NativeTool{Declared: mcptest.JSONTool("remember", "Remember.", mcptest.NoArguments, ""), Outcome: asks})
 			first := ann.send("tools/call", `"name":"remember"`)
 			if strings.Contains(first.raw, "secret") || first.Result["inputRequests"] != nil {
 				t.Errorf("it shows, or asks: %.300s", first.raw)
@@ -191,7 +197,7 @@ func consent(asked modernAnswer) string {
 // A consent that can be used again, or for something else, is none.
 func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 	t.Parallel()
-	rig, ann := deskOf(t, bridge.Options{Confirm: true}, destructive("shred", nil), destructive("burn", nil))
+	rig, ann := deskOf(t, mcptest.Options{Configure: asks}, destructive("shred", nil), destructive("burn", nil))
 	bob, mute := ann, ann
 	bob.caller, mute.capabilities = "bob", `{}`
 	shred := `"name":"shred","arguments":{"letter":1}`
@@ -249,7 +255,7 @@ func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 // either, and the consent lasts to its end.
 func TestAConsentOutlivesTheBackendsOwnQuestions(t *testing.T) {
 	t.Parallel()
-	rig, ann := deskOf(t, bridge.Options{Confirm: true}, destructive("shred", mcptest.Dialogue{
+	rig, ann := deskOf(t, mcptest.Options{Configure: asks}, destructive("shred", mcptest.Dialogue{
 		{"name": mcptest.AskForm("Who?", `{"type":"object","properties":{"name":{"type":"string"}}}`)},
 		{"name": mcptest.AskForm("Really?", `{"type":"object","properties":{"name":{"type":"string"}}}`)},
 	}))
@@ -281,7 +287,7 @@ func TestAConsentOutlivesTheBackendsOwnQuestions(t *testing.T) {
 // Whatever way a tool is named, the gate knows it.
 func TestNoNameOfADestructiveToolGetsAroundTheQuestion(t *testing.T) {
 	t.Parallel()
-	rig, ann := deskOf(t, bridge.Options{Confirm: true}, destructive("shred", nil))
+	rig, ann := deskOf(t, mcptest.Options{Configure: asks}, destructive("shred", nil))
 	mute := ann
 	mute.capabilities = `{}`
 	for _, name := range []string{

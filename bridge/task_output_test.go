@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -134,7 +133,7 @@ func TestTasksThatEndAtOnceKeepTheirSchema(t *testing.T) {
 // still be asked for.
 func TestATaskOutlivesItsTool(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Native: measuring(), NoDemo: true, Bridge: bridge.Options{}})
+	rig := mcptest.Start(t, mcptest.Options{Native: measuring(), NoDemo: true})
 	ann := modernClient{t: t, bridge: rig.Bridge, caller: "ann", capabilities: withTasks}
 	id := string(ann.send("tools/call", `"name":"measure","arguments":{"job":"broken"}`).Result["taskId"])
 	rig.Native.Advance("broken")

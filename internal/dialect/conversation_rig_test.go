@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -19,7 +21,7 @@ import (
 )
 
 // rigs are what stands behind conversations: one of each kind, for all in which
-// nothing is reported as changed. Their bridges are their own.
+// nothing is reported as changed. Their sidecars are their own.
 type rigs struct {
 	t  *testing.T // that of all conversations
 	mu sync.Mutex
@@ -27,9 +29,8 @@ type rigs struct {
 }
 
 // behind starts a rig of a kind.
-func behind(t *testing.T, kind string, o bridge.Options, d dialect.Options) *mcptest.Rig {
+func behind(t *testing.T, kind string, start mcptest.Options) *mcptest.Rig {
 	t.Helper()
-	start := mcptest.Options{Bridge: o, Dialect: d}
 	switch kind {
 	case "demo":
 	case "desk":
@@ -45,13 +46,13 @@ func behind(t *testing.T, kind string, o bridge.Options, d dialect.Options) *mcp
 }
 
 // shared is behind with backends that others use too.
-func (r *rigs) shared(kind string, o bridge.Options, d dialect.Options) *mcptest.Rig {
+func (r *rigs) shared(t *testing.T, kind string, o mcptest.Options) *mcptest.Rig {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by[kind] == nil {
-		r.by[kind] = behind(r.t, kind, bridge.Options{}, dialect.Options{})
+		r.by[kind] = behind(r.t, kind, mcptest.Options{})
 	}
-	return r.by[kind].With(o, d)
+	return r.by[kind].With(t, o.Configure, o.Adjust)
 }
 
 // open makes ready what a conversation asks for, line by line:
@@ -66,32 +67,35 @@ func (r *rigs) shared(kind string, o bridge.Options, d dialect.Options) *mcptest
 func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 	c.t.Helper()
 	kind := "demo"
-	o := bridge.Options{Server: conversationServer(), Sealer: mcptest.FixedSealer(c.t)}
-	var d dialect.Options
+	config := conversationConfig()
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch {
 		case name == "behind":
 			kind = value
 		case name == "gate" && value == "asks":
-			o.Confirm = true
+			config.Destructive = proto.String("confirm")
 		case name == "over" && value == "stdio":
 			c.isStdio = true
 		case name == "sessions" && value == "kept":
-			o.Feed, d.Sessions = fixedSessions(c.t)
 			c.keeps = true
 		default:
-			size, err := strconv.Atoi(value)
+			size, err := strconv.ParseInt(value, 10, 32)
 			if name != "pages of" || err != nil {
 				c.t.Fatalf("rig: what is %q?", line)
 			}
-			o.PageSize = size
+			config.Limits = &configv1.Limits{MaxPageEntries: proto.Int32(int32(size))}
 		}
 	}
+	o := mcptest.Options{Adjust: mcptest.Fixed(c.t), Configure: func(c *configv1.Config) {
+		// No header that a caller chooses goes on, so that lists are the same for all.
+		c.Backend.Metadata.Inbound = nil
+		proto.Merge(c, config)
+	}}
 	if isShared {
-		c.rig = rigs.shared(kind, o, d)
+		c.rig = rigs.shared(c.t, kind, o)
 	} else {
-		c.rig = behind(c.t, kind, o, d)
+		c.rig = behind(c.t, kind, o)
 	}
 }
 

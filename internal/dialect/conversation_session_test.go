@@ -5,26 +5,15 @@ package dialect_test
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
-
-// fixedSessions gives the same ids and names in every run.
-func fixedSessions(t *testing.T) (*feed.Hub, *session.Manager) {
-	t.Helper()
-	hub := feed.New(feed.Options{})
-	sessions := session.New(session.Options{Feed: hub, Rand: rand.NewChaCha8([32]byte{})})
-	t.Cleanup(sessions.Close)
-	return hub, sessions
-}
 
 // join has a message belong to the session, once there is one, as edges do.
 func (c *conversation) join(in *dialect.Inbound) {

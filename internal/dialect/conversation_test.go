@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -59,8 +59,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-func conversationServer() bridge.ServerInfo {
-	return bridge.ServerInfo{Name: "outrigger", Version: "0.0.0-test", Instructions: "Ask for the map first."}
+func conversationConfig() *configv1.Config {
+	return &configv1.Config{Server: &configv1.Server{Name: "outrigger", Version: "0.0.0-test", Instructions: "Ask for the map first."}}
 }
 
 // conversation is one file while it is replayed.

@@ -147,7 +147,7 @@ func (d *doctor) connection(ctx context.Context) bool {
 func (d *doctor) comments(tools []*catalog.Tool) {
 	described, bare := 0, 0
 	for _, t := range tools {
-		if t.Method.Descriptor == nil {
+		if t.Native {
 			continue // the backend describes it itself
 		}
 		if t.Method.Descriptor.ParentFile().SourceLocations().Len() > 0 {

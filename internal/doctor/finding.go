@@ -69,9 +69,10 @@ func (d *doctor) broken(by upstream.Diagnosis, text string, err error) {
 }
 
 // causeText is the text of an error without what the finding says already: that it
-// is about the backend, which cannot be reached.
+// is about the backend, which cannot be reached. It is one line: joined errors are a line
+// each.
 func causeText(err error) string {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	for _, prefix := range []string{"backend: ", "unreachable: ", "cannot reach the backend: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}

@@ -53,8 +53,23 @@ func Echo(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*brid
 // methods named lose what their tool option declares, as most services' methods
 // have none.
 func Source(undeclared ...string) source.Source {
-	set := &descriptorpb.FileDescriptorSet{}
-	seen := map[string]bool{}
+	set := Descriptors(demov1.File_outrigger_demo_v1_fleet_proto, demov1.File_outrigger_demo_v1_lab_proto)
+	for _, file := range set.GetFile() {
+		for _, service := range file.GetService() {
+			for _, method := range service.GetMethod() {
+				if slices.Contains(undeclared, method.GetName()) {
+					proto.ClearExtension(method.GetOptions(), outriggerv1.E_Tool)
+				}
+			}
+		}
+	}
+	return source.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
+}
+
+// Descriptors are those of files with all that they import, each behind what it imports.
+// They have no comments.
+func Descriptors(files ...protoreflect.FileDescriptor) *descriptorpb.FileDescriptorSet {
+	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
 	var add func(protoreflect.FileDescriptor)
 	add = func(file protoreflect.FileDescriptor) {
 		if seen[file.Path()] {
@@ -66,18 +81,10 @@ func Source(undeclared ...string) source.Source {
 		}
 		set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
 	}
-	add(demov1.File_outrigger_demo_v1_fleet_proto)
-	add(demov1.File_outrigger_demo_v1_lab_proto)
-	for _, file := range set.GetFile() {
-		for _, service := range file.GetService() {
-			for _, method := range service.GetMethod() {
-				if slices.Contains(undeclared, method.GetName()) {
-					proto.ClearExtension(method.GetOptions(), outriggerv1.E_Tool)
-				}
-			}
-		}
+	for _, file := range files {
+		add(file)
 	}
-	return source.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")
+	return set
 }
 
 // Memory returns a loaded catalog of the demo service's tools that needs no

@@ -19,6 +19,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/demo"
 )
 
 // Native is a backend that speaks the tool API and does what its tables say.
@@ -63,6 +64,21 @@ type Native struct {
 // Start serves it on loopback until the end of the test, and returns its URL.
 func (n *Native) Start(t testing.TB) string {
 	t.Helper()
+	return n.start(t, http.NotFoundHandler())
+}
+
+// startBesideDemo serves it together with the demo service, as one backend.
+func (n *Native) startBesideDemo(t testing.TB, log *zap.Logger) string {
+	t.Helper()
+	others, err := demo.Handler(demo.Options{Logger: log})
+	if err != nil {
+		t.Fatalf("demo service: %v", err)
+	}
+	return n.start(t, others)
+}
+
+func (n *Native) start(t testing.TB, others http.Handler) string {
+	t.Helper()
 	validate, err := validator()
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +87,7 @@ func (n *Native) Start(t testing.TB) string {
 	n.at, n.moved = map[string]int{}, make(chan struct{})
 	mux := http.NewServeMux()
 	mux.Handle(outriggerv1connect.NewToolServiceHandler(n))
+	mux.Handle("/", others)
 	n.server = httptest.NewUnstartedServer(mux)
 	n.server.Config.Protocols = protocols(true)
 	n.server.Config.ErrorLog = zap.NewStdLog(zap.NewNop()) // tests let it panic

@@ -109,6 +109,9 @@ func wants(f *outriggerv1.ChangeFilter, change *outriggerv1.Notification) bool {
 	case "notifications/tasks":
 		return slices.Contains(f.GetTaskIds(), change.GetTask().GetTaskId())
 	}
+	if s := change.GetParams(); s != nil {
+		return slices.Contains(f.GetResourceUris(), s.GetFields()["uri"].GetStringValue())
+	}
 	raw, _ := jsontext.Lookup(change.GetParamsJson(), "uri")
 	uri, _ := jsontext.Text(raw)
 	return slices.Contains(f.GetResourceUris(), uri)

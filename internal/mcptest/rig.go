@@ -1,152 +1,178 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcptest assembles a sidecar in the test's own process, in front of the
-// real demo service on loopback, of a backend that speaks the tool API and does
-// what its tables say, or of both, for tests of the bridge and its edges. Nothing
-// in a Rig is a mock: only the listener in front is left to the test. For tests
-// of time, which need a clock of their own and so no sockets, there is a catalog
-// from memory and a Caller that is a function. It is imported by tests alone.
+// Package mcptest runs a sidecar in the test's own process, in front of the real demo
+// service, of a backend that speaks the tool API and does what its tables say, or of
+// both. The sidecar is that of the command and of the package outrigger: [Start] makes
+// it with internal/server, from the configuration that `sidecar serve` has by default.
+// Nothing in a [Rig] is a mock; backends listen on loopback.
+//
+// Tests of one package of the pipeline (bridge, or an edge) also make that package
+// themselves, with options that no configuration reaches, many times in one test and
+// inside a synctest bubble, where there are no sockets. For them there is [Memory], a
+// catalog that is built once in a process, and [Upstream], a backend that is a
+// function. The package assembles nothing of these.
+//
+// It is imported by tests alone.
 package mcptest
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
-// Rig is an assembled sidecar.
+// Rig is a sidecar that runs.
 type Rig struct {
 	Bridge *dialect.Handler
 	Live   *catalog.Live
-	// URL is the demo service's own.
-	URL string
 	// Native is the backend with tables, nil where there is none.
 	Native *Native
 
-	caller bridge.Upstream
-	native bridge.Native
-	log    *zap.Logger
+	app *server.App
+	// backend tells a configuration where the backend is, and how it is asked for tools.
+	backend func(*configv1.Config)
+	log     *zap.Logger
+	end     func()
 }
 
-// With returns the rig with another bridge in front of the same backends, with
-// options of its own. Nothing that a backend reports as changed is followed for
-// it.
-func (r *Rig) With(o bridge.Options, d dialect.Options) *Rig {
-	out := *r
-	out.Bridge = r.assemble(o, d, correlate.Options{})
-	return &out
-}
-
-func (r *Rig) assemble(o bridge.Options, d dialect.Options, table correlate.Options) *dialect.Handler {
-	o.Log, o.Native = r.log, r.native
-	return dialect.New(bridge.New(r.Live, r.caller, correlate.New(table), o), d)
-}
-
-// Options change the assembly. The zero value is what serve does by default.
+// Options say what is behind a rig, and how it differs from a sidecar by default.
 type Options struct {
-	Bridge      bridge.Options
-	Dialect     dialect.Options
-	MaxInFlight int
+	// Configure changes the configuration.
+	Configure func(*configv1.Config)
+	// Adjust changes what the configuration does not reach.
+	Adjust server.Adjust
 	// Native, where set, is a backend beside the demo service, or instead of it.
-	// What it reports as changed is followed.
 	Native *Native
 	NoDemo bool
-	// Behind, where set, is the URL of the one backend instead: it is asked for its
-	// RPCs and for the tool API, as serve asks by default. What it reports as
-	// changed is followed.
+	// Behind, where set, is the URL of the backend instead.
 	Behind string
-	// Wrap, where set, stands between the bridge and the backend.
-	Wrap func(bridge.Upstream) bridge.Upstream
-	// Live configures the catalog.
-	Live catalog.LiveOptions
-	Log  *zap.Logger
+	Log    *zap.Logger
 }
 
 // patience bounds what a rig waits for: far more than loopback takes, also where
 // many rigs start at once on a busy machine, and less than a test run.
 const patience = time.Minute
 
-// Start assembles a rig, waits for its catalog, and takes everything down at
-// the end of the test.
+// Start starts a rig, waits for its catalog, and takes everything down at the end of
+// the test.
 func Start(t testing.TB, o Options) *Rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	rig := &Rig{Native: o.Native, backend: behind(t, o), log: o.Log}
+	return rig.With(t, o.Configure, o.Adjust)
+}
+
+// behind starts the backend and returns what the configuration says about it.
+func behind(t testing.TB, o Options) func(*configv1.Config) {
+	t.Helper()
+	switch {
+	case o.Behind != "":
+		return func(c *configv1.Config) { c.Backend.Url = o.Behind }
+	case o.Native == nil:
+		return func(c *configv1.Config) { c.Demo = true }
+	case o.NoDemo:
+		url := "connect+" + o.Native.Start(t)
+		return func(c *configv1.Config) { c.Backend.Url, c.Catalog.Native = url, proto.String("on") }
+	default:
+		url := o.Native.startBesideDemo(t, o.Log)
+		return func(c *configv1.Config) { c.Backend.Url = url }
+	}
+}
+
+// With starts another sidecar in front of the same backend.
+func (r *Rig) With(t testing.TB, configure func(*configv1.Config), adjust server.Adjust) *Rig {
+	t.Helper()
+	app, err := server.New(t.Context(), r.configuration(t, configure), server.Options{
+		Log: r.log, Version: version, Embedded: true, Adjust: adjust,
+	})
+	if err != nil {
+		t.Fatalf("assemble the sidecar: %v", err)
+	}
+	out := *r
+	out.app, out.Bridge, out.Live = app, app.Dialects(), app.Live()
+	out.run(t)
+	return &out
+}
+
+// version is what a rig calls itself.
+const version = "0.0.0"
+
+// drainGrace is how long a call may go on after its test has ended.
+const drainGrace = 5 * time.Second
+
+// configuration is that of `sidecar serve`, without listeners and files of its own.
+func (r *Rig) configuration(t testing.TB, configure func(*configv1.Config)) *configv1.Config {
+	t.Helper()
+	c := config.Defaults(config.Serve)
+	off := proto.String("off")
+	c.Listeners.Listen, c.Listeners.Admin, c.Listeners.Health, c.Record.Dir = off, off, off, off
+	c.Limits.DrainGrace = durationpb.New(drainGrace)
+	r.backend(c)
+	if configure != nil {
+		configure(c)
+	}
+	if err := config.Verify(config.Serve, c, config.Options{Checks: settings.Checks(config.Serve)}); err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+	return c
+}
+
+// run runs the sidecar until [Rig.End], at the latest until the end of the test, and
+// waits for its catalog.
+func (r *Rig) run(t testing.TB) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	if err := r.app.Prepare(stop); err != nil {
+		t.Fatalf("prepare the sidecar: %v", err)
+	}
+	go func() { ended <- r.app.Run(ctx, stop, time.Now()) }()
+	r.end = sync.OnceFunc(func() {
+		stop()
+		err := <-ended
+		r.app.CloseListeners()
+		if err := errors.Join(err, r.app.Close(context.Background())); err != nil {
+			t.Errorf("end the sidecar: %v", err)
+		}
+	})
+	t.Cleanup(r.end)
+	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rig := &Rig{Native: o.Native, caller: bridge.NoBackend{}, log: o.Log}
-	var sources []source.Source
-	if !o.NoDemo && o.Behind == "" {
-		rig.URL = startDemo(ctx, t, o.Log)
-		client := dial(t, rig.URL)
-		sources = append(sources, bridge.NewReflectionSource(client, source.ReflectionOptions{}))
-		rig.caller = bridge.NewBackendUpstream(client)
-	}
-	var talks *native.Client
-	if o.Native != nil {
-		talks = native.New(dial(t, "connect+"+o.Native.Start(t)))
-		sources = append(sources, bridge.NewNativeSource("tables", talks, true))
-		rig.native = bridge.NewNativeUpstream(talks)
-	}
-	if o.Behind != "" {
-		client := dial(t, o.Behind)
-		talks, rig.caller = native.New(client), bridge.NewBackendUpstream(client)
-		sources = append(sources, bridge.NewReflectionSource(client, source.ReflectionOptions{}),
-			bridge.NewNativeSource("tool API", talks, false))
-		rig.native = bridge.NewNativeUpstream(talks)
-	}
-	rig.Live = catalog.NewLive(sources, o.Live)
-	if err := rig.Live.Refresh(ctx); err != nil {
+	if _, err := r.Live.Wait(waiting); err != nil {
 		t.Fatalf("load the catalog: %v", err)
 	}
-	if o.Wrap != nil {
-		rig.caller = o.Wrap(rig.caller)
-	}
-	rig.Bridge = rig.assemble(o.Bridge, o.Dialect, correlate.Options{MaxInFlight: o.MaxInFlight})
-	if talks != nil {
-		rig.follow(t, talks)
-	}
-	return rig
 }
 
-// startDemo starts the demo service and returns its URL.
-func startDemo(ctx context.Context, t testing.TB, log *zap.Logger) string {
+// End drains and closes the sidecar before the test ends.
+func (r *Rig) End() { r.end() }
+
+// Serve listens on loopback with what the sidecar's main listener serves, and returns
+// the URL.
+func (r *Rig) Serve(t testing.TB) string {
 	t.Helper()
-	service, err := demo.Start(ctx, demo.Options{Logger: log})
+	handler, err := r.app.Handler(listen.Place{Name: "test", Loopback: true})
 	if err != nil {
-		t.Fatalf("start the demo service: %v", err)
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := service.Close(context.Background()); err != nil {
-			t.Errorf("close the demo service: %v", err)
-		}
-	})
-	return service.URL()
+	return Serve(t, handler)
 }
 
-func dial(t testing.TB, url string) *backend.Client {
+// Operators listens on loopback with what the sidecar's admin listener serves, and
+// returns the URL.
+func (r *Rig) Operators(t testing.TB) string {
 	t.Helper()
-	target, err := backend.ParseTarget(url)
-	if err != nil {
-		t.Fatalf("target: %v", err)
-	}
-	client, err := backend.New(target, backend.Options{})
-	if err != nil {
-		t.Fatalf("backend client: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("close the backend client: %v", err)
-		}
-	})
-	return client
+	return Serve(t, r.app.Operators())
 }

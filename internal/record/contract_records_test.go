@@ -67,7 +67,7 @@ func TestContractOfRecords(t *testing.T) {
 
 	t.Run("every invocation is audited, whatever becomes of it", func(t *testing.T) {
 		t.Parallel()
-		rig, run := recordingRig(t)
+		rig, dir := recordingRig(t)
 		mux := http.NewServeMux()
 		mux.Handle(rpchttp.Path, rpchttp.New(rig.Bridge, rpchttp.Options{}))
 		mux.Handle(mcphttp.Path, mcphttp.New(rig.Bridge, mcphttp.Options{}))
@@ -96,7 +96,7 @@ func TestContractOfRecords(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 		var got []string
-		for _, line := range lines(t, written(t, run)) {
+		for _, line := range lines(t, written(t, rig, dir)) {
 			id, _ := line["requestId"].(string)
 			if line["method"] != "tools/call" {
 				t.Errorf("%v", line)

@@ -14,12 +14,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/record"
 )
 
 var updateParity = flag.Bool("update-parity", false, "rewrite testdata/records")
@@ -91,7 +91,7 @@ func TestDeterministicRunsAreByteIdentical(t *testing.T) {
 
 func recordHTTP(t *testing.T, messages []string) []byte {
 	t.Helper()
-	rig, run := recordingRig(t)
+	rig, dir := recordingRig(t)
 	url := mcptest.Serve(t, rpchttp.New(rig.Bridge, rpchttp.Options{}))
 	client := mcptest.Client(t, 1)
 	for _, m := range messages {
@@ -106,36 +106,38 @@ func recordHTTP(t *testing.T, messages []string) []byte {
 		}
 		_ = resp.Body.Close()
 	}
-	return written(t, run)
+	return written(t, rig, dir)
 }
 
 func recordStdio(t *testing.T, messages []string) []byte {
 	t.Helper()
-	rig, run := recordingRig(t)
+	rig, dir := recordingRig(t)
 	in := strings.NewReader(strings.Join(messages, "\n") + "\n")
 	if err := stdio.Serve(t.Context(), rig.Bridge, in, &bytes.Buffer{}, stdio.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return written(t, run)
+	return written(t, rig, dir)
 }
 
-func recordingRig(t *testing.T) (*mcptest.Rig, *record.Run) {
+// recordingRig is a sidecar, and the folder of its records. Tests put edges of their own
+// in front of it: those of a deterministic sidecar take UUIDs alone as ids.
+func recordingRig(t *testing.T) (*mcptest.Rig, string) {
 	t.Helper()
-	run, err := record.Open(record.Options{Dir: t.TempDir(), Deterministic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = run.Close() })
-	return mcptest.Start(t, mcptest.Options{Dialect: dialect.Options{Record: run}}), run
+	dir := t.TempDir()
+	return mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Record.Dir, c.Deterministic = proto.String(dir), true
+	}}), dir
 }
 
 // written ends the run and returns its lines.
-func written(t *testing.T, run *record.Run) []byte {
+func written(t *testing.T, rig *mcptest.Rig, dir string) []byte {
 	t.Helper()
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
+	rig.End()
+	files, err := filepath.Glob(filepath.Join(dir, "mcp_server", "envelope_validation", "2*", "events.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the records are in %v, %v; want one file", files, err)
 	}
-	out, err := os.ReadFile(filepath.Join(run.Folder(), "events.jsonl"))
+	out, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

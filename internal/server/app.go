@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
@@ -52,6 +53,8 @@ type Options struct {
 	// Embedded means that the process belongs to another program: process-wide actions,
 	// such as releasing memory, are disabled.
 	Embedded bool
+	// Adjust is for tests, in the process of the sidecar; the zero value changes nothing.
+	Adjust Adjust
 }
 
 // Narrator reports the progress of the sidecar to a person who started it in a
@@ -170,7 +173,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
 		options.Types = bridge.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
 	}
-	return catalog.NewLive(sources, options), nil
+	return catalog.NewLive(sources, adjusted(options, a.opts.Adjust.Catalog)), nil
 }
 
 // plan says where tools come from and how they are made, by a configuration that may
@@ -203,6 +206,9 @@ func (a *App) Config() *configv1.Config { return a.cfg }
 
 // Bridge returns the pipeline.
 func (a *App) Bridge() *bridge.Bridge { return a.bridge }
+
+// Dialects returns the pipeline for edges that speak JSON-RPC.
+func (a *App) Dialects() *dialect.Handler { return a.rpc }
 
 // Live returns the catalog.
 func (a *App) Live() *catalog.Live { return a.live }

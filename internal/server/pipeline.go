@@ -70,16 +70,21 @@ func (a *App) openPipeline() error {
 	}
 	limits := a.cfg.GetLimits()
 	// Every session follows the feed, besides the streams of the modern era.
-	a.feed = feed.New(feed.Options{MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions())})
-	a.sessions = session.New(session.Options{
+	a.feed = feed.New(adjusted(feed.Options{
+		MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions()),
+	}, a.opts.Adjust.Feed))
+	a.sessions = session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
 		Share: settings.CallerShare(limits),
-	})
+	}, a.opts.Adjust.Sessions))
 	a.tasks = a.newTasks()
 	a.bus = a.newBus()
 	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	caller, nativeCaller := a.backend.callers()
+	if a.opts.Adjust.Upstream != nil {
+		caller = a.opts.Adjust.Upstream(caller)
+	}
 	a.limiter = settings.Limiter(a.cfg.GetLimits())
 	a.stats = stats.New(0, bridge.Operations()...)
 	a.stats.OnEnd(a.opts.OnEnd)
@@ -192,7 +197,7 @@ func (a *App) openSealer() error {
 		}
 		options.Keys = keys
 	}
-	a.sealer = seal.New(options)
+	a.sealer = seal.New(adjusted(options, a.opts.Adjust.Seal))
 	return nil
 }
 

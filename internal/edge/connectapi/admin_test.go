@@ -27,15 +27,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // station is a sidecar in front of the demo service, with a main and an admin
@@ -49,16 +47,9 @@ type station struct {
 func openStation(t *testing.T, o mcptest.Options) *station {
 	t.Helper()
 	core, logged := observer.New(zapcore.InfoLevel)
+	o.Log = zap.New(core)
 	rig := mcptest.Start(t, o)
-	api := connectapi.New(rig.Bridge, connectapi.Options{})
-	mux := http.NewServeMux()
-	mux.Handle(rpchttp.Path, rpchttp.New(rig.Bridge, rpchttp.Options{}))
-	mux.Handle(mcphttp.Path, mcphttp.New(rig.Bridge, mcphttp.Options{}))
-	api.Mount(mux)
-	mux.Handle("/", api.PassThrough(api.NotFound()))
-	path, handler := api.AdminHandler(rig.Live, connectapi.AdminOptions{Log: zap.New(core)})
-	pages := admin.New(admin.Options{Handlers: map[string]http.Handler{path: handler}})
-	return &station{main: mcptest.Serve(t, mux), admin: mcptest.Serve(t, pages.Handler()), live: rig.Live, log: logged}
+	return &station{main: rig.Serve(t), admin: rig.Operators(t), live: rig.Live, log: logged}
 }
 
 // operatorWays are the ways to reach the tool API.
@@ -215,7 +206,7 @@ func TestEveryMemberOfARegistrationArrives(t *testing.T) {
 
 func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 	t.Parallel()
-	s := openStation(t, mcptest.Options{Live: catalog.LiveOptions{Build: catalog.BuildOptions{Limits: catalog.Limits{MaxRegistrations: 1}}}})
+	s := openStation(t, mcptest.Options{Adjust: server.Adjust{Catalog: func(o *catalog.LiveOptions) { o.Build.Limits.MaxRegistrations = 1 }}})
 	if _, err := s.register(t, echoTool()); err != nil {
 		t.Fatal(err)
 	}
@@ -284,17 +275,20 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 	}
 }
 
-// TestOversizeRegistrationsAreRefused sends more than the listener reads.
+// TestOversizeRegistrationsAreRefused sends more than a schema may have, and more than
+// the listener reads.
 func TestOversizeRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := openStation(t, mcptest.Options{})
-	for _, size := range []int{defaults.MaxMessageBytes + 1, 3 << 20} {
+	for size, want := range map[int]connect.Code{
+		3 << 20: 0, catalog.MaxSchemaBytes() + 1: connect.CodeInvalidArgument, defaults.MaxMessageBytes: connect.CodeResourceExhausted,
+	} {
 		raw := `{"type":"object","title":"` + strings.Repeat("x", size-28) + `"}`
 		_, err := s.register(t, echoTool(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchemaJson{InputSchemaJson: []byte(raw)}
 		}))
-		if isTooLarge := size > defaults.MaxMessageBytes; isTooLarge != (connect.CodeOf(err) == connect.CodeResourceExhausted) {
-			t.Errorf("%d bytes: %v", size, err)
+		if want == 0 && err != nil || want != 0 && connect.CodeOf(err) != want {
+			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
 	}
 }

@@ -12,12 +12,14 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -150,15 +152,27 @@ func TestDestructiveRegistrationsAreGated(t *testing.T) {
 	}
 }
 
+// structOf is JSON as the configuration has it.
+func structOf(t *testing.T, text string) *structpb.Struct {
+	t.Helper()
+	out := &structpb.Struct{}
+	if err := protojson.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestTypedCallersKeepToAnOverlaidSchema calls with the generated client of the
 // demo service, for which nothing has changed but the limits.
 func TestTypedCallersKeepToAnOverlaidSchema(t *testing.T) {
 	t.Parallel()
-	s := openStation(t, mcptest.Options{Live: catalog.LiveOptions{Build: catalog.BuildOptions{Overlay: []catalog.Override{{
-		Match:        "outrigger.demo.v1.Lab/Echo",
-		InputSchema:  json.RawMessage(`{"type":"object","properties":{"nonce":{"maxLength":5},"signed":{"type":"integer","maximum":7}}}`),
-		OutputSchema: json.RawMessage(`{"type":"object","properties":{"nonce":{"not":{"const":"bad"}}}}`),
-	}}}}})
+	s := openStation(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Tools = []*configv1.ToolOverlay{{
+			Method:       "outrigger.demo.v1.Lab/Echo",
+			InputSchema:  structOf(t, `{"type":"object","properties":{"nonce":{"maxLength":5},"signed":{"type":"integer","maximum":7}}}`),
+			OutputSchema: structOf(t, `{"type":"object","properties":{"nonce":{"not":{"const":"bad"}}}}`),
+		}}
+	}})
 	for _, options := range [][]connect.ClientOption{{connect.WithGRPC()}, nil} {
 		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), s.main, options...)
 		for _, tt := range []struct {

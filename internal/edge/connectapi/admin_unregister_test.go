@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 func unregister(t *testing.T, client outriggerv1connect.ToolServiceClient, name, version string) (*outriggerv1.UnregisterToolResponse, error) {
@@ -133,7 +134,7 @@ func (h *held) Call(ctx context.Context, m *catalog.Method, in []byte, header ht
 func TestCallsInFlightOutliveTheirTool(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}), release: make(chan struct{})}
-	s := openStation(t, mcptest.Options{Wrap: func(c bridge.Upstream) bridge.Upstream { h.Upstream = c; return h }})
+	s := openStation(t, mcptest.Options{Adjust: server.Adjust{Upstream: func(c bridge.Upstream) bridge.Upstream { h.Upstream = c; return h }}})
 	way := operatorWays()["gRPC"]
 	caller := way(t, s.main)
 	ended := make(chan error, 2)

@@ -11,7 +11,6 @@ import (
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
@@ -24,7 +23,7 @@ import (
 // knows of no sidecar, before both.
 func TestTypedCallersPassTwoSidecars(t *testing.T) {
 	t.Parallel()
-	tw := build(t, 2, mcptest.Desk(), bridge.Options{})
+	tw := build(t, 2, mcptest.Desk(), nil)
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +54,7 @@ func TestTypedCallersPassTwoSidecars(t *testing.T) {
 // TestBothSidecarsShowTheSameTools lists every tool once, by the same names.
 func TestBothSidecarsShowTheSameTools(t *testing.T) {
 	t.Parallel()
-	tw := build(t, 2, mcptest.Desk(), bridge.Options{})
+	tw := build(t, 2, mcptest.Desk(), nil)
 	inner, outer := tw.inner.Live.Current(), tw.outer.Live.Current()
 	if len(inner.Tools()) != len(outer.Tools()) || len(outer.Warnings()) != 0 {
 		t.Fatalf("%d tools inside, %d outside; warnings %v", len(inner.Tools()), len(outer.Tools()), outer.Warnings())
@@ -74,7 +73,7 @@ func TestBothSidecarsShowTheSameTools(t *testing.T) {
 // says over the tool API has to come out in MCP's words.
 func TestMCPInFrontOfTwoSidecars(t *testing.T) {
 	t.Parallel()
-	b := build(t, 2, mcptest.Desk(), bridge.Options{}).outer.Bridge
+	b := build(t, 2, mcptest.Desk(), nil).outer.Bridge
 	ask := func(method, params, capabilities string) []string {
 		t.Helper()
 		raw := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +

@@ -24,18 +24,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // A caller's own generated client reaches the backend through the sidecar, over
 // every protocol, and numbers of 64 bits arrive as they were sent.
 func TestAGeneratedClientPassesThrough(t *testing.T) {
 	t.Parallel()
-	rules, err := metadata.NewRules([]string{"x-tenant"}, []string{"x-reply-*"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Metadata: rules}})
+	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
 	url := mount(t, rig.Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 64 << 10}})
 	for _, p := range wires() {
 		client := mcptest.Client(t, 2)

@@ -12,14 +12,14 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // Arguments that are an object in a string are refused, and decoded where that is
@@ -28,9 +28,9 @@ import (
 func TestArgumentsInAString(t *testing.T) {
 	t.Parallel()
 	desk := mcptest.Desk()
-	rig := mcptest.Start(t, mcptest.Options{Native: desk, Bridge: bridge.Options{RepairArguments: true}})
+	rig := mcptest.Start(t, mcptest.Options{Native: desk, Configure: func(c *configv1.Config) { c.RepairArguments = true }})
 	repairing := mount(t, rig.Bridge, connectapi.Options{})
-	strict := mount(t, rig.With(bridge.Options{}, dialect.Options{}).Bridge, connectapi.Options{})
+	strict := mount(t, rig.With(t, nil, server.Adjust{}).Bridge, connectapi.Options{})
 	client := mcptest.Client(t, 1)
 	quoted := func(text string) string { raw, _ := json.Marshal(text); return string(raw) }
 	const vehicle, letter = `{"vehicleId":"101","readMask":"id"}`, `{"to":{"city":"Port"}}`
@@ -95,7 +95,7 @@ func TestArgumentsInAString(t *testing.T) {
 // whole answer. Nothing in the caller's own message can say what was decoded.
 func TestRepairedPassThrough(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{RepairArguments: true}})
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.RepairArguments = true }})
 	url := mount(t, rig.Bridge, connectapi.Options{})
 	body := `{"customer":"Ann","destination":"{\"stopId\":\"6\"}","parcels":[{"contents":"box","weightKg":1}]}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+demov1connect.FleetPlaceOrderProcedure, strings.NewReader(body))

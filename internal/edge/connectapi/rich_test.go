@@ -3,22 +3,19 @@
 package connectapi_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
-	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // tower is one sidecar in front of the demo service and a desk, or two, one in
@@ -34,10 +31,10 @@ type tower struct {
 // floors are the heights of towers.
 func floors() map[string]int { return map[string]int{"one sidecar": 1, "two sidecars": 2} }
 
-// build builds a tower. The options are those of both bridges.
-func build(t *testing.T, height int, desk *mcptest.Native, o bridge.Options) *tower {
+// build builds a tower. The configuration is that of both sidecars.
+func build(t *testing.T, height int, desk *mcptest.Native, configure func(*configv1.Config)) *tower {
 	t.Helper()
-	return raise(t, height, mcptest.Options{Native: desk, Bridge: o})
+	return raise(t, height, mcptest.Options{Native: desk, Configure: configure})
 }
 
 // buildDesk is build without the demo service, for what needs none.
@@ -48,25 +45,12 @@ func buildDesk(t *testing.T, height int, desk *mcptest.Native) *tower {
 
 func raise(t *testing.T, height int, o mcptest.Options) *tower {
 	t.Helper()
-	inner := o.Bridge
-	inner.Feed = feed.New(feed.Options{})
-	inner.Tasks = task.New(task.NewMemory(task.MemoryOptions{}), task.Options{
-		OnChange: func(_ string, now *outriggerv1.Task) {
-			// A closed hub has no subscribers.
-			_ = inner.Feed.Publish(feed.Change{Kind: feed.TaskChanged, Task: now})
-		},
-	})
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		inner.Tasks.Drain(ctx)
-	})
 	tw := &tower{desk: o.Native}
-	tw.inner = mcptest.Start(t, mcptest.Options{Native: o.Native, NoDemo: o.NoDemo, Bridge: inner})
-	tw.outer, tw.url = tw.inner, mount(t, tw.inner.Bridge, connectapi.Options{})
+	tw.inner = mcptest.Start(t, o)
+	tw.outer, tw.url = tw.inner, tw.inner.Serve(t)
 	for range height - 1 {
-		tw.outer = mcptest.Start(t, mcptest.Options{Behind: tw.url, Bridge: o.Bridge})
-		tw.url = mount(t, tw.outer.Bridge, connectapi.Options{})
+		tw.outer = mcptest.Start(t, mcptest.Options{Behind: tw.url, Configure: o.Configure})
+		tw.url = tw.outer.Serve(t)
 	}
 	return tw
 }
@@ -103,14 +87,16 @@ func TestOneSidecarAndTwo(t *testing.T) {
 		"the description":       describeCounts,
 		"tasks of the sidecars": tasksOfASidecar,
 	}
-	rules, err := metadata.NewRules([]string{"x-tenant", "traceparent", "tracestate", "baggage"}, []string{"x-reply-*"})
-	if err != nil {
-		t.Fatal(err)
+	configure := func(c *configv1.Config) {
+		c.Backend.Metadata = &configv1.Metadata{
+			Inbound: []string{"x-tenant", "traceparent", "tracestate", "baggage"}, Outbound: []string{"x-reply-*"},
+		}
+		c.Destructive, c.Limits.MaxPageEntries = proto.String("confirm"), proto.Int32(pageSize)
 	}
 	for name, height := range floors() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tw := build(t, height, reporting(), bridge.Options{Metadata: rules, Confirm: true, PageSize: pageSize})
+			tw := build(t, height, reporting(), configure)
 			for _, p := range wires() {
 				for name, test := range tests {
 					t.Run(p.name+"/"+name, func(t *testing.T) {

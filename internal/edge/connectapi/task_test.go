@@ -10,7 +10,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -146,7 +145,7 @@ func TestChangesOfEveryKindArrive(t *testing.T) {
 		for way, dial := range protocols() {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				t.Parallel()
-				tw := build(t, height, mcptest.Desk(), bridge.Options{})
+				tw := build(t, height, mcptest.Desk(), nil)
 				client := dial(t, tw.url)
 				native := begin(t, client, "begin", `{"job":"printing"}`).GetTaskId()
 				own := begin(t, client, "lab.sleep", `{"duration":"600s"}`).GetTaskId()
@@ -161,7 +160,8 @@ func TestChangesOfEveryKindArrive(t *testing.T) {
 					t.Errorf("acknowledged %v, want %v", ack, filter)
 				}
 				// A change may come twice around a change of what a sidecar asks its
-				// backend for.
+				// backend for, and a new catalog may have other resources too: so they
+				// come first.
 				var before []*outriggerv1.Notification
 				next := func() *outriggerv1.Notification {
 					for {
@@ -175,8 +175,8 @@ func TestChangesOfEveryKindArrive(t *testing.T) {
 				notes := &outriggerv1.Notification{Method: "notifications/resources/updated",
 					ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: []byte(`{"uri":"desk://notes/1"}`)}}
 				for _, change := range []*outriggerv1.Notification{
-					{Method: "notifications/tools/list_changed"}, {Method: "notifications/prompts/list_changed"},
 					{Method: "notifications/resources/list_changed"}, notes,
+					{Method: "notifications/tools/list_changed"}, {Method: "notifications/prompts/list_changed"},
 				} {
 					if change.GetMethod() == "notifications/tools/list_changed" {
 						tw.desk.SetTools(tw.desk.Tools[1:])

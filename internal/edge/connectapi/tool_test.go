@@ -13,14 +13,13 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 func toolCall(name, arguments string) *outriggerv1.ToolCall {
@@ -115,13 +114,14 @@ func TestTheCallersDeadlineIsItsTimeout(t *testing.T) {
 	}
 }
 
+// tenantsAndReplies says which headers cross the sidecar.
+func tenantsAndReplies(c *configv1.Config) {
+	c.Backend.Metadata = &configv1.Metadata{Inbound: []string{"x-tenant"}, Outbound: []string{"x-reply-*"}}
+}
+
 func TestMetadataOfACall(t *testing.T) {
 	t.Parallel()
-	rules, err := metadata.NewRules([]string{"x-tenant"}, []string{"x-reply-*"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := mount(t, mcptest.Start(t, mcptest.Options{Bridge: bridge.Options{Metadata: rules}}).Bridge, connectapi.Options{})
+	url := mount(t, mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies}).Bridge, connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -270,7 +270,7 @@ func TestACancelledCallWithdrawsItsQuestion(t *testing.T) {
 
 func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
-	_, url := office(t, officeOptions{session: session.Options{AskTimeout: 50 * time.Millisecond}})
+	_, url := office(t, officeOptions{session: func(o *session.Options) { o.AskTimeout = 50 * time.Millisecond }})
 	c := openWith(t, url, rev11, allAbilities)
 	call := c.stream(http.MethodPost, toolCall("1", "sign"))
 	call.greeting()

@@ -298,7 +298,7 @@ func TestAnIDTwiceInOneSession(t *testing.T) {
 // TestMoreStreamsThanASessionKeeps forgets the oldest, so that they cannot be resumed for ever.
 func TestMoreStreamsThanASessionKeeps(t *testing.T) {
 	t.Parallel()
-	_, url := office(t, officeOptions{session: session.Options{MaxStreams: 2}})
+	_, url := office(t, officeOptions{session: func(o *session.Options) { o.MaxStreams = 2 }})
 	c := openWith(t, url, rev11, `{}`)
 	var ids []string
 	for range 4 {

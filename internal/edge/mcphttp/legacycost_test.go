@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // memory is what the process holds for objects and goroutines.
@@ -91,7 +93,8 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 		awaits(t, conn, buf, "notifications/tools/list_changed")
 		_ = conn.Close()
 	}
-	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	// The sidecar may have opened connections to its backend meanwhile, of a few goroutines each.
+	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+10 })
 	if got := manager.Stats(); got.Sessions != streams+1 {
 		t.Errorf("%+v", got)
 	}
@@ -101,7 +104,9 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 // walks away: those after them push them out one by one.
 func TestSessionsThatAreAbandoned(t *testing.T) {
 	const most = 200
-	rig, url := office(t, officeOptions{session: session.Options{Max: most}})
+	rig, url := office(t, officeOptions{configure: func(c *configv1.Config) {
+		c.Limits.MaxSessions, c.Limits.CallerSharePercent = proto.Int32(most), proto.Int32(100)
+	}})
 	first := openWith(t, url, rev11, `{}`)
 	client := first.http
 	for range most {

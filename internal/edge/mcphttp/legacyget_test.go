@@ -146,8 +146,7 @@ func TestASecondGETTakesOver(t *testing.T) {
 func TestGETsThatTakeOverLoseNothing(t *testing.T) {
 	t.Parallel()
 	const changes, connections = 300, 12
-	hub := feed.Options{MaxPending: changes}
-	rig, url := office(t, officeOptions{feed: hub})
+	rig, url := office(t, officeOptions{feed: func(o *feed.Options) { o.MaxPending = changes }})
 	c := openWith(t, url, rev06, `{}`)
 	empty(t, c.post(subscription("subscribe", "desk://")))
 	var mu sync.Mutex
@@ -199,7 +198,7 @@ func TestGETAfterABreak(t *testing.T) {
 	for _, version := range revisions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			rig, url := office(t, officeOptions{session: session.Options{MaxEvents: 4}})
+			rig, url := office(t, officeOptions{session: func(o *session.Options) { o.MaxEvents = 4 }})
 			c := openWith(t, url, version, `{}`)
 			get := c.stream(http.MethodGet, "")
 			if version == rev11 {

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -36,10 +36,10 @@ const allAbilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}
 
 // officeOptions change the sidecar of a test.
 type officeOptions struct {
-	bridge  bridge.Options
-	http    mcphttp.Options
-	session session.Options
-	feed    feed.Options
+	configure func(*configv1.Config)
+	http      mcphttp.Options
+	session   func(*session.Options)
+	feed      func(*feed.Options)
 	// wrap, where set, stands around the handler.
 	wrap func(http.Handler) http.Handler
 	// more are tools besides those of the desk.
@@ -51,16 +51,15 @@ func office(t testing.TB, o officeOptions) (*mcptest.Rig, string) {
 	t.Helper()
 	backend := mcptest.Desk()
 	backend.Tools = append(backend.Tools, o.more...)
-	o.bridge.Feed = feed.New(o.feed)
-	o.session.Feed = o.bridge.Feed
-	sessions := session.New(o.session)
-	rig := mcptest.Start(t, mcptest.Options{Bridge: o.bridge, Dialect: dialect.Options{Sessions: sessions}, Native: backend, NoDemo: true})
+	rig := mcptest.Start(t, mcptest.Options{
+		Native: backend, NoDemo: true, Configure: o.configure, Adjust: server.Adjust{Sessions: o.session, Feed: o.feed},
+	})
 	handler := http.Handler(mcphttp.New(rig.Bridge, o.http))
 	if o.wrap != nil {
 		handler = o.wrap(handler)
 	}
 	url := mcptest.Serve(t, handler)
-	t.Cleanup(sessions.Close)
+	t.Cleanup(rig.Bridge.Sessions().Close)
 	return rig, url
 }
 

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -73,8 +74,9 @@ func TestAnInitializeThatFailsOpensNothing(t *testing.T) {
 	}
 	t.Run("too often", func(t *testing.T) {
 		t.Parallel()
-		limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 0.001, Burst: 1}})
-		rig, url := office(t, officeOptions{bridge: bridge.Options{Limiter: limiter}, session: session.Options{Max: 1}})
+		rig, url := office(t, officeOptions{configure: func(c *configv1.Config) {
+			c.Limits.CallerRate, c.Limits.MaxSessions = &configv1.Rate{PerSecond: 0.001, Burst: proto.Int32(1)}, proto.Int32(1)
+		}})
 		first := post(t, url, opening(rev11, `{}`))
 		if again := post(t, url, opening(rev11, `{}`)); again.Error == nil || again.header.Get("Mcp-Session-Id") != "" {
 			t.Errorf("got %d %v %s", again.status, again.header, again.body)

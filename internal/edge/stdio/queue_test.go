@@ -14,9 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
@@ -310,7 +313,7 @@ func TestACallThatWaitsForItsClientHoldsNoPlace(t *testing.T) {
 // would keep the answers out then, so the next request is refused.
 func TestReadingGoesOnWhileAllWaitForTheirClient(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true, MaxInFlight: 1})
+	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true, Configure: func(c *configv1.Config) { c.Limits.MaxInFlight = proto.Int32(1) }})
 	t.Cleanup(rig.Bridge.Sessions().Close)
 	p := talk(t.Context(), t, rig.Bridge, stdio.Options{})
 	p.begin("2025-11-25")

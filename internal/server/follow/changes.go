@@ -59,10 +59,6 @@ func New(o Options) *Watch {
 	return w
 }
 
-// Begun returns a channel that is closed when the subscription is active, or when it
-// is certain that there will be none.
-func (w *Watch) Begun() <-chan struct{} { return w.begun }
-
 // settle waits until the backend reports what callers have subscribed to, so that
 // nothing is missed after they have been told so.
 func (w *Watch) settle(ctx context.Context) {

@@ -80,7 +80,7 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 	case backend.FaultUnknownHost:
 		return Diagnosis{Event: unreachable, What: "the host name does not resolve", Fix: "correct the host in --backend, or its DNS entry"}
 	case backend.FaultRefused:
-		return Diagnosis{Event: unreachable, What: "nothing listens on this address" + target.String(), Fix: "start the backend, or correct --backend"}
+		return Diagnosis{Event: unreachable, What: "nothing listens on this address", Fix: "start the backend, or correct --backend"}
 	case backend.FaultNoAnswer:
 		return Diagnosis{Event: unreachable, What: "no answer in time", Fix: "check whether the backend hangs or a firewall drops packets; --backend must be reachable from this host"}
 	case backend.FaultHungUp:

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/proto"
+
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// demoService is the demo service as a handler.
+func demoService(t *testing.T) http.Handler {
+	t.Helper()
+	handler, err := demo.Handler(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
+}
+
+// serve listens for a backend and returns its URL for gRPC.
+func serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	return "grpc" + strings.TrimPrefix(mcptest.Serve(t, handler), "http")
+}
+
+// without answers paths that begin with one of these with a status of gRPC, and has
+// the demo service answer the others.
+func without(t *testing.T, status string, prefixes ...string) http.Handler {
+	t.Helper()
+	next := demoService(t)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				w.Header().Set("Content-Type", "application/grpc")
+				w.Header().Set("Grpc-Status", status)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// reflecting reflects services by their generated descriptors, which have no comments.
+func reflecting(services ...string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(grpcreflect.NewHandlerV1(grpcreflect.NewStaticReflector(services...)))
+	return mux
+}
+
+// closedPort is an address on which nothing listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	var listening net.ListenConfig
+	l, err := listening.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// descriptorFile writes the descriptors of the lab, with all that they import.
+func descriptorFile(t *testing.T) string {
+	t.Helper()
+	raw, err := proto.Marshal(mcptest.Descriptors(demov1.File_outrigger_demo_v1_lab_proto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "lab.binpb")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/doctor"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+)
+
+// examine has doctor examine a sidecar of this configuration. What it returns is what
+// a person reads, with times and addresses left out.
+func examine(t *testing.T, cfg *configv1.Config, o server.Options) (doctor.Findings, string) {
+	t.Helper()
+	cfg.Record.Dir = proto.String("off")
+	app, err := server.New(t.Context(), cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := app.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	var printed bytes.Buffer
+	var shown []doctor.Finding
+	found := doctor.Examine(t.Context(), app, func(f doctor.Finding) {
+		shown = append(shown, f)
+		f.Print(&printed)
+	})
+	if !reflect.DeepEqual(shown, found.Findings) {
+		t.Errorf("shown are %+v, returned are %+v", shown, found.Findings)
+	}
+	text := regexp.MustCompile(`in [0-9.]+(µs|ms|s)\b`).ReplaceAllString(printed.String(), "in TIME")
+	text = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(text, "ADDRESS")
+	text = regexp.MustCompile(`/\S+\.binpb`).ReplaceAllString(text, "FILE")
+	return found, regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
+}
+
+var update = flag.Bool("update", false, "rewrite testdata/steps.txtar")
+
+// golden holds the texts of all rows, by their names.
+const golden = "testdata/steps.txtar"
+
+// TestEveryStep has a row for each way in which a step can end. The whole text that a
+// person reads is in testdata/steps.txtar.
+func TestEveryStep(t *testing.T) {
+	t.Parallel()
+	archive, err := txtar.ParseFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, f := range archive.Files {
+		want[f.Name] = string(f.Data)
+	}
+	var mu sync.Mutex
+	got := &txtar.Archive{Comment: archive.Comment}
+	t.Cleanup(func() {
+		if *update {
+			slices.SortFunc(got.Files, func(a, b txtar.File) int { return strings.Compare(a.Name, b.Name) })
+			if err := os.WriteFile(golden, txtar.Format(got), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		// backend is the URL of the backend; nil has none.
+		backend   func(t *testing.T) string
+		configure func(t *testing.T, c *configv1.Config)
+		more      []source.Source
+		isOK      bool
+	}{
+		{name: "all is well", backend: func(t *testing.T) string { return serve(t, demoService(t)) }, isOK: true},
+		{name: "no backend", more: []source.Source{mcptest.Source()}},
+		{name: "nothing listens", backend: func(t *testing.T) string { return "grpc://" + closedPort(t) }},
+		{
+			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + closedPort(t) },
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
+		},
+		{name: "a web server", backend: func(t *testing.T) string {
+			return mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = w.Write([]byte("<html></html>"))
+			}))
+		}},
+		{name: "TLS for a port without it", backend: func(t *testing.T) string {
+			return "grpcs" + strings.TrimPrefix(serve(t, demoService(t)), "grpc")
+		}},
+		{name: "no reflection", backend: func(t *testing.T) string { return serve(t, without(t, "12", "/grpc.reflection.")) }},
+		{name: "reflection of nothing", backend: func(t *testing.T) string { return serve(t, reflecting()) }},
+		{name: "credentials are missing", backend: func(t *testing.T) string { return serve(t, without(t, "16", "/")) }},
+		{
+			name: "credentials are wrong", backend: func(t *testing.T) string { return serve(t, without(t, "16", "/")) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Backend.Metadata.Static = map[string]string{"authorization": "Bearer no"}
+			},
+		},
+		{name: "only the health check is guarded", backend: func(t *testing.T) string { return serve(t, without(t, "7", "/grpc.health.")) }, isOK: true},
+		{name: "no comments", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) }, isOK: true},
+		{
+			name: "nothing is left", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) { c.Catalog.Include = []string{"nothing.*"} },
+		},
+		{
+			name: "two tools of one name", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Echo", Tool: &outriggerv1.ToolOptions{Name: "lab.fail"}}}
+			},
+		},
+		{
+			name: "a warning of the catalog", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Ecko", Tool: &outriggerv1.ToolOptions{Name: "lab.ecko"}}}
+			},
+			isOK: true,
+		},
+		{
+			name: "every caller is trusted, and more is destructive", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Trust, c.Gate = proto.String("trusted"), proto.String("writes")
+			},
+			isOK: true,
+		},
+		{
+			name: "a backend of the tool API", backend: func(t *testing.T) string { return "connect+" + mcptest.Desk().Start(t) },
+			configure: func(_ *testing.T, c *configv1.Config) { c.Catalog.Native = proto.String("on") }, isOK: true,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Defaults(config.Serve)
+			cfg.Backend.ProbeTimeout = durationpb.New(2 * time.Second)
+			if tt.backend != nil {
+				cfg.Backend.Url = tt.backend(t)
+			}
+			if tt.configure != nil {
+				tt.configure(t, cfg)
+			}
+			found, text := examine(t, cfg, server.Options{Sources: tt.more})
+			mu.Lock()
+			got.Files = append(got.Files, txtar.File{Name: tt.name, Data: []byte(text)})
+			mu.Unlock()
+			if diff := cmp.Diff(want[tt.name], text); diff != "" && !*update {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if found.OK != tt.isOK {
+				t.Errorf("ok is %t, want %t", found.OK, tt.isOK)
+			}
+		})
+	}
+}

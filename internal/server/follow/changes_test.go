@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package follow_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+)
+
+// TestEveryKindOfChange has a row for each report of a backend, and what subscribers
+// hear of it.
+func TestEveryKindOfChange(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	task := f.desk.Advance("printing")
+	f.subscribe(feed.Filter{ResourceURIs: []string{"desk://notes/1"}, TaskIDs: []string{bridge.NativeTask(task).GetTaskId()}})
+	for _, tt := range []struct {
+		name   string
+		report *outriggerv1.Notification
+		want   feed.Change
+	}{
+		{"prompts", &outriggerv1.Notification{Method: "notifications/prompts/list_changed"}, feed.Change{Kind: feed.PromptsListChanged}},
+		{"resources", &outriggerv1.Notification{Method: "notifications/resources/list_changed"}, feed.Change{Kind: feed.ResourcesListChanged}},
+		{"a resource, JSON", updated("desk://notes/1")["JSON"], feed.Change{Kind: feed.ResourceUpdated, URI: "desk://notes/1"}},
+		{"a resource, Struct", updated("desk://notes/1")["Struct"], feed.Change{Kind: feed.ResourceUpdated, URI: "desk://notes/1"}},
+		{"tools", &outriggerv1.Notification{Method: "notifications/tools/list_changed"}, feed.Change{Kind: feed.ToolsListChanged}},
+	} {
+		f.announce(tt.report)
+		if got := f.hears(); got != tt.want {
+			t.Errorf("%s: heard %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+	f.announce(&outriggerv1.Notification{Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: task}})
+	if got := f.hears(); got.Kind != feed.TaskChanged || got.Task.GetTaskId() != bridge.NativeTask(task).GetTaskId() || got.Task.GetStatus() != task.GetStatus() {
+		t.Errorf("a task: heard %+v", got)
+	}
+	f.hearsNothing()
+}
+
+// TestToolsAreLoadedBeforeTheyAreAnnounced: a list that is asked for then has the change.
+func TestToolsAreLoadedBeforeTheyAreAnnounced(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	f.subscribe(feed.Filter{Tools: true})
+	before := len(f.live.Current().Tools())
+	f.desk.SetTools(f.desk.Tools[1:])
+	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
+	if got := f.hears(); got.Kind != feed.ToolsListChanged {
+		t.Errorf("heard %+v", got)
+	}
+	if got := len(f.live.Current().Tools()); got != before-1 {
+		t.Errorf("%d tools are there when the change is announced, want %d", got, before-1)
+	}
+}
+
+// TestAFailedLoadAnnouncesNothing keeps the catalog, and says why.
+func TestAFailedLoadAnnouncesNothing(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	f.subscribe(feed.Filter{Tools: true})
+	before := f.live.Current()
+	f.desk.SetTools(f.desk.Tools[1:])
+	f.isDown.Store(true)
+	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
+	f.hearsNothing()
+	if f.log.FilterMessage("catalog reload failed; keeping the last good catalog").Len() != 1 || f.live.Current() != before {
+		t.Errorf("the log has %v", f.log.All())
+	}
+	f.isDown.Store(false)
+	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
+	if got := f.hears(); got.Kind != feed.ToolsListChanged || f.live.Current() == before {
+		t.Errorf("afterwards: heard %+v", got)
+	}
+}
+
+// TestAnUnknownChange is logged by its name.
+func TestAnUnknownChange(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	f.subscribe(feed.Filter{ResourceURIs: []string{"desk://notes/1"}})
+	change := updated("desk://notes/1")["JSON"]
+	change.Method = "notifications/resources/burnt"
+	f.announce(change)
+	f.hearsNothing()
+	lines := f.log.FilterMessage("unknown kind of change from the backend").All()
+	if len(lines) != 1 || lines[0].ContextMap()["method"] != change.GetMethod() {
+		t.Errorf("the log has %v", f.log.All())
+	}
+}
+
+// TestAfterABreakEverythingHasChanged, because changes may have been missed.
+func TestAfterABreakEverythingHasChanged(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	f.subscribe(feed.Filter{Tools: true, ResourceURIs: []string{"desk://notes/1"}})
+	f.desk.Cut()
+	var got []string
+	for range 4 {
+		c := f.hears()
+		got = append(got, c.Kind.String()+" "+c.URI)
+	}
+	slices.Sort(got)
+	want := []string{"prompts list changed ", "resource updated desk://notes/1", "resources list changed ", "tools list changed "}
+	if !slices.Equal(got, want) {
+		t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+// TestOnlyWhatIsOfferedAndWantedIsAskedFor has reports that nothing asked
+// for: the backend does not find a subscription for them.
+func TestOnlyWhatIsOfferedAndWantedIsAskedFor(t *testing.T) {
+	t.Parallel()
+	offers := func(c *outriggerv1.ServerCapabilities) *mcptest.Native {
+		desk := mcptest.Desk()
+		desk.Description = &outriggerv1.ServerDescription{Name: "desk", Version: "1", ContractVersion: "1.0.0", Capabilities: c}
+		return desk
+	}
+	changing := &outriggerv1.ToolsCapability{ListChanged: true}
+	all := feed.Filter{Tools: true, Prompts: true, Resources: true, ResourceURIs: []string{"desk://notes/1"}}
+	for name, tt := range map[string]struct {
+		desk   *mcptest.Native
+		wanted feed.Filter
+		report *outriggerv1.Notification
+	}{
+		"tools without list_changed":     {offers(&outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{}}), all, &outriggerv1.Notification{Method: "notifications/tools/list_changed"}},
+		"prompts without list_changed":   {offers(&outriggerv1.ServerCapabilities{Tools: changing, Prompts: &outriggerv1.PromptsCapability{}}), all, &outriggerv1.Notification{Method: "notifications/prompts/list_changed"}},
+		"resources without list_changed": {offers(&outriggerv1.ServerCapabilities{Tools: changing, Resources: &outriggerv1.ResourcesCapability{Subscribe: true}}), all, &outriggerv1.Notification{Method: "notifications/resources/list_changed"}},
+		"resources without subscribe":    {offers(&outriggerv1.ServerCapabilities{Tools: changing, Resources: &outriggerv1.ResourcesCapability{ListChanged: true}}), all, updated("desk://notes/1")["JSON"]},
+		"a resource that none wants":     {mcptest.Desk(), feed.Filter{Tools: true}, updated("desk://notes/1")["JSON"]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := followDesk(t, tt.desk)
+			f.subscribe(tt.wanted)
+			ctx, cancel := context.WithTimeout(t.Context(), quiet)
+			defer cancel()
+			if err := f.desk.Announce(ctx, tt.report); err == nil {
+				t.Errorf("the backend was asked for it")
+			}
+		})
+	}
+}
+
+// TestMoreResourcesThanOneSubscriptionAdmits follows as many as it may, and says so.
+func TestMoreResourcesThanOneSubscriptionAdmits(t *testing.T) {
+	t.Parallel()
+	f := followDesk(t, mcptest.Desk())
+	for caller := range 2 {
+		filter := feed.Filter{}
+		for i := range feed.MaxURIs {
+			filter.ResourceURIs = append(filter.ResourceURIs, fmt.Sprintf("desk://%d/%04d", caller, i))
+		}
+		f.subscribe(filter)
+	}
+	f.announce(updated("desk://0/0000")["JSON"])
+	if got := f.hears(); got.URI != "desk://0/0000" {
+		t.Errorf("heard %+v", got)
+	}
+	lines := f.log.FilterMessage("too many subscriptions for the backend; some changes will not be reported").All()
+	if len(lines) == 0 || lines[0].ContextMap()["followed"] != int64(2*feed.MaxURIs) || lines[0].ContextMap()["asked"] != int64(feed.MaxURIs) {
+		t.Errorf("the log has %v", f.log.All())
+	}
+}
+
+// TestNothingToFollow ends at once, and keeps no subscriber waiting.
+func TestNothingToFollow(t *testing.T) {
+	t.Parallel()
+	memory := mcptest.Memory(t)
+	for name, tt := range map[string]struct {
+		live  func() *catalog.Live
+		isEnd bool
+	}{
+		"a backend without a tool API": {func() *catalog.Live { return memory }, false},
+		"an end before the catalog":    {func() *catalog.Live { return catalog.NewLive(nil, catalog.LiveOptions{}) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				hub := feed.New(feed.Options{})
+				defer hub.Close()
+				w := follow.New(follow.Options{Live: tt.live(), Feed: hub, Log: zap.NewNop()})
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				if tt.isEnd {
+					end()
+				}
+				w.Run(ctx)
+				begun := time.Now()
+				if hub.Settle(t.Context()); time.Since(begun) > 0 {
+					t.Errorf("a subscriber waits for %v", time.Since(begun))
+				}
+			})
+		})
+	}
+	(*follow.Watch)(nil).Run(t.Context())
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconfigure_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
+)
+
+const (
+	echo   = "lab.echo"
+	cancel = "fleet.cancel_order" // is destructive
+)
+
+// TestWhatAFileChanges has a row for each field that changes at run time, and for what
+// does not: what came of it, what waits for a restart, and what callers meet.
+func TestWhatAFileChanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, before, after string
+		outcome             string
+		waiting             []string
+		// check looks at what is in use.
+		check func(r *running) (got, want string)
+	}{
+		{"nothing but a comment", "", "# nothing\n", "unchanged", nil, func(r *running) (string, string) { return r.calls("ann", echo), "called" }},
+		{"log.level", "", "log: {level: debug}\n", "applied", nil, func(r *running) (string, string) { return r.level.String(), "debug" }},
+		{"trust", "", "trust: trusted\n", "applied", nil, func(r *running) (string, string) { return r.calls("ann", cancel), "called" }},
+		{"trusted_callers", "", "trusted_callers: [10.1.0.1]\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("10.1.0.1", cancel) + ", " + r.calls("10.1.0.2", cancel), "called, blocked"
+		}},
+		{"gate", "", "gate: writes\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", "fleet.place_order"), "blocked"
+		}},
+		{"limits.tool_rate", "", "limits: {tool_rate: {per_second: 0.01, burst: 1}}\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo) + ", " + r.calls("bob", echo), "called, limited"
+		}},
+		{"limits.caller_rate", "", "limits: {caller_rate: {per_second: 0.01, burst: 1}}\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo) + ", " + r.calls("ann", "lab.sleep") + ", " + r.calls("bob", echo), "called, limited, called"
+		}},
+		{"a rate that goes", "limits: {tool_rate: {per_second: 0.01, burst: 1}}\n", "", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo) + ", " + r.calls("ann", echo), "called, called"
+		}},
+		{"catalog.exclude", "", "catalog: {exclude: ['outrigger.demo.v1.Lab/Echo']}\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo), "no tool"
+		}},
+		{"tools", "", "tools: [{method: outrigger.demo.v1.Lab/Echo, tool: {name: lab.repeat}}]\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo) + ", " + r.calls("ann", "lab.repeat"), "no tool, called"
+		}},
+		{"listeners.listen", "", "listeners: {listen: '127.0.0.1:9'}\n", "refused", []string{"listeners.listen"}, func(r *running) (string, string) {
+			return r.calls("ann", echo), "called"
+		}},
+		{"one field of both kinds", "", "timeout: 1s\ntrust: trusted\n", "partial", []string{"timeout"}, func(r *running) (string, string) {
+			return r.calls("ann", cancel), "called"
+		}},
+		{"a fault", "", "trust: maybe\nlog: {level: debug}\n", "refused", nil, func(r *running) (string, string) {
+			return r.level.String() + ", " + r.calls("ann", cancel), "info, blocked"
+		}},
+		{"names that collide, beside what is well", "", "tools: [{method: outrigger.demo.v1.Lab/Echo, tool: {name: lab.fail}}]\ntrust: trusted\nlog: {level: debug}\n", "refused", nil, func(r *running) (string, string) {
+			return r.level.String() + ", " + r.calls("ann", cancel) + ", " + r.calls("ann", echo), "info, blocked, called"
+		}},
+		{"globs that leave nothing", "", "catalog: {include: ['nothing.*']}\n", "deferred", nil, func(r *running) (string, string) { return r.calls("ann", echo), "called" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, tt.before)
+				r.configure(tt.after)
+				if got := r.last("configuration"); got != tt.outcome {
+					t.Errorf("%s, want %s; the log has %v", got, tt.outcome, r.log.All())
+				}
+				if got := r.FieldsWaiting(); !slices.Equal(got, tt.waiting) {
+					t.Errorf("%q wait for a restart, want %q", got, tt.waiting)
+				}
+				if got, want := tt.check(r); got != want {
+					t.Errorf("in use is %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsSaidOfAReload: fields by name, faults line by line, and nothing twice.
+func TestWhatIsSaidOfAReload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, "")
+		for _, step := range []struct {
+			name, text string
+			says       []string
+		}{
+			{"two faults", "trust: maybe\ngate: never\n", []string{
+				"configuration rejected; keeping the last good one", "configuration error", "configuration error",
+			}},
+			{"both kinds", "timeout: 1s\ntrust: trusted\n", []string{
+				"trust changed", "configuration changed", "timeout: change needs a restart; keeping the current value",
+			}},
+			{"one more", "timeout: 1s\ntrust: trusted\nlog: {level: warn}\n", []string{"configuration changed"}},
+			{"back again", "trust: trusted\nlog: {level: warn}\n", []string{"timeout: matches the value in use again; no restart needed"}},
+		} {
+			r.configure(step.text)
+			var got []string
+			for _, line := range r.log.All() {
+				got = append(got, line.Message)
+			}
+			if !slices.Equal(got, step.says) {
+				t.Errorf("%s: the log says %q, want %q", step.name, got, step.says)
+			}
+		}
+	})
+}
+
+// TestWhatAnOperatorHasSetStays where the file says nothing new about it.
+func TestWhatAnOperatorHasSetStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, "")
+		r.gate.Set(policy.Trusted)
+		r.configure("log: {level: debug}\n")
+		if got := r.calls("ann", cancel); got != "called" {
+			t.Errorf("after another field changed: %s", got)
+		}
+	})
+}
+
+// TestABackendThatIsAway has what needs it tried again, also without a change of the
+// file, and complains once.
+func TestABackendThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, "")
+		r.isAway.Store(true)
+		r.configure("catalog: {exclude: ['outrigger.demo.v1.Lab/Echo']}\ntrust: trusted\n")
+		r.pass()
+		if got := r.last("configuration"); got != "deferred" || r.calls("ann", echo) != "called" || r.calls("ann", cancel) != "blocked" {
+			t.Errorf("while it is away: %s, %s, %s", got, r.calls("ann", echo), r.calls("ann", cancel))
+		}
+		if lines := r.log.FilterMessage("configuration not usable yet; keeping the last good one and retrying").Len(); lines != 1 {
+			t.Errorf("%d lines say so, want 1", lines)
+		}
+		r.isAway.Store(false)
+		r.pass()
+		if got := r.last("configuration"); got == "deferred" || r.calls("ann", echo) != "no tool" || r.calls("ann", cancel) != "called" {
+			t.Errorf("once it is back: %s, %s, %s", got, r.calls("ann", echo), r.calls("ann", cancel))
+		}
+	})
+}
+
+// TestDescriptorFilesAreReloaded changes the file that tools come from, and the list of
+// such files.
+func TestDescriptorFilesAreReloaded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		one, two := filepath.Join(dir, "one.binpb"), filepath.Join(dir, "two.binpb")
+		lab, fleet := descriptors(t, demov1.File_outrigger_demo_v1_lab_proto), descriptors(t, demov1.File_outrigger_demo_v1_fleet_proto)
+		write := func(path, text string) { (&running{t: t}).write(path, text) }
+		write(one, lab)
+		write(two, lab)
+		r := start(t, "catalog: {descriptors: ["+one+"]}\n")
+		for _, step := range []struct {
+			name, path, text string
+			outcome          string
+			echo, vehicle    string
+		}{
+			{"the same again", one, lab, "not read", "called", "no tool"},
+			{"other services", one, fleet, "applied", "no tool", "called"},
+			{"what is no descriptor set", one, "no descriptors", "refused", "no tool", "called"},
+			{"a file that is not watched", two, fleet, "refused", "no tool", "called"},
+			{"well again", one, lab, "applied", "called", "no tool"},
+		} {
+			write(step.path, step.text)
+			r.pass()
+			if got := r.last("descriptors"); got != step.outcome {
+				t.Errorf("%s: %s, want %s", step.name, got, step.outcome)
+			}
+			if e, v := r.calls("ann", echo), r.calls("ann", "fleet.get_vehicle"); e != step.echo || v != step.vehicle {
+				t.Errorf("%s: the lab's tool: %s, the fleet's: %s; want %s, %s", step.name, e, v, step.echo, step.vehicle)
+			}
+		}
+		r.configure("catalog: {descriptors: [" + two + "]}\n")
+		if got := r.last("configuration"); got != "applied" || r.calls("ann", "fleet.get_vehicle") != "called" {
+			t.Errorf("another file: %s, %s", got, r.calls("ann", "fleet.get_vehicle"))
+		}
+		write(two, lab)
+		r.pass()
+		if got := r.calls("ann", echo); got != "called" {
+			t.Errorf("a change of the file that is watched now: %s", got)
+		}
+		r.configure("")
+		if got := r.FieldsWaiting(); r.last("configuration") != "refused" || !slices.Equal(got, []string{"catalog.descriptors"}) {
+			t.Errorf("no file any more: %s, %q", r.last("configuration"), got)
+		}
+	})
+}
+
+// TestALackingDescriptorFileComes: the configuration that named it too early is used then.
+func TestALackingDescriptorFileComes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		one, two := filepath.Join(dir, "one.binpb"), filepath.Join(dir, "two.binpb")
+		(&running{t: t}).write(one, descriptors(t, demov1.File_outrigger_demo_v1_lab_proto))
+		r := start(t, "catalog: {descriptors: ["+one+"]}\n")
+		r.configure("catalog: {descriptors: [" + one + ", " + two + "]}\n")
+		if got := r.last("configuration"); got != "refused" || r.calls("ann", echo) != "called" {
+			t.Errorf("before the file is there: %s, %s", got, r.calls("ann", echo))
+		}
+		r.write(two, descriptors(t, demov1.File_outrigger_demo_v1_lab_proto))
+		r.pass()
+		if got := r.last("configuration"); got != "refused" {
+			t.Errorf("while nothing that is watched has changed: %s", got)
+		}
+		r.write(one, descriptors(t, demov1.File_outrigger_demo_v1_fleet_proto))
+		r.pass()
+		if e, v := r.calls("ann", echo), r.calls("ann", "fleet.get_vehicle"); r.last("configuration") != "applied" || e != "called" || v != "called" {
+			t.Errorf("once it is there: the lab's tool: %s, the fleet's: %s, configuration %s", e, v, r.last("configuration"))
+		}
+	})
+}
+
+// TestAFileThatChangedBeforeItWasWatched is read again at once.
+func TestAFileThatChangedBeforeItWasWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := prepare(t, "")
+		r.write(r.file, always+"trust: trusted\n")
+		r.watch()
+		synctest.Wait()
+		if got := r.last("configuration"); got != "applied" || r.calls("ann", cancel) != "called" {
+			t.Errorf("%s, %s", got, r.calls("ann", cancel))
+		}
+	})
+}
+
+// TestTheFirstDescriptorFileWaits, and so does the end of the last one: what asks the
+// backend is made at the start.
+func TestTheFirstDescriptorFileWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "lab.binpb")
+		(&running{t: t}).write(path, descriptors(t, demov1.File_outrigger_demo_v1_lab_proto))
+		r := start(t, "")
+		r.configure("catalog: {descriptors: [" + path + "]}\n")
+		if got := r.FieldsWaiting(); r.last("configuration") != "refused" || !slices.Equal(got, []string{"catalog.descriptors"}) {
+			t.Errorf("%s, %q wait", r.last("configuration"), got)
+		}
+		if got := r.calls("ann", "fleet.get_vehicle"); got != "called" {
+			t.Errorf("a tool that the file does not have: %s", got)
+		}
+	})
+}
+
+// TestNothingToReload has no fields that wait.
+func TestNothingToReload(t *testing.T) {
+	t.Parallel()
+	if got := (*reconfigure.Reloader)(nil).FieldsWaiting(); got != nil {
+		t.Errorf("%q", got)
+	}
+}
+
+// descriptors are those of a file, with all that it imports.
+func descriptors(t *testing.T, file protoreflect.FileDescriptor) string {
+	t.Helper()
+	raw, err := proto.Marshal(mcptest.Descriptors(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
