@@ -39,8 +39,8 @@ type compiled struct {
 	err     error
 }
 
-func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
-	messages, tools := linked.before.sizes()
+// newBinder makes a binder for about as many messages and tools.
+func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int) *binder {
 	return &binder{
 		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types},
 		transcoder: transcode.New(transcode.Options{
@@ -141,4 +141,28 @@ func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.
 		b.messages[md.FullName()] = got
 	}
 	return got.message, got.err
+}
+
+// again gives a tool that was kept schemas and transcoders of this build.
+func (b *binder) again(t *Tool) error {
+	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	input, output := t.Input.Digest(), t.Output.Digest()
+	t.Input = b.deferred(in, schema.Input, input)
+	var err error
+	if t.In, err = b.messageAgain(in, t.In); err != nil {
+		return err
+	}
+	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
+		return err
+	}
+	switch {
+	case t.Streams():
+		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
+	case t.HTTPBody:
+		// Its schema holds nothing.
+	default:
+		t.Output = b.deferred(out, schema.Output, output)
+	}
+	t.print = newFingerprint(t.Input, t.Output)
+	return nil
 }

@@ -50,11 +50,11 @@ func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 // the error is errStale where files are needed that the sources have left out. It may also be another one than without an
 // earlier build, which is why those are built again from nothing.
 func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kept, error) {
-	merged, err := mergeFiles(loads, before)
+	merged, err := mergeFiles(loads, before.linkage())
 	if err != nil {
 		return nil, nil, err
 	}
-	linked, err := linkFiles(merged, before)
+	linked, err := linkFiles(merged, before.linkage())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,8 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 		comments: comments{}, problems: problems, listUncallable: o.ListUncallable,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
-	b.bind = newBinder(linked, types, o)
+	messages, tools := before.sizes()
+	b.bind = newBinder(linked, types, o, messages, tools)
 	b.world = world{
 		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
 		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
@@ -77,7 +78,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, b.keep(c, loads, merged), nil
+	return c, b.keep(c, loads), nil
 }
 
 // build makes the tools of all loads.

@@ -356,3 +356,41 @@ func TestWhatAServerReflectsIsTakenOver(t *testing.T) {
 		t.Error("the new method is missing")
 	}
 }
+
+// TestADigestReachesBelowWhatIsTakenOver has a file that changes hold a message of one that does not, which holds one of
+// another. What the digest of the tool is made of must not end where nothing has changed.
+func TestADigestReachesBelowWhatIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := &twoSets{drafts: []*draft{
+		{pkg: "low", service: "Low", method: "Get", message: "M", extends: -1},
+		{pkg: "middle", service: "Middle", method: "Get", message: "M", imports: []int{0}, extends: -1},
+		{pkg: "high", service: "High", method: "Get", message: "M", imports: []int{1}, extends: -1},
+	}}
+	path := filepath.Join(t.TempDir(), "set.binpb")
+	digest := func(live *Live, comment string) source.Digest {
+		t.Helper()
+		s.drafts[2].comment = comment
+		set := &descriptorpb.FileDescriptorSet{}
+		for i, d := range s.drafts {
+			set.File = append(set.File, d.file(i, s.drafts))
+		}
+		raw, err := proto.Marshal(set)
+		if err == nil {
+			err = os.WriteFile(path, raw, 0o600)
+		}
+		if err == nil {
+			err = live.Refresh(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tool, _ := live.Current().Lookup("high.get")
+		return tool.Input.Digest()
+	}
+	from := []source.Source{source.NewDescriptorFile(path, source.Limits{})}
+	live := NewLive(from, LiveOptions{})
+	digest(live, "One.")
+	if got, want := digest(live, "Two."), digest(NewLive(from, LiveOptions{}), "Two."); got != want {
+		t.Errorf("digest %x, want %x", got, want)
+	}
+}

@@ -3,36 +3,25 @@
 package catalog
 
 import (
-	"errors"
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // kept is what one build keeps for the next one by the same plan, so that the next one builds again only what has changed.
 // A file is kept with its descriptors while its bytes and all that it imports are the same, and so are its tools. It holds
 // little that the catalog does not hold anyway.
 type kept struct {
+	*keptFiles
+
 	catalog *Catalog
-	// files are the linked files, by path.
-	files map[string]*keptFile
 	// loads are those of the sources, by index, with all files among Same; nil where a source has to load again.
-	loads []*source.Loaded
-	// bringers say which sources brought a file, disputed which files two of them have otherwise.
-	bringers map[string]string
-	disputed map[string]bool
+	loads    []*source.Loaded
 	world    world
 	messages int // how many were compiled
 	claims   map[string]*claims
-}
-
-// keptFile is a file that linked.
-type keptFile struct {
-	descriptor protoreflect.FileDescriptor
-	facts      *facts
 }
 
 // world is what every tool depends on beside the files that its method is made of. Tools are kept while it is the same.
@@ -41,15 +30,12 @@ type world struct {
 	rules, extensions                source.Digest
 }
 
-// errStale tells that a build needs files that the sources did not bring, because they have not changed.
-var errStale = errors.New("files that have not changed are needed")
-
-// file is a file of an earlier build; nil where there is none.
-func (k *kept) file(path string) *keptFile {
+// linkage is what the linker takes over; nil for nothing.
+func (k *kept) linkage() *keptFiles {
 	if k == nil {
 		return nil
 	}
-	return k.files[path]
+	return k.keptFiles
 }
 
 // sizes are how many messages and tools there were.
@@ -61,13 +47,8 @@ func (k *kept) sizes() (messages, tools int) {
 }
 
 // keep gathers what the next build can use.
-func (b *builder) keep(c *Catalog, loads []*source.Loaded, merged *mergedFiles) *kept {
-	k := &kept{catalog: c, files: make(map[string]*keptFile, len(b.linked.state)), bringers: merged.bringers, disputed: merged.disputed, world: b.world, messages: len(b.bind.messages), claims: b.claims}
-	for path, s := range b.linked.state {
-		if s.err == nil {
-			k.files[path] = &keptFile{s.descriptor, b.linked.factsOf(path)}
-		}
-	}
+func (b *builder) keep(c *Catalog, loads []*source.Loaded) *kept {
+	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, messages: len(b.bind.messages), claims: b.claims}
 	for _, load := range loads {
 		k.loads = append(k.loads, thin(load))
 		if load.Revision != nil {
@@ -123,28 +104,4 @@ func (b *builder) reuse(md protoreflect.MethodDescriptor, id, source string, nam
 	t := *old
 	t.Alias = names.alias
 	return &t, true, b.bind.again(&t)
-}
-
-// again gives a tool that was kept schemas and transcoders of this build.
-func (b *binder) again(t *Tool) error {
-	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
-	input, output := t.Input.Digest(), t.Output.Digest()
-	t.Input = b.deferred(in, schema.Input, input)
-	var err error
-	if t.In, err = b.messageAgain(in, t.In); err != nil {
-		return err
-	}
-	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
-		return err
-	}
-	switch {
-	case t.Streams():
-		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
-	case t.HTTPBody:
-		// Its schema holds nothing.
-	default:
-		t.Output = b.deferred(out, schema.Output, output)
-	}
-	t.print = newFingerprint(t.Input, t.Output)
-	return nil
 }

@@ -20,6 +20,31 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
+// keptFiles are the linked files of an earlier build, by path.
+type keptFiles struct {
+	files map[string]*keptFile
+	// bringers say which sources brought a file, disputed which files two of them have otherwise.
+	bringers map[string]string
+	disputed map[string]bool
+}
+
+// keptFile is a file that linked.
+type keptFile struct {
+	descriptor protoreflect.FileDescriptor
+	facts      *facts
+}
+
+// file is a file of an earlier build; nil where there is none.
+func (k *keptFiles) file(path string) *keptFile {
+	if k == nil {
+		return nil
+	}
+	return k.files[path]
+}
+
+// errStale tells that a build needs files that the sources did not bring, because they have not changed.
+var errStale = errors.New("files that have not changed are needed")
+
 // mergedFiles are the files of all sources, once each.
 type mergedFiles struct {
 	files map[string]*descriptorpb.FileDescriptorProto
@@ -34,7 +59,7 @@ type mergedFiles struct {
 // mergeFiles puts the files of all sources together. Where two bring the same file, the copy with comments is taken;
 // where their copies differ, the source that was named first wins. The error is errStale where a source left out a file
 // that has not changed, and it is no longer certain whose copy is to be used.
-func mergeFiles(loads []*source.Loaded, before *kept) (*mergedFiles, error) {
+func mergeFiles(loads []*source.Loaded, before *keptFiles) (*mergedFiles, error) {
 	m := &mergedFiles{
 		files: map[string]*descriptorpb.FileDescriptorProto{}, same: map[string]bool{}, from: map[string]string{},
 		disputed: map[string]bool{}, bringers: map[string]string{},
@@ -115,7 +140,7 @@ func sameFile(a, b *descriptorpb.FileDescriptorProto) bool {
 // where all that they import is.
 type linker struct {
 	merged   *mergedFiles
-	before   *kept
+	before   *keptFiles
 	registry *protoregistry.Files
 	state    map[string]linkState
 	facts    map[string]*facts
@@ -132,7 +157,7 @@ type linkState struct {
 
 // linkFiles links what can be linked. A file that cannot be is left out, and so are those that import it, each with a
 // warning that says why. The error is errStale where a file that was kept has to be linked again.
-func linkFiles(merged *mergedFiles, before *kept) (*linker, error) {
+func linkFiles(merged *mergedFiles, before *keptFiles) (*linker, error) {
 	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}}
 	learned := l.learnFacts()
 	defer func() { l.facts = learned() }()
@@ -295,6 +320,17 @@ func servicesOf(file *descriptorpb.FileDescriptorProto) []string {
 		out = append(out, string(protoreflect.FullName(file.GetPackage()).Append(protoreflect.Name(s.GetName()))))
 	}
 	return out
+}
+
+// kept are the files that linked, for the next build.
+func (l *linker) kept() *keptFiles {
+	k := &keptFiles{files: make(map[string]*keptFile, len(l.state)), bringers: l.merged.bringers, disputed: l.merged.disputed}
+	for path, s := range l.state {
+		if s.err == nil {
+			k.files[path] = &keptFile{s.descriptor, l.factsOf(path)}
+		}
+	}
+	return k
 }
 
 // paths are the paths of the files that linked, sorted.

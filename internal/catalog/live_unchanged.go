@@ -39,7 +39,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 	if l.built.by == by {
 		from = l.built
 	}
-	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, from.kept)
+	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, from.kept.linkage())
 	if err != nil || !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
 		return nil, statuses, err
 	}
@@ -84,7 +84,7 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 
 // loadAll loads all sources at the same time, and brings nil for those that are unchanged. It fails if one fails:
 // half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, before *kept) ([]*source.Loaded, []SourceStatus, error) {
+func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
 	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -110,7 +110,7 @@ func loadAll(ctx context.Context, sources []source.Source, revisions []*revision
 	return loads, statuses, errors.Join(errs...)
 }
 
-func countServices(load *source.Loaded, before *kept) int {
+func countServices(load *source.Loaded, before *keptFiles) int {
 	if load.Services != nil {
 		return len(load.Services)
 	}

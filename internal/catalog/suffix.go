@@ -83,8 +83,8 @@ type claims struct {
 func (b *builder) claim(of protoreflect.ServiceDescriptor) *claims {
 	service := string(of.FullName())
 	version := b.versions[service]
-	if b.linked.isKept(of.ParentFile().Path()) {
-		if known := b.linked.before.claims[service]; known != nil && known.version == version {
+	if b.before != nil && b.linked.isKept(of.ParentFile().Path()) {
+		if known := b.before.claims[service]; known != nil && known.version == version {
 			return known
 		}
 	}
