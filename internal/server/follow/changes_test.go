@@ -107,15 +107,17 @@ func TestAfterABreakEverythingHasChanged(t *testing.T) {
 	f := followDesk(t, mcptest.Desk())
 	f.subscribe(feed.Filter{Tools: true, ResourceURIs: []string{"desk://notes/1"}})
 	f.desk.Cut()
-	var got []string
-	for range 4 {
-		c := f.hears()
-		got = append(got, c.Kind.String()+" "+c.URI)
+	all := []feed.Change{
+		{Kind: feed.PromptsListChanged}, {Kind: feed.ResourcesListChanged}, {Kind: feed.ToolsListChanged},
+		{Kind: feed.ResourceUpdated, URI: "desk://notes/1"},
 	}
-	slices.Sort(got)
-	want := []string{"prompts list changed ", "resource updated desk://notes/1", "resources list changed ", "tools list changed "}
-	if !slices.Equal(got, want) {
-		t.Errorf("heard %q, want %q", got, want)
+	// Of two breaks in a row, each counts.
+	for seen := map[feed.Change]bool{}; len(seen) < len(all); {
+		c := f.hears()
+		if !slices.Contains(all, c) {
+			t.Fatalf("heard %+v", c)
+		}
+		seen[c] = true
 	}
 }
 
