@@ -14,7 +14,7 @@ const (
 	grownMemory = 1.15
 	grownCPU    = 0.3 // of the CPU time of the start
 
-	grownSeconds   = 300 * time.Millisecond
+	grownTime      = 300 * time.Millisecond
 	vastKilobytes  = 25
 	vastReady      = 2 * time.Second
 	thousandMegs   = 40
@@ -91,7 +91,7 @@ func (c CatalogPoints) table(b *strings.Builder) {
 			get          func(CatalogPoint) float64
 			unit         string
 		}{
-			{"one small file added to " + count(first.GrownTools) + " tools: CPU", grownSeconds.String(), func(p CatalogPoint) float64 { return float64(p.Grown.Milliseconds()) }, "ms"},
+			{"one small file added to " + count(first.GrownTools) + " tools: CPU", grownTime.String(), func(p CatalogPoint) float64 { return float64(p.Grown.Milliseconds()) }, "ms"},
 			{"the same: memory of its own at most, of that at rest", number(grownMemory), grownMemoryOf, "times"},
 			{"the same, with the pages of the executable", number(grownMemory), grownRSSOf, "times"},
 			{count(first.VastTools) + " tools: at rest, each", fmt.Sprintf("%d KB", vastKilobytes), func(p CatalogPoint) float64 { return float64(p.Vast) / float64(p.VastTools) / bytesOfKilo }, "KB"},
