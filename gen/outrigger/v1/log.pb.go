@@ -29,7 +29,7 @@ const (
 type LogLevel int32
 
 const (
-	// Not set. As a wish it means: no log messages at all.
+	// Not set. As a requested level: no log messages.
 	LogLevel_LOG_LEVEL_UNSPECIFIED LogLevel = 0
 	// Detail for debugging.
 	LogLevel_LOG_LEVEL_DEBUG LogLevel = 1
