@@ -258,6 +258,13 @@ func meetMemory(t *testing.T, s *limited) {
 	// A small message is read, and its answer has its id. A large one is answered by its head.
 	for padding, id := range map[int]string{0: `"id":"s1"`, 100 << 10: `"id":null`} {
 		status, text, header, err := s.post("/rpc", call+strings.Repeat(" ", padding))
+		for range 4 {
+			if err == nil || padding == 0 {
+				break
+			}
+			// A client that is still sending half a second later finds its connection closed.
+			status, text, header, err = s.post("/rpc", call+strings.Repeat(" ", padding))
+		}
 		if err != nil || status != 503 || !strings.Contains(text, id) || header.Get("Retry-After") == "" {
 			t.Errorf("with %d spaces: %d %s %v, %v", padding, status, text, header, err)
 		}

@@ -133,7 +133,10 @@ func TestPublishingIsQuick(t *testing.T) {
 
 // TestWakingIsQuick has 10,000 readers wait, each on a goroutine of its own.
 func TestWakingIsQuick(t *testing.T) {
-	const runs = 5
+	const (
+		runs   = 50 // a busy machine may not give the CPU for a while: one quick run is enough
+		within = slowdown * 10 * time.Millisecond
+	)
 	hub := feed.New(feed.Options{})
 	var reading sync.WaitGroup
 	var got atomic.Int64
@@ -148,7 +151,7 @@ func TestWakingIsQuick(t *testing.T) {
 		})
 	}
 	best := time.Hour
-	for n := range runs {
+	for n := 0; n < runs && best > within; n++ {
 		start := time.Now()
 		publish(t, hub, list(feed.ToolsListChanged))
 		best = min(best, time.Since(start))
@@ -159,7 +162,7 @@ func TestWakingIsQuick(t *testing.T) {
 	hub.Close()
 	reading.Wait()
 	t.Logf("waking %d readers: %v", crowd, best)
-	if best > slowdown*10*time.Millisecond {
+	if best > within {
 		t.Errorf("waking took %v", best)
 	}
 }
