@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -197,14 +198,19 @@ func seen(c *Catalog) []string {
 	return out
 }
 
+// incrementalTime bounds the test: the race detector makes it six times as slow.
+const incrementalTime = 30 * time.Second
+
 // TestABuildOnTopOfAnotherIsAFullOne changes files at random and compares what comes out with what a build from nothing
 // makes of the same files: tools, names, schemas, order, fingerprints, warnings and errors.
 func TestABuildOnTopOfAnotherIsAFullOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	round, grown := 0, 0
+	round, grown, start := 0, 0, time.Now()
 	rapid.Check(t, func(t *rapid.T) {
-		round++
+		if round++; time.Since(start) > incrementalTime {
+			return
+		}
 		const files = 6
 		s := &twoSets{drafts: make([]*draft, files), shared: make([]bool, files), options: rapid.Bool().Draw(t, "options")}
 		for i := range s.paths {
