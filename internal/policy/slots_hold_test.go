@@ -104,11 +104,15 @@ func TestAHeldConnectionIsLetGo(t *testing.T) {
 		all.open(ctx, 2000, "c", "t")
 		time.Sleep(time.Second + time.Millisecond/2)
 		on, connection := s.Connection(ctx)
-		all.call(on, "c", "t")
-		start := time.Now()
-		connection.Wait(ctx.Done())
-		if took := time.Since(start); took == 0 || took > wait/2 {
-			t.Errorf("held for %v, want up to %v", took, wait/2)
+		held := time.Duration(0)
+		for range 50 { // at this moment the queue may be one call too short
+			all.call(on, "c", "t")
+			start := time.Now()
+			connection.Wait(ctx.Done())
+			held = max(held, time.Since(start))
+		}
+		if held == 0 || held > wait/2 {
+			t.Errorf("held for %v, want up to %v", held, wait/2)
 		}
 		cancel()
 		all.group.Wait()
