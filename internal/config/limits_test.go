@@ -122,8 +122,6 @@ slow without waiting for each other, the limit stays at ` + "`max_concurrent_cal
 A call that has no place waits in a queue. A place that becomes free goes to the tool with the fewest running calls, there to
 the caller with the fewest, and there to the call that has waited longest. So a slow tool does not hold up a fast one, nor a
 busy caller a quiet one. Over HTTP/1.1, a connection is not read while its call waits: its caller is held back at no cost.
-If the queue of one caller and tool gets long although the tool is fast, the connections of that queue are not read either, for
-up to half of ` + "`max_queue_wait`" + `, until the queue is shorter.
 
 A call waits for at most ` + "`max_queue_wait`" + `. A burst that passes is served whole, and so are callers that wait for each answer
 before they call again. If calls of a tool have been queued without a pause for a quarter of that time, and more come than can be

@@ -74,15 +74,7 @@ func (c *Conn) Begin() bool {
 	return most > 0 && n >= most || c.old.Load()
 }
 
-// Hold notes, until [Conn.End], that the connection is not read although a request may have arrived. It counts as busy
-// meanwhile, and is not closed to make room.
-func (c *Conn) Hold() {
-	if c != nil {
-		c.running.Add(1)
-	}
-}
-
-// End notes that a handler has returned, or that a held connection is read again. A body that it did not want may hold the
+// End notes that a handler has returned. A body that it did not want may hold the
 // connection for a while; nothing waits for that.
 func (c *Conn) End() {
 	if c != nil {

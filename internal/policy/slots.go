@@ -53,9 +53,6 @@ type Slots struct {
 	// recentCallers and recentTools know whether somebody else is about.
 	recentCallers, recentTools recent
 
-	// held is how many connections are not read until a queue is shorter.
-	held int
-
 	full, expired, over uint64
 }
 
@@ -132,7 +129,6 @@ func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool)
 	case w == nil:
 		return Place{slots: s, flow: f, begun: now}, nil
 	}
-	queuedOn(ctx, f)
 	if err := s.await(ctx, w); err != nil {
 		return Place{Waited: s.now().Sub(now)}, err
 	}
@@ -261,8 +257,6 @@ func (s *Slots) hint() time.Duration { return max(s.opts.Wait, leastHint) }
 type SlotStats struct {
 	// Running and Waiting are the current numbers of calls; Most and Queued are the limits.
 	Running, Waiting, Most, Queued int
-	// Held are the connections that are not read until a queue is shorter.
-	Held int
 	// Full counts calls that found the queue full, Expired those that timed out in it, Over those of callers over their
 	// share.
 	Full, Expired, Over uint64
@@ -276,7 +270,7 @@ func (s *Slots) Stats() SlotStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SlotStats{
-		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued, Held: s.held,
+		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
 		Full: s.full, Expired: s.expired, Over: s.over,
 	}
 }

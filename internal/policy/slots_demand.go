@@ -17,8 +17,6 @@ type demand struct {
 	isLate bool
 	// level rises with each window in which there was too much, to highestDemand, and falls with the others.
 	level int
-	// rate is how many calls got a place in a second, in the last window.
-	rate float64
 	// isProbe: early rejections pause in this window. windows are those since the last pause, and pauseAfter how many
 	// there are to be.
 	isProbe             bool
@@ -49,7 +47,6 @@ func (d *demand) roll(now time.Time, wait time.Duration) {
 		return
 	}
 	d.judge(elapsed > wait)
-	d.rate = float64(d.served) / elapsed.Seconds()
 	d.since, d.asked, d.served, d.isLate = now, 0, 0, false
 }
 

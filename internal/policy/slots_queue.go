@@ -57,8 +57,6 @@ type flow struct {
 	// waiting are its calls in their order, index its place in the tool's heap where there are any.
 	waiting []*waiter
 	index   int
-	// held are the connections of its calls that are not read meanwhile.
-	held list.List
 }
 
 // changed puts a flow in its place after the number of its running calls has changed.
@@ -128,7 +126,7 @@ func (s *Slots) forget() {
 	if len(s.flows) < maxIdle {
 		return
 	}
-	maps.DeleteFunc(s.flows, func(_ flowKey, f *flow) bool { return f.running+len(f.waiting)+f.held.Len() == 0 })
+	maps.DeleteFunc(s.flows, func(_ flowKey, f *flow) bool { return f.running+len(f.waiting) == 0 })
 	maps.DeleteFunc(s.callers, func(_ string, c *callerSlots) bool { return c.running+c.waiting == 0 })
 	if len(s.tools) >= maxIdle {
 		maps.DeleteFunc(s.tools, func(_ string, t *toolSlots) bool { return t.running+t.waiting == 0 })
@@ -186,7 +184,6 @@ func (s *Slots) dequeue(w *waiter, i int, err *errmap.Error) {
 	}
 	w.err, w.ended = err, true
 	close(w.done)
-	s.follow(f)
 }
 
 // place is where a call stands in its flow.

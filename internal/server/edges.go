@@ -36,7 +36,7 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.files().WatchTLS()
 	a.listeners = listen.New(listen.Options{
-		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), Stats: a.stats, Slow: &a.slow, Pause: a.pause,
+		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), Stats: a.stats, Slow: &a.slow,
 	})
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
@@ -92,11 +92,6 @@ func (a *App) Operators() http.Handler { return a.probes.Handler() }
 // callers is what callers meet behind the guard.
 func (a *App) callers() http.Handler {
 	return a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
-}
-
-// pause holds back the requests of a connection whose last call waited behind many of its caller.
-func (a *App) pause(ctx context.Context) (context.Context, conn.Pauser) {
-	return a.slots.Connection(ctx)
 }
 
 // shed rejects what is large while memory is short, or the queue is full.

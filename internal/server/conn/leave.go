@@ -190,11 +190,7 @@ func sooner(a, b time.Time) time.Time {
 // watch makes a server tell what becomes of its connections.
 func (o *Socket) watch(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		c := watchedOf(conn)
-		if c != nil && o.pause != nil {
-			ctx, c.pauser = o.pause(ctx)
-		}
-		return context.WithValue(ctx, connKey{}, c)
+		return context.WithValue(ctx, connKey{}, watchedOf(conn))
 	}
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		if c := watchedOf(conn); c != nil {

@@ -34,7 +34,6 @@ type Socket struct {
 	tls      *tls.Config // nil for a plain one
 	server   *http.Server
 	refused  *Refused
-	pause    func(context.Context) (context.Context, Pauser)
 	served   chan struct{} // closed when the server accepts no more
 
 	closing, ending sync.Once
@@ -52,21 +51,12 @@ type Options struct {
 	TLS *tls.Config
 	// Refused counts requests that no handler sees.
 	Refused *Refused
-	// Pause returns what may keep the next request of an HTTP/1.1 connection from being read, and the context of its
-	// requests. It is asked once for each connection; nil for none.
-	Pause func(context.Context) (context.Context, Pauser)
-}
-
-// Pauser keeps a connection from being read between two requests.
-type Pauser interface {
-	// Wait returns when the next request may be read, or when gone is closed.
-	Wait(gone <-chan struct{})
 }
 
 // NewSocket returns a socket for a listener. The socket closes the listener.
 func NewSocket(listener net.Listener, o Options) *Socket {
 	return &Socket{
-		name: o.Name, main: o.Main, listener: listener, tls: o.TLS, refused: o.Refused, pause: o.Pause,
+		name: o.Name, main: o.Main, listener: listener, tls: o.TLS, refused: o.Refused,
 		book: newBook(), served: make(chan struct{}),
 	}
 }

@@ -69,20 +69,15 @@ type watched struct {
 	// before is what had come when a request without a body reached its handler: what
 	// comes after that, while it is answered, is of the next one.
 	before atomic.Int64
-	// pauser may keep the next request from being read; nil for none. gone is closed with the connection.
-	pauser Pauser
-	gone   chan struct{}
-	ended  sync.Once
 }
 
 func newWatched(conn net.Conn, to *Refused, book *book) *watched {
-	return &watched{Conn: conn, to: to, book: book, accepted: time.Now(), gone: make(chan struct{})}
+	return &watched{Conn: conn, to: to, book: book, accepted: time.Now()}
 }
 
 // Close implements [net.Conn].
 func (c *watched) Close() error {
 	c.book.remove(c)
-	c.ended.Do(func() { close(c.gone) })
 	return c.Conn.Close()
 }
 
@@ -165,18 +160,6 @@ func (c *watched) changed(state http.ConnState) {
 	case http.StateNew, http.StateActive, http.StateHijacked:
 	}
 	c.state.Store(int32(state))
-	if state == http.StateIdle && c.pauser != nil && c.h2.Load() == nil && !c.book.leaving.Load() {
-		c.pause()
-	}
-}
-
-// pause keeps the next request from being read for as long as its pauser wants. net/http tells that a connection is idle on
-// the goroutine that reads from it afterwards.
-func (c *watched) pause() {
-	limits := limitOf(c)
-	limits.Hold()
-	defer limits.End()
-	c.pauser.Wait(c.gone)
 }
 
 // closed counts a connection that ended before its next request had come as far

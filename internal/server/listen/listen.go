@@ -43,8 +43,6 @@ type Options struct {
 	Stats *stats.Stats
 	// Slow limits the data that waits for slow peers.
 	Slow *pressure.Slow
-	// Pause is that of [conn.Options], for the main listener.
-	Pause func(context.Context) (context.Context, conn.Pauser)
 }
 
 // Listeners are the listeners of one process. Make them with [New]; Open is not safe
@@ -102,9 +100,6 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	options := conn.Options{Name: name, Main: name == Main, Refused: s.refused}
-	if options.Main {
-		options.Pause = s.opts.Pause
-	}
 	if options.Main && s.opts.TLS != nil {
 		options.TLS = s.opts.TLS.Config()
 	}
