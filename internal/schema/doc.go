@@ -3,7 +3,7 @@
 // Package schema says in JSON Schema (2020-12) what a Protobuf message looks like as ProtoJSON, and checks documents
 // against schemas.
 //
-// It stands between the catalog, which derives the schemas of each tool once ([Derive]), and everything that shows or
+// It sits between the catalog, which derives the schemas of each tool once ([Derive]), and everything that shows or
 // enforces them ([Compile], [Validator]). It works on descriptors, of any origin: options are read from their raw bytes,
 // so a reflected file needs no generated code. It calls nothing, loads nothing and keeps nothing.
 //
