@@ -3,7 +3,7 @@
 // Package transcode turns the JSON of a tool's arguments into the wire bytes of a Protobuf message, and the wire bytes
 // of an answer into JSON.
 //
-// It stands between the bridge, which knows JSON, and the backend, which knows wire bytes. Only bytes pass, in both
+// It sits between the bridge, which knows JSON, and the backend, which knows wire bytes. Only bytes pass, in both
 // directions: no message type and no map leaves the package. [New] makes a [Transcoder] for each snapshot of the catalog,
 // [Transcoder.Compile] a [Message] for each type, and [Message.ToWire] and [Message.ToJSON] run for each call.
 //
