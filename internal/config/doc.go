@@ -6,9 +6,9 @@
 // The configuration is the message outrigger.config.v1.Config. A command calls
 // RegisterFlags while it is built, and Load when it runs:
 //
-// 	config.RegisterFlags(cmd.Flags(), config.Serve)
-// 	...
-// 	cfg, err := config.Load(config.Serve, cmd.Flags(), environ, config.Options{})
+//	config.RegisterFlags(cmd.Flags(), config.Serve)
+//	...
+//	cfg, err := config.Load(config.Serve, cmd.Flags(), environ, config.Options{})
 //
 // Flags override the environment, the environment overrides the file, and the file
 // overrides the defaults. A list from a stronger source replaces the weaker one's.

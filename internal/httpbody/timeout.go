@@ -20,8 +20,8 @@ import (
 // be nil, is called once for each body that timed out. A server-wide write timeout
 // would also cut streams, and end calls that only take long to answer.
 //
-// If a handler responds without having read the body, the connection is closed on
-// HTTP/1; see [held]. On HTTP/2 the server sends the response and
+// If a handler responds without having read the body, HTTP/1 usually closes the
+// connection; see [held]. On HTTP/2 the server sends the response and
 // RST_STREAM(NO_ERROR), and the connection continues to serve its other streams.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
 	return &timely{next: next, timeout: d, stream: stream, late: late}
