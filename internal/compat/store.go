@@ -37,7 +37,7 @@ type Store struct {
 func (s Store) Path() string { return filepath.Join(s.Dir, storeFolder, storeFile) }
 
 // Load returns the tools that were saved last, sorted by name; nil and no error if there are none. A file that is not a
-// list of tools is a wrapped *FormatError: the next Save replaces it.
+// list of tools is a wrapped *FormatError: the next Watch replaces it.
 func (s Store) Load() ([]Tool, error) {
 	raw, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func syncFolder(folder string) error {
 }
 
 // Watch compares a catalog with the one that was saved last, and saves it. It returns findings even with an error: if
-// the last list cannot be read, there is nothing to compare with, and if it cannot be replaced, the next start compares
+// the last list cannot be read, there is nothing to compare with, and if it cannot be replaced, the next call compares
 // with it again. Neither should prevent a server from starting. If the context ends, the saved list stays unchanged.
 //
 // It costs nothing if the catalog equals the saved one. Otherwise it holds few tools at a time: their schemas, which are
