@@ -24,7 +24,7 @@ const (
 	Renamed Kind = "renamed_tool"
 	// AddedRequiredParameter means that a parameter, new or not, is now required.
 	AddedRequiredParameter Kind = "added_required_parameter"
-	// AddedOptionalParameter means that a new parameter is optional.
+	// AddedOptionalParameter means that a parameter is newly accepted, but not required.
 	AddedOptionalParameter Kind = "added_optional_parameter"
 	// RemovedParameter means that a parameter, or one of its names, is no longer accepted.
 	RemovedParameter Kind = "removed_parameter"

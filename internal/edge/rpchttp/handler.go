@@ -57,7 +57,7 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 }
 
 // ServeHTTP handles one message or one batch. It uses the request's context: when
-// the caller disconnects, its calls are canceled.
+// the caller disconnects, its calls are cancelled.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
 	if err != nil {
