@@ -102,11 +102,11 @@ func readBack(raw []byte) (Message, error) {
 	return m, nil
 }
 
-// AppendTo appends the message as one compact envelope, with its id as it came.
-// Payloads are trusted, as in the other functions that append. A request
-// without params gets {}, an error response without an id a null one. The error
-// is a *Fault, and dst is returned as it was: the message's own, or one that
-// says what the message lacks.
+// AppendTo appends the message as one compact envelope, with its id unchanged.
+// Payloads are trusted, as in the other Append functions. A request without params
+// gets {}, and an error response without an id gets a null id. The error is a
+// *Fault: the message's own, or one that says what the message lacks. On an error,
+// dst is returned unchanged.
 func (m Message) AppendTo(dst []byte) ([]byte, error) {
 	if f := m.lacks(); f != nil {
 		return dst, f
@@ -140,8 +140,8 @@ func (m Message) lacks() *Fault {
 	return nil
 }
 
-// MarshalJSON is AppendTo for encoding/json, which escapes <, > and & in what it
-// is given; ids keep their value then, not their bytes.
+// MarshalJSON is AppendTo for encoding/json, which escapes <, > and & in the
+// output. Ids then keep their value, but not their bytes.
 func (m Message) MarshalJSON() ([]byte, error) {
 	return m.AppendTo(nil)
 }
