@@ -14,7 +14,7 @@ const steps = 10
 // WithTimeout is like context.WithTimeout, but counts only time in which this process
 // ran. It counts the timeout in ten steps, and a stall of any length costs at most one
 // step. What the peer did during the stall can therefore be processed before the
-// timeout. The context reports no deadline.
+// timeout. The context has no deadline other than its parent's.
 func WithTimeout(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	c := &patient{Context: parent, done: make(chan struct{}), left: steps}
 	stop := context.AfterFunc(parent, func() { c.end(parent.Err()) })
