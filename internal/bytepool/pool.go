@@ -25,7 +25,7 @@ const (
 	steps = 4
 )
 
-// Pool holds buffers by their size.
+// Pool holds buffers by size.
 type Pool struct {
 	classes [(largest-smallest)*steps + 1]sync.Pool // of *[]byte
 }
@@ -38,8 +38,8 @@ func below(n int) (size, class int) {
 	return 1<<power + at*step, (power-smallest)*steps + at
 }
 
-// Get returns an empty buffer with room for at least n bytes. It need not be
-// returned, and may be of no pool at all.
+// Get returns an empty buffer with room for at least n bytes. The caller need not
+// return it. It may have been allocated outside the pool.
 func (p *Pool) Get(n int) []byte {
 	if p == nil || n <= 1<<smallest || n > 1<<largest {
 		return make([]byte, 0, n)
@@ -55,8 +55,9 @@ func (p *Pool) Get(n int) []byte {
 	return make([]byte, 0, size)
 }
 
-// Put takes back a buffer that is no longer in use, wherever it was made and
-// however much it has grown. One that is no use is left to the garbage collector.
+// Put takes back a buffer that is no longer in use, wherever it was allocated and
+// however much it has grown. A buffer that the pool cannot use is left to the garbage
+// collector.
 func (p *Pool) Put(b []byte) {
 	if p == nil || cap(b) < 1<<smallest || cap(b) > 1<<largest {
 		return

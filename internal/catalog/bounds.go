@@ -12,7 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/fieldrules"
 )
 
-// MaxSchemaBytes is the longest schema that can be declared: what outrigger.v1.RegisterToolRequest admits.
+// MaxSchemaBytes returns the maximum size of a declared schema in bytes, the limit of outrigger.v1.RegisterToolRequest.
 func MaxSchemaBytes() int { return contract().schema }
 
 // bounds are those of the contract that this package keeps itself, read from its rules.

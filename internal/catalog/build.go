@@ -18,29 +18,29 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
-// BuildOptions say which methods become tools, and how. The zero value takes all and adds nothing.
+// BuildOptions control which methods become tools, and how. The zero value includes every method and overrides nothing.
 type BuildOptions struct {
-	// Selection chooses the methods; nil takes all that are not infrastructure.
+	// Selection chooses the methods; nil includes all except infrastructure.
 	Selection *Selection
-	// Overlay overrides options; where several entries match a method, the later one wins, member by member.
+	// Overlay overrides options. Where several entries match a method, the later one wins, member by member.
 	Overlay []Override
 	// Profile is the kind of client that advertised schemas are written for.
 	Profile schema.Profile
-	// Thorough checks every message twice, see [transcode.Options]; Disagreed is told where that finds something.
+	// Thorough checks every message twice, see [transcode.Options]. Disagreed is called with each discrepancy found.
 	Thorough  bool
 	Disagreed func(*transcode.DisagreementError)
-	// MaxDepth bounds how deep arguments are nested; 0 means the default of package schema.
+	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
 	MaxDepth int
-	// ListUncallable also lists methods that take a stream of requests, which cannot be called yet.
+	// ListUncallable also lists client-streaming methods, which cannot be called yet.
 	ListUncallable bool
 	Limits         Limits
 }
 
-// Build makes a catalog of what the sources brought. Every method becomes a tool, those that stream too, and so does
-// every tool that a native backend declares.
+// Build makes a catalog from the loads of all sources. Every method becomes a tool, including streaming ones, and so
+// does every tool that a native backend declares.
 //
-// The error is a *BuildError where names collide or an option is wrong, and wraps ErrEmpty where no tool would be left.
-// What costs only some files or methods is among the catalog's warnings.
+// The error is a *BuildError if names collide or an option is invalid. It wraps ErrEmpty if no tool would be left.
+// Problems that affect only some files or methods are reported as warnings of the catalog.
 func Build(loads []*source.Loaded, o BuildOptions) (*Catalog, error) {
 	c, _, err := build(loads, o, nil)
 	return c, err

@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
-// Catalog is the set of tools at one moment. It never changes, and neither does what it returns; callers must not
-// change it either. Safe for concurrent use.
+// Catalog is an immutable snapshot of the set of tools. Callers must not modify anything that it returns.
+// It is safe for concurrent use.
 type Catalog struct {
 	own         *lists           // all but registered tools
 	byName      map[string]*Tool // the same
@@ -32,18 +32,18 @@ type Catalog struct {
 	fingerprint string
 }
 
-// Service is an RPC service that at least one tool comes from. Native tools come from none.
+// Service is an RPC service with at least one tool. Native tools belong to no service.
 type Service struct {
-	// Name is its full name.
+	// Name is the full name of the service.
 	Name string
-	// Source is the name of the source that offers it.
+	// Source is the name of the source that provides the service.
 	Source     string
 	Descriptor protoreflect.ServiceDescriptor
-	// Tools are its tools, hidden ones too, by name.
+	// Tools are the tools of the service, hidden ones included, sorted by name.
 	Tools []*Tool
 }
 
-// Tools are the tools that callers may see, sorted by canonical name.
+// Tools returns the tools visible to callers, sorted by canonical name.
 func (c *Catalog) Tools() []*Tool { return c.lists().visible }
 
 // count is the number of tools that callers may see.
@@ -56,10 +56,10 @@ func (c *Catalog) lists() *lists {
 	return c.growth.lists()
 }
 
-// All are all tools, hidden ones too, sorted by canonical name: for an operator's eyes.
+// All returns all tools for operators, hidden ones included, sorted by canonical name.
 func (c *Catalog) All() []*Tool { return c.lists().all }
 
-// Lookup finds a tool by its canonical or its MCP name, or by either form of its alias. A hidden tool is not found.
+// Lookup finds a tool by its canonical name, its MCP name, or either form of its alias. It does not find hidden tools.
 func (c *Catalog) Lookup(name string) (*Tool, bool) {
 	if t, ok := c.byName[name]; ok {
 		return t, true
@@ -67,7 +67,7 @@ func (c *Catalog) Lookup(name string) (*Tool, bool) {
 	return c.growth.lookup(name)
 }
 
-// ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". A hidden tool is not found, and no native one.
+// ByProcedure finds the tool of an RPC by its path, "/pkg.Service/Method". It finds neither hidden nor native tools.
 func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 	if t := c.derived[procedure]; t != nil && (!t.Hidden || t.isTyped) {
 		return t, true
@@ -75,29 +75,29 @@ func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 	return nil, false
 }
 
-// Services are the services that tools come from, sorted by name.
+// Services returns the services that tools come from, sorted by name.
 func (c *Catalog) Services() []Service { return c.lists().services }
 
-// Description is what the native backend says about itself; nil where there is none. Not to be changed.
+// Description returns the native backend's description of itself, or nil if there is none. Do not modify it.
 func (c *Catalog) Description() *outriggerv1.ServerDescription { return c.description }
 
-// Resources are what plain RPCs offer to be read; never nil. A hidden tool's method may be among them.
+// Resources returns the resources that plain RPCs provide; never nil. The method of a hidden tool may be among them.
 func (c *Catalog) Resources() *resource.Set { return c.resources }
 
-// Files finds descriptors by path and name, as server reflection needs it.
+// Files returns a resolver that finds descriptors by path and name, as server reflection needs it.
 func (c *Catalog) Files() protodesc.Resolver { return c.files }
 
-// Paths are the paths of all files that Files finds, sorted.
+// Paths returns the paths of all files in Files, sorted.
 func (c *Catalog) Paths() []string { return c.paths }
 
-// Types finds messages and extensions, as Any needs it.
+// Types returns a resolver for messages and extensions, as Any needs it.
 func (c *Catalog) Types() *Types { return c.types }
 
-// Warnings are what an operator should know, sorted by subject.
+// Warnings returns the warnings for operators, sorted by subject.
 func (c *Catalog) Warnings() []source.Warning { return c.warnings }
 
-// Fingerprint is the SHA-256 over all that callers can see, 64 lower-case hex digits. It does not depend on the order in
-// which descriptors arrived.
+// Fingerprint returns the SHA-256 of everything visible to callers, as 64 lowercase hex digits. It does not depend on
+// the order in which descriptors arrived.
 func (c *Catalog) Fingerprint() string { return c.fingerprint }
 
 // newCatalog freezes derived tools, which those that are not hidden are given by name too. They collide with none of each other, except that hidden ones may. Typed ones are

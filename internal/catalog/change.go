@@ -4,12 +4,12 @@ package catalog
 
 import "google.golang.org/protobuf/proto"
 
-// Change is what callers can see of the way from one catalog to another.
+// Change is the difference between two catalogs that is visible to callers.
 type Change struct {
-	// Added and Changed are tools of the newer catalog, sorted by name. Of a
-	// changed one anything differs that callers can see, not only a schema.
+	// Added and Changed are tools of the newer catalog, sorted by name.
+	// A changed tool differs in anything visible to callers, not only in a schema.
 	Added, Changed []*Tool
-	// Removed are names of tools of the older catalog, sorted.
+	// Removed are the names of tools that only the older catalog has, sorted.
 	Removed []string
 }
 
@@ -19,7 +19,7 @@ func (c *Catalog) looksLike(old *Catalog) bool {
 		proto.Equal(c.description, old.description)
 }
 
-// Since compares a catalog with an older one, which may be nil: then every tool is new.
+// Since compares the catalog with an older one. If old is nil, every tool is new.
 func (c *Catalog) Since(old *Catalog) Change {
 	var out Change
 	var before []*Tool

@@ -12,47 +12,47 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 )
 
-// ErrEmpty is wrapped by the error of a build that would leave no tool to call.
+// ErrEmpty is wrapped by the error of a build that leaves no tools.
 var ErrEmpty = errors.New("there are no tools")
 
-// Collision is one name that several methods have.
+// Collision is a name shared by several methods.
 type Collision struct {
-	// Name is the name, Form which of its forms: "canonical" or "MCP".
+	// Name is the shared name. Form is its form: "canonical" or "MCP".
 	Name, Form string
-	// Methods are the methods that have it, as "pkg.Service/Method", sorted. A native tool is "service/name".
+	// Methods are the methods that share the name, as "pkg.Service/Method", sorted. A native tool is "service/name".
 	Methods []string
 }
 
-// String names the methods and what tells them apart.
+// String names the methods and the option that tells them apart.
 func (c Collision) String() string {
 	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, name it in the overlay, "+
 		"or omit it with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
 }
 
-// Problem is one thing that somebody has to change before there can be a catalog.
+// Problem is one problem to fix before a catalog can be built.
 type Problem struct {
 	// Subject is a method as "pkg.Service/Method", or an overlay entry.
 	Subject string
-	// Text says what is wrong with it.
+	// Text describes the problem.
 	Text string
 }
 
-// String is the subject and the text.
+// String returns the subject and the text.
 func (p Problem) String() string { return p.Subject + ": " + p.Text }
 
-// BuildError says everything that keeps a catalog from being built. Waiting does not help: a service, an option or a
-// flag has to change.
+// BuildError lists everything that prevents a catalog from being built. Retrying does not help: a service, an option or
+// a flag has to change.
 type BuildError struct {
 	Collisions []Collision
 	Problems   []Problem
-	// Tools are those that came out so far, the colliding ones too, sorted by name: for an operator's eyes only.
+	// Tools are the tools built so far, colliding ones included, sorted by name. They are for operators only.
 	Tools []*Tool
 }
 
 // shownFaults is how many faults the error's text spells out. BuildError holds all of them.
 const shownFaults = 10
 
-// Error lists the faults, the first ten in words.
+// Error lists the problems, the first ten in full.
 func (e *BuildError) Error() string {
 	var faults []string
 	for _, p := range e.Problems {

@@ -13,11 +13,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Declared are the validators of the schemas that an overlay entry or a registration puts in the place of derived ones,
-// or that a native backend has for its tool; a nil one was not declared. They are asked besides the transcoder, which
-// knows only the RPC's own messages, and alone where there is none.
+// Declared holds the validators of declared schemas: those that an overlay entry or a registration substitutes for
+// derived ones, and those of a native tool. A nil validator means that the schema was not declared.
+// They run in addition to the transcoder, which knows only the RPC's own messages, or alone if there is no transcoder.
 type Declared struct {
-	// Input is for the arguments, before the transcoder; Output for the result, as callers get it.
+	// Input checks the arguments before the transcoder. Output checks the result as callers get it.
 	Input, Output *schema.Validator
 	// types are what a request of a typed caller may hold.
 	types *Types
@@ -32,8 +32,8 @@ type declaration struct {
 	headers []HeaderParam
 }
 
-// CheckSchema finds what is wrong with a schema that somebody wants to declare, without knowing the RPC. Paths are JSON
-// Pointers into the schema. A schema that it passes is taken by Build and Register.
+// CheckSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
+// Pointers into the schema. Build and Register accept a schema that passes.
 func CheckSchema(raw json.RawMessage) []schema.Violation {
 	_, faults := compileDeclared(raw)
 	return faults
@@ -128,8 +128,8 @@ func (t *Tool) declare(input, output declaration, types *Types) error {
 	return nil
 }
 
-// CheckArguments asks the declared input schema about the JSON of a call's arguments; nil where it admits them or none
-// was declared. An error means that the check itself failed.
+// CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
+// valid or no schema was declared. An error means that the check itself failed.
 func (t *Tool) CheckArguments(arguments []byte) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Input == nil {
 		return nil, nil
@@ -140,9 +140,9 @@ func (t *Tool) CheckArguments(arguments []byte) ([]schema.Violation, error) {
 	return t.Declared.Input.Validate(arguments)
 }
 
-// CheckResult asks the declared output schema about a result; nil where it admits the result or none was declared. The
-// schema is for results as callers of the tool get them; isBare says that this one lacks the object around it that a
-// message gets whose ProtoJSON is none. An error means that the check itself failed.
+// CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
+// was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
+// wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
 func (t *Tool) CheckResult(result []byte, isBare bool) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Output == nil {
 		return nil, nil
@@ -161,10 +161,10 @@ const (
 	closeValue = `}`
 )
 
-// OpenValue appends the beginning of the object around a result whose ProtoJSON is none, and CloseValue its end.
+// OpenValue appends the start of the wrapper object around a result whose ProtoJSON is not an object.
 func OpenValue(dst []byte) []byte { return append(dst, openValue...) }
 
-// CloseValue is the other half of OpenValue.
+// CloseValue appends the end of the wrapper object that OpenValue starts.
 func CloseValue(dst []byte) []byte { return append(dst, closeValue...) }
 
 // isWrappedValue reports whether a document is {"value": ...}.

@@ -70,8 +70,8 @@ func (f *fingerprint) text() string {
 	return f.known
 }
 
-// Fingerprint is the SHA-256 over both canonical schemas, 64 lower-case hex digits: equal ones mean equal schemas. The
-// schemas are derived for it when it is first asked for.
+// Fingerprint returns the SHA-256 of both canonical schemas, as 64 lowercase hex digits. Equal fingerprints mean equal
+// schemas. The first call derives the schemas.
 func (t *Tool) Fingerprint() string {
 	if t.print == nil {
 		return newFingerprint(t.Input, t.Output).text()
@@ -107,7 +107,7 @@ func (t *Tool) seal() error {
 	return nil
 }
 
-// IsSame reports whether callers see the same of two tools of catalogs: everything that the listings show is equal.
+// IsSame reports whether two tools look the same to callers: everything that the listings show is equal.
 func (t *Tool) IsSame(other *Tool) bool { return t == other || t.digest == other.digest }
 
 // digestParts is how many parts the digests of a catalog are kept in: of a thousand tools, one holds sixteen.

@@ -12,15 +12,15 @@ import (
 )
 
 // HeaderParam is an argument that an MCP client repeats in an HTTP header (MCP 2026-07-28, Streamable HTTP, custom
-// headers), which a server compares with the argument.
+// headers). The server compares the header with the argument.
 type HeaderParam struct {
-	// Header is what comes after "Mcp-Param-" in the header's name: an RFC 9110 token, unique within the tool whatever
-	// the case of its letters.
+	// Header is the part of the header's name after "Mcp-Param-": an RFC 9110 token, unique within the tool regardless
+	// of case.
 	Header string
-	// Path are the names of the members that lead to the argument, Pointer the same as a JSON Pointer into the arguments.
+	// Path holds the member names that lead to the argument. Pointer is the same path as a JSON Pointer into the arguments.
 	Path    []string
 	Pointer string
-	// Type is what the schema says of the argument: "string", "integer" or "boolean".
+	// Type is the type that the schema gives the argument: "string", "integer" or "boolean".
 	Type string
 }
 

@@ -6,24 +6,24 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Limits bounds what a catalog may hold. What a source may cost is for Limits of package source. The zero value means the
-// defaults.
+// Limits bound what a catalog may hold. The Limits of package source bound the cost of a source. The zero value means
+// the defaults.
 type Limits struct {
-	// MaxTools is the most tools of one catalog. [defaults.MaxTools] by default: all of googleapis has 11,345. More is an error: a list cut
-	// short would hide tools without a word.
+	// MaxTools is the maximum number of tools in a catalog. The default is [defaults.MaxTools]: all of googleapis has 11,345.
+	// More is an error, because a truncated list would hide tools silently.
 	MaxTools int
-	// MaxNameBytes is the longest canonical name. Default 128, which is what outrigger.v1.Tool.name admits. A method whose
-	// name is longer is left out with a warning.
+	// MaxNameBytes is the maximum length of a canonical name. The default is 128, the limit of outrigger.v1.Tool.name.
+	// A method with a longer name is left out with a warning.
 	MaxNameBytes int
-	// MaxTitleRunes is the longest title. Default 120, one line of a client's list; longer ones are cut.
+	// MaxTitleRunes is the maximum length of a title. The default is 120, one line of a client's list. Longer ones are cut.
 	MaxTitleRunes int
-	// MaxDescriptionBytes is the longest description. Default 8,192, which is more than any model reads with profit;
-	// longer ones are cut with a warning.
+	// MaxDescriptionBytes is the maximum length of a description. The default is 8,192, more than a model benefits from.
+	// Longer ones are cut with a warning.
 	MaxDescriptionBytes int
-	// MaxRegistrations is the most tools that can be registered. Default 1,000, the size of catalog for which
+	// MaxRegistrations is the maximum number of registered tools. The default is 1,000, the catalog size for which
 	// registration is measured.
 	MaxRegistrations int
-	// MaxRegisteredBytes is the most that all registrations together may hold. Default 16 MiB, which is 16 KiB each: a
+	// MaxRegisteredBytes is the maximum total size of all registrations. The default is 16 MiB, 16 KiB each: a
 	// larger schema costs a model more context than the tool is worth.
 	MaxRegisteredBytes int
 }

@@ -273,12 +273,12 @@ type importError struct {
 	cause error
 }
 
-// Error names the import and what is wrong at the end of the chain.
+// Error names the import and the problem at the end of the chain.
 func (e *importError) Error() string {
 	return fmt.Sprintf("it imports %s: %v", shown.Clip(e.path), e.cause)
 }
 
-// Unwrap is the cause at the end of the chain.
+// Unwrap returns the cause at the end of the chain.
 func (e *importError) Unwrap() error { return e.cause }
 
 func rootCause(err error) error {

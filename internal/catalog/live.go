@@ -15,24 +15,24 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// LiveOptions configure a Live. The zero value takes the defaults.
+// LiveOptions configure a Live. The zero value means the defaults.
 type LiveOptions struct {
 	Build BuildOptions
-	// BackoffMin and BackoffMax bound the pause after a failed load. Defaults: 100 ms and 10 s.
+	// BackoffMin and BackoffMax bound the backoff after a failed load. Defaults: 100 ms and 10 s.
 	BackoffMin, BackoffMax time.Duration
-	// RefreshEvery is how often Run loads again after the first success; 0 leaves it to Refresh.
+	// RefreshEvery is the interval between Run's loads after the first success; 0 disables them and leaves loads to Refresh.
 	RefreshEvery time.Duration
-	// OnLoad is told how each load of Run and Refresh ended, unless its context ended it. It runs within the load: it must
-	// be quick.
+	// OnLoad is called with the outcome of each load of Run and Refresh, unless the load's context ended it. It runs within
+	// the load, so it must be quick.
 	OnLoad func(error)
-	// Random shortens pauses, in [0, 1); nil means math/rand.
+	// Random provides jitter in [0, 1), which shortens backoff; nil means math/rand.
 	Random func() float64
-	// Types is asked for types that only answers name, within TypeLimits; nil where there is no source. See [Live.Learn].
+	// Types finds types that occur only in responses, within TypeLimits; nil if there is no source. See [Live.Learn].
 	Types      TypeFinder
 	TypeLimits TypeLimits
 }
 
-// Live keeps the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
+// Live holds the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
 // fails. All methods are safe for concurrent use.
 type Live struct {
 	plan       atomic.Pointer[plan]
@@ -83,11 +83,11 @@ func NewLive(sources []source.Source, o LiveOptions) *Live {
 	return l
 }
 
-// Current is the catalog in use, nil before the first.
+// Current returns the catalog in use, or nil before the first load succeeds.
 func (l *Live) Current() *Catalog { return l.current.Load() }
 
-// Wait returns the catalog in use, or waits for the first one until the context ends or it is certain that there will
-// be none. The error is then a *NotReadyError that says why.
+// Wait returns the catalog in use. If there is none yet, it waits until there is, until the context ends, or until it is
+// certain that there will be none. The error is then a *NotReadyError with the reason.
 func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
 	if c := l.Current(); c != nil {
 		return c, nil
@@ -105,11 +105,12 @@ func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
 	return nil, &NotReadyError{Why: status.Why, Cause: errors.Join(cause, status.Err)}
 }
 
-// Run loads, with growing pauses, until there is a catalog, then keeps it fresh until the context ends, and returns nil.
+// Run loads, with growing backoff, until there is a catalog. Then it keeps the catalog fresh until the context ends, and
+// returns nil.
 //
-// It returns an error where the first load fails in a way that waiting cannot mend (a *BuildError, a permanent
-// *source.Error, or ErrEmpty from sources that do not change), so that the process can stop at its start. Once there is
-// a catalog, failures only show in Status. Call it once.
+// It returns an error if the first load fails permanently (a *BuildError, a permanent *source.Error, or ErrEmpty from
+// sources that do not change), so that the process can exit at startup. Once there is a catalog, failures only appear
+// in Status. Call it once.
 func (l *Live) Run(ctx context.Context) error {
 	for {
 		err := l.Refresh(ctx)
@@ -138,14 +139,14 @@ func (l *Live) Run(ctx context.Context) error {
 // isOver reports whether the context has ended.
 func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
-// Refresh loads once. On success the new catalog is in use when it returns, or the old one where the sources bring what
-// they brought before; on an error the old one stays. Calls queue
-// up; the error is the context's where it ends first.
+// Refresh loads once. When it returns nil, the new catalog is in use, or the old one if the sources are unchanged.
+// On an error, the old catalog stays in use. Concurrent calls queue up. If the context ends first, the error is the
+// context's.
 func (l *Live) Refresh(ctx context.Context) error { return l.load(ctx, nil) }
 
-// Reconfigure loads once from these sources with these options. On success the new catalog is in use when it returns, and
-// later loads go by them too. On an error everything stays as it was: the catalog, and what the next load goes by; the
-// status says nothing of it.
+// Reconfigure loads once from the given sources with the given options. On success, the new catalog is in use when it
+// returns, and later loads use the same sources and options. On an error, the catalog, the sources and the options stay
+// as they were, and the status does not show the error.
 func (l *Live) Reconfigure(ctx context.Context, sources []source.Source, build BuildOptions) error {
 	return l.load(ctx, &plan{sources: slices.Clone(sources), build: build})
 }
@@ -223,10 +224,10 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	return nil
 }
 
-// OnChange has fn called after every change that callers can see, the first catalog included (old is then nil), with
-// one call at a time, until stop is called. What has changed are tools, resources, or what the native backend says about
-// itself; the fingerprints of the catalogs and of their resources tell the first two apart. fn runs within the load or
-// the registration: it must be quick and must not call Refresh or Register.
+// OnChange registers fn to be called after every change visible to callers, one call at a time, until stop is called.
+// The first catalog counts as a change, with old set to nil. A change affects tools, resources, or the native backend's
+// description of itself. To tell the first two apart, compare the fingerprints of the catalogs and of their resources.
+// fn runs within the load or the registration: it must be quick and must not call Refresh or Register.
 func (l *Live) OnChange(fn func(old, now *Catalog)) (stop func()) {
 	w := &watcher{fn}
 	l.mu.Lock()
@@ -265,7 +266,7 @@ type emptyError struct {
 func (e *emptyError) Error() string { return e.cause.Error() }
 func (e *emptyError) Unwrap() error { return e.cause }
 
-// IsPermanent reports whether a load failed in a way that trying again cannot help, until someone changes something.
+// IsPermanent reports whether a load failed in a way that retrying cannot fix without a change to the setup.
 func IsPermanent(err error) bool {
 	var build *BuildError
 	var source *source.Error

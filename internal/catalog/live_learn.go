@@ -23,19 +23,19 @@ type TypeFinder interface {
 	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
 }
 
-// TypeLimits bound what is learned of types that answers hold in google.protobuf.Any, for one catalog. The zero value
+// TypeLimits bound the types learned from google.protobuf.Any values in responses, for one catalog. The zero value
 // learns nothing.
 type TypeLimits struct {
-	// Max is the most types that are learned; the values of others stay bytes. 0 means that no server is asked.
+	// Max is the maximum number of learned types; values of further types stay bytes. 0 means that no server is asked.
 	Max int
 }
 
-// LearnStats counts the look-ups of a Live.
+// LearnStats counts the lookups of a Live.
 type LearnStats struct {
-	// Types is how many types the catalog in use has learned.
+	// Types is the number of types that the catalog in use has learned.
 	Types int
-	// Found, Failed and Refused count look-ups: those that brought a type, those that did not, and those that a limit kept
-	// from being begun.
+	// Found and Failed count the lookups that found a type and those that did not. Refused counts lookups that a limit
+	// prevented.
 	Found, Failed, Refused uint64
 }
 
@@ -53,9 +53,9 @@ func (l *Live) LearnStats() LearnStats {
 	return out
 }
 
-// Learn asks for the types that an answer of a catalog's backend named, by their URLs, and reports whether it knows any of
-// them afterwards. It asks for one type once at a time, however many callers wait, and remembers for some time what it did
-// not find. The context bounds it. It is for answers only: what a caller sends must not make the sidecar ask for anything.
+// Learn asks the backend for the types, given by URL, that a response named. It reports whether the catalog knows any of
+// them afterwards. Concurrent callers share one request per type, and failed lookups are remembered for some time.
+// The context bounds the call. Use it for responses only: input from a caller must not cause the sidecar to ask a backend.
 func (l *Live) Learn(ctx context.Context, c *Catalog, urls []string) bool {
 	if l.types == nil || l.typeLimits.Max <= 0 {
 		return false

@@ -26,28 +26,28 @@ type registrations struct {
 	rules   optionRules
 }
 
-// Placement is what became of a registration.
+// Placement is the outcome of a registration.
 type Placement struct {
-	// Tool is the tool as the catalog in use has it.
+	// Tool is the tool in the catalog in use.
 	Tool *Tool
-	// Created is true where the name is new.
+	// Created is true if the name is new.
 	Created bool
-	// Replaced is the version that the registration replaced, empty where it replaced none.
+	// Replaced is the version that the registration replaced; empty if it replaced none.
 	Replaced string
 }
 
-// Register is Put without what was replaced.
+// Register is like Put, but does not return the replaced version.
 func (l *Live) Register(ctx context.Context, r Registration) (tool *Tool, created bool, err error) {
 	placed, err := l.Put(ctx, r)
 	return placed.Tool, placed.Created, err
 }
 
-// Put adds a tool to the catalog in use and to every later one. The same registration again changes nothing. A
-// registration with a higher version replaces the one of its name; calls that run on the catalog before keep it. Put waits
-// for the first catalog until the context ends.
+// Put adds a tool to the catalog in use and to every later one. Repeating a registration changes nothing. A
+// registration with a higher version replaces the one of the same name; in-flight calls keep the old one.
+// Put waits for the first catalog until the context ends.
 //
-// The error is a *RegistrationError where the registration is refused, and a *NotReadyError where there is no catalog.
-// A tool whose RPC goes away is left out of later catalogs, with a warning among theirs, and comes back with it.
+// The error is a *RegistrationError if the registration is refused, and a *NotReadyError if there is no catalog.
+// A tool whose RPC disappears is left out of later catalogs with a warning, and returns when the RPC does.
 func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
 	ready, faults, err := l.prepare(r)
 	if err != nil {

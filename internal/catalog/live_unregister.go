@@ -13,29 +13,29 @@ import (
 // nearestRegistered is how many names an [UnregistrationError] proposes.
 const nearestRegistered = 3
 
-// UnregistrationError says why a tool was not taken back.
+// UnregistrationError is the reason why a tool was not unregistered.
 type UnregistrationError struct {
-	// Name is the tool's name as far as it is fit to be shown.
+	// Name is the tool's name, sanitized for display.
 	Name string
-	// Reason is Unknown where no tool has the name, Invalid where it is the backend's own, Conflict where another version
+	// Reason is Unknown if no tool has the name, Invalid if the tool is the backend's own, and Conflict if another version
 	// is registered.
 	Reason Refusal
-	// Text says why, for people.
+	// Text explains the reason to people.
 	Text string
-	// Nearest are names of registered tools that are like an unknown one.
+	// Nearest are names of registered tools similar to an unknown one.
 	Nearest []string
 }
 
-// Error is the reason in words.
+// Error returns the reason as text.
 func (e *UnregistrationError) Error() string {
 	return fmt.Sprintf("tool %q is not unregistered: %s", e.Name, e.Text)
 }
 
-// Unregister takes a registered tool out of the catalog in use and out of every later one, and returns its version. Calls
-// that run on the catalog before end normally. With a version it takes back that version only. It waits for the first
+// Unregister removes a registered tool from the catalog in use and from every later one, and returns its version.
+// In-flight calls finish normally. If version is not empty, only that version is removed. Unregister waits for the first
 // catalog until the context ends.
 //
-// The error is an *UnregistrationError where there is nothing to take back, and a *NotReadyError where there is no catalog.
+// The error is an *UnregistrationError if there is nothing to remove, and a *NotReadyError if there is no catalog.
 func (l *Live) Unregister(ctx context.Context, name, version string) (string, error) {
 	if _, err := l.Wait(ctx); err != nil {
 		return "", err

@@ -17,18 +17,18 @@ const (
 	hashDigits = 8
 )
 
-// CanonicalName is the canonical name of the method where nothing collides: the service's simple name without a Service
-// suffix and the method's name, both in snake case, joined by a dot, as in "route_guide.get_feature". The package is
-// left out, because it rarely tells two tools apart and always costs a model tokens; where it is what tells them apart,
-// the collision is reported.
+// CanonicalName returns the canonical name of a method, before collisions are considered. It is the service's simple name
+// without a Service suffix and the method's name, both in snake case, joined by a dot: "route_guide.get_feature".
+// The package is left out, because it rarely tells two tools apart and always costs a model tokens. If only the package
+// tells two tools apart, the build reports a collision.
 func CanonicalName(md protoreflect.MethodDescriptor) string {
 	short, _ := canonicalNames(string(md.Parent().Name()), string(md.Name()))
 	return short
 }
 
-// MCPName is the form of a canonical name that MCP callers see: "_" for ".", because model providers refuse dots. A
-// name over 64 characters is cut, and ends in an underscore and 8 hex digits of the SHA-256 of the whole canonical
-// name, so that two long names with one beginning stay apart.
+// MCPName returns the form of a canonical name that MCP callers see, with "_" for ".", because model providers refuse
+// dots. A name longer than 64 characters is cut and ends in an underscore and 8 hex digits of the SHA-256 of the whole
+// canonical name. Long names with a common prefix therefore stay distinct.
 func MCPName(canonical string) string {
 	flat := strings.ReplaceAll(canonical, ".", "_")
 	if len(flat) <= mcpNameLimit {

@@ -16,9 +16,10 @@ const (
 	nearestShare = 3
 )
 
-// Nearest returns the canonical names of at most n listed tools whose names are near the given one, nearest first, ties
-// by name; none where nothing is near. It compares both forms without regard to case, and takes a name that ends like a tool's (a caller
-// that left the service out) as near. Time is bounded by the number of tools, whatever the name is.
+// Nearest returns the canonical names of at most n listed tools with names similar to the given one, nearest first, ties
+// by name. It returns none if nothing is similar. It compares both forms and ignores case. A name that matches the end of
+// a tool's name (the caller left out the service) counts as similar. The time is bounded by the number of tools,
+// whatever the name is.
 func (c *Catalog) Nearest(name string, n int) []string { return nearestOf(c.Tools(), name, n) }
 
 // nearestOf is Nearest among some tools.

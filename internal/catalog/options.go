@@ -21,17 +21,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
-// Override is one entry of the overlay: facts about tools whose service cannot be changed.
+// Override is one entry of the overlay: options for tools whose service cannot be changed.
 type Override struct {
-	// Match is a glob over methods and native tools, as in Selection. A native tool keeps its schemas, and is no source of
-	// resources.
+	// Match is a glob over methods and native tools, as in Selection. A native tool keeps its schemas and is never a source
+	// of resources.
 	Match string
-	// Options win over the method's own, member by member; a list replaces a list.
+	// Options override the method's own, member by member. A list replaces a list.
 	Options *outriggerv1.ToolOptions
-	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones, which arguments and results
-	// must satisfy as well; nil leaves the derived ones. A schema is for one tool, so Match should name one method.
+	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones. Arguments and results must
+	// satisfy them as well. Nil keeps the derived ones. A schema fits one tool, so Match should name one method.
 	InputSchema, OutputSchema json.RawMessage
-	// Resource makes the method a source of resources; its members win over those of the method's own option.
+	// Resource makes the method a source of resources. Its members override those of the method's own option.
 	Resource *outriggerv1.ResourceOptions
 }
 

@@ -17,71 +17,71 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Registration is a tool that somebody declares at run time: an RPC of the backend under a name and schemas of their
-// choice. Name, Description, InputSchema and Binding are required. What it refers to must not be changed afterwards.
+// Registration is a tool declared at run time: an RPC of the backend under a chosen name with chosen schemas.
+// Name, Description, InputSchema and Binding are required. Do not modify anything it refers to afterwards.
 type Registration struct {
 	// Name is the canonical name.
 	Name               string
 	Title, Description string
-	// InputSchema and OutputSchema are JSON Schemas, "type": "object" at their roots. Without OutputSchema the output
-	// schema is that of the RPC's own tool.
+	// InputSchema and OutputSchema are JSON Schemas with "type": "object" at their roots. If OutputSchema is unset, the
+	// output schema is that of the RPC's own tool.
 	InputSchema, OutputSchema json.RawMessage
 	Binding                   Binding
-	// Metadata says what differs from the RPC's own tool. A mark as destructive can be added here and never taken away:
-	// a second name is no way around the gate.
+	// Metadata overrides that of the RPC's own tool. A registration can mark a tool as destructive but never remove the
+	// mark, so a second name does not bypass the gate.
 	Metadata RegisteredMetadata
-	// Annotations win over those of the RPC's own tool, hint by hint.
+	// Annotations override those of the RPC's own tool, hint by hint.
 	Annotations Annotations
 	// Version is a semantic version; empty means 1.0.0.
 	Version string
-	// Timeout bounds one call; 0 leaves it to the RPC's own tool.
+	// Timeout bounds one call; 0 means the timeout of the RPC's own tool.
 	Timeout time.Duration
-	// TaskSupport is "forbidden" where it is empty.
+	// TaskSupport defaults to "forbidden" if empty.
 	TaskSupport string
-	// Examples are calls to learn from, which the tool must accept.
+	// Examples are sample calls for models, which the tool must accept.
 	Examples []Example
 }
 
 // Binding names an RPC.
 type Binding struct {
-	// Service is the service's full name, Method the method's own.
+	// Service is the full name of the service. Method is the simple name of the method.
 	Service, Method string
 }
 
 // procedure is the RPC's path.
 func (b Binding) procedure() string { return "/" + b.Service + "/" + b.Method }
 
-// RegisteredMetadata is Metadata as a registration may leave it open.
+// RegisteredMetadata is Metadata with members that a registration may leave unset.
 type RegisteredMetadata struct {
 	Module       string
 	Destructive  bool
 	DeprecatedIn string
-	// CacheTTL is 300 s where it is nil.
+	// CacheTTL defaults to 300 s if nil.
 	CacheTTL *time.Duration
 }
 
-// Refusal is why a registration was refused.
+// Refusal is the reason why a registration was refused.
 type Refusal uint8
 
 const (
-	// Invalid registrations are wrong in themselves.
+	// Invalid means that the registration itself is invalid.
 	Invalid Refusal = iota
-	// Conflict means that the name belongs to a tool that is not the same, or that another version is registered.
+	// Conflict means that the name belongs to a different tool, or that another version is registered.
 	Conflict
-	// TooMany means that there is no room for another one.
+	// TooMany means that the registration exceeds a limit.
 	TooMany
-	// Unknown means that no tool of the name is registered.
+	// Unknown means that no tool with the name is registered.
 	Unknown
 )
 
-// RegistrationError says why a tool was not registered.
+// RegistrationError is the reason why a tool was not registered.
 type RegistrationError struct {
-	// Name is the tool's name as far as it is fit to be shown.
+	// Name is the tool's name, sanitized for display.
 	Name   string
 	Reason Refusal
-	// Faults are everything that was found; paths are JSON Pointers into outrigger.v1.RegisterToolRequest.
+	// Faults are all problems found. Paths are JSON Pointers into outrigger.v1.RegisterToolRequest.
 	Faults []schema.Violation
-	// Remedy says how to replace the registered tool, where a higher version would do that.
+	// Remedy explains how to replace the registered tool, if a higher version would do that.
 	Remedy string
 }
 

@@ -14,8 +14,8 @@ import (
 // resourceFault begins the text of a problem with resources.
 const resourceFault = "option (outrigger.v1.resource) or overlay: "
 
-// ResourceTool is the tool of the RPC behind a method of Resources, whose In and Out do the transcoding. It may be
-// hidden. The method has to be this catalog's.
+// ResourceTool returns the tool of the RPC behind a method of Resources. Its In and Out do the transcoding. The tool may
+// be hidden. The method must belong to this catalog.
 func (c *Catalog) ResourceTool(m *resource.Method) *Tool { return c.derived[m.Procedure()] }
 
 // asResource is what resources are made of.

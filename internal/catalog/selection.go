@@ -13,23 +13,23 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
-// Selection decides by globs which methods become tools. The zero value (and nil) takes every method of every service
-// that is not infrastructure.
+// Selection uses globs to decide which methods become tools. The zero value (and nil) selects every method of every
+// service except infrastructure.
 //
-// A glob is one of three forms, told apart by its shape:
+// A glob has one of three forms, distinguished by its shape:
 //
-//   - with a slash it is a method: "shop.v1.Orders/Get*", "*.Orders/*", "/shop.v1.Orders/Get" (a leading slash is
-//     ignored, so that an RPC's path can be pasted);
-//   - without a slash it is compared with the service's full name ("shop.v1.*", "shop.v1.Orders"), and with the tool's
-//     names in both forms ("orders.get_*", "orders_get_*"); what matches any of them is chosen.
+//   - With a slash, it matches a method: "shop.v1.Orders/Get*", "*.Orders/*", "/shop.v1.Orders/Get". A leading slash is
+//     ignored, so that an RPC's path can be pasted.
+//   - Without a slash, it is compared with the service's full name ("shop.v1.*", "shop.v1.Orders") and with the tool's
+//     names in both forms ("orders.get_*", "orders_get_*"). A match with any of them selects the method.
 //
-// A native tool is chosen like a method: its service is the first part of its canonical name, its method the name that
-// it was declared under ("weather_desk/getForecast", "weather_desk").
+// A native tool is matched like a method. Its service is the first part of its canonical name, and its method is its
+// declared name ("weather_desk/getForecast", "weather_desk").
 //
-// "*" stands for any run of characters except "/" (so it spans the dots of a package), "?" for one such character,
-// "[a-z]" for one of a class, and a backslash takes the next character literally. Letters' case counts.
+// "*" matches any run of characters except "/", so it spans the dots of a package. "?" matches one such character,
+// "[a-z]" matches one of a class, and a backslash makes the next character literal. Matching is case-sensitive.
 //
-// A method is a tool if some include glob matches it, or there are none, and no exclude glob does. Exclude wins.
+// A method is a tool if an include glob matches it, or there are none, and no exclude glob does. Exclude wins.
 type Selection struct {
 	include, exclude []glob
 }
@@ -41,7 +41,7 @@ type glob struct {
 	isLiteral bool
 }
 
-// NewSelection compiles the globs. The error joins one for every malformed glob.
+// NewSelection compiles the globs. The error joins one error for every malformed glob.
 func NewSelection(include, exclude []string) (*Selection, error) {
 	in, errIn := compileGlobs("include", include)
 	ex, errEx := compileGlobs("exclude", exclude)
@@ -132,9 +132,9 @@ func (s *Selection) namesService(service string) bool {
 	return false
 }
 
-// Skips reports whether it is certain that no method of the service can become a tool, so that its descriptors
-// need not be asked for: it is infrastructure that was not named, an exclude glob covers all of it, or no include glob can
-// match. A glob that might be a tool's name could match any service, because names can be declared.
+// Skips reports whether no method of the service can become a tool, so that its descriptors need not be requested.
+// This is certain if the service is infrastructure that was not named, if an exclude glob covers all of it, or if no
+// include glob can match. A glob that could be a tool's name could match any service, because names can be declared.
 func (s *Selection) Skips(service string) bool {
 	if source.IsInfrastructure(service) && !s.namesService(service) {
 		return true

@@ -29,9 +29,10 @@ func spellings() []spelling {
 	return out
 }
 
-// CheckRequest asks the declared input schema about the request of a typed caller, in wire bytes that the transcoder has
-// checked. It is admitted where the schema admits one of its spellings, because then a JSON caller could have sent the
-// same; else the violations are those of the plain form. An error means that the check itself failed.
+// CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the
+// declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
+// could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
+// failed.
 func (t *Tool) CheckRequest(wire []byte) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Input == nil {
 		return nil, nil

@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// Status is how the catalog is doing.
+// Status is the state of the catalog.
 type Status struct {
-	// Ready tells that there is a catalog.
+	// Ready is true if there is a catalog.
 	Ready bool
-	// Why says in words why there is none, or why the last refresh failed. Empty where all is well.
+	// Why explains why there is no catalog, or why the last refresh failed. It is empty if there is no problem.
 	Why string
-	// Err is the last load's error, nil where it succeeded.
+	// Err is the error of the last load; nil if it succeeded.
 	Err error
-	// Loads counts the loads so far, Failures those since the last success.
+	// Loads counts all loads so far. Failures counts those since the last success.
 	Loads, Failures int
-	// Loaded is when the last load succeeded, Built when the catalog in use came to be: a load that brings nothing new
-	// leaves it. NextTry is when Run loads again. Each is zero where it is not known.
+	// Loaded is the time of the last successful load. Built is the time when the catalog in use was built: an unchanged
+	// load does not rebuild it. NextTry is the time of Run's next load. Each is zero if unknown.
 	Loaded, Built, NextTry time.Time
-	// Sources tell how each source did in the last load, in the order in which they were named.
+	// Sources hold the result of each source in the last load, in configuration order.
 	Sources []SourceStatus
 }
 
-// SourceStatus is how one source did.
+// SourceStatus is the result of one source.
 type SourceStatus struct {
 	Name string
-	// Err is nil where it succeeded.
+	// Err is nil if the load succeeded.
 	Err error
-	// At is when the load began, Took how long it was.
+	// At is the start of the load. Took is its duration.
 	At   time.Time
 	Took time.Duration
-	// Files, Services and Tools are what it brought; Tools are those that a native backend declares.
+	// Files, Services and Tools count what the load returned. Tools are those that a native backend declares.
 	Files, Services, Tools int
 }
 
-// NotReadyError says why there is no catalog yet.
+// NotReadyError is the reason why there is no catalog yet.
 type NotReadyError struct {
-	// Why is for people.
+	// Why explains the reason to people.
 	Why string
-	// Cause joins what ended the wait and what the last load failed with.
+	// Cause joins the error that ended the wait and the error of the last load.
 	Cause error
 }
 
-// Error is the reason in words.
+// Error returns the reason as text.
 func (e *NotReadyError) Error() string { return "no tools yet: " + e.Why }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Cause }
 
 // loadState is what Status is made of; Live.mu guards it.
@@ -60,7 +60,7 @@ type loadState struct {
 	loaded, built, nextTry time.Time
 }
 
-// Status is a snapshot of how the catalog is doing.
+// Status returns a snapshot of the catalog's state.
 func (l *Live) Status() Status {
 	isReady := l.Current() != nil
 	l.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Items are the answers of a stream, gathered to the JSON that the tool's output schema describes: {"items": [...],
-// "truncated": ...}. Make them with NewItems.
+// Items collects the responses of a stream into the JSON that the tool's output schema describes: {"items": [...],
+// "truncated": ...}. Create it with NewItems.
 type Items struct {
 	text  []byte
 	count int
@@ -26,13 +26,13 @@ const (
 	truncatedTail = `],"truncated":true}`
 )
 
-// NewItems returns Items without any.
+// NewItems returns an empty Items.
 func NewItems() *Items { return &Items{text: []byte(itemsHead)} }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (i *Items) Len() int { return i.count }
 
-// Next returns the text behind which the next item is to be appended.
+// Next returns the text to which the next item is to be appended.
 func (i *Items) Next() []byte {
 	if i.count > 0 {
 		return append(i.text, ',')
@@ -40,13 +40,13 @@ func (i *Items) Next() []byte {
 	return i.text
 }
 
-// Size is the size of the whole JSON if the items ended with text.
+// Size returns the size of the whole JSON if the items ended with text.
 func (i *Items) Size(text []byte) int { return len(text) + len(wholeTail) }
 
-// Keep takes text, which is what Next returned and an item behind it.
+// Keep stores text, the result of Next with an item appended.
 func (i *Items) Keep(text []byte) { i.text, i.count = text, i.count+1 }
 
-// Close returns the whole JSON. Nothing may be added any more.
+// Close returns the whole JSON. Do not add items afterwards.
 func (i *Items) Close(truncated bool) []byte {
 	if truncated {
 		return append(i.text, truncatedTail...)

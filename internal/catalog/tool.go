@@ -25,68 +25,68 @@ const (
 	unknownVersion = "unknown"
 )
 
-// Tool is one callable thing: a method, and everything that callers and the pipeline need to know about it. Immutable.
+// Tool is a callable method, with everything that callers and the pipeline need to know about it. It is immutable.
 type Tool struct {
-	// Name is the canonical name ("route_guide.get_feature"), MCPName the one that MCP shows.
+	// Name is the canonical name ("route_guide.get_feature"). MCPName is the name that MCP callers see.
 	Name, MCPName string
-	// Alias is the other spelling of the canonical name, with the service's Service suffix or without it, which callers,
-	// policies and globs may use as well, also in MCP's form. Empty where there is none or another tool has that name.
+	// Alias is the alternative canonical name, with or without the service's Service suffix. Callers, policies and globs may
+	// use it too, also in its MCP form. It is empty if there is none or another tool has that name.
 	Alias string
-	// Native tells that a backend which speaks the tool API declared the tool and runs it itself, under NativeName. In
-	// and Out are nil then: arguments and results stay JSON.
+	// Native means that a backend that implements the tool API declared the tool and runs it itself, under NativeName. In
+	// and Out are then nil: arguments and results stay JSON.
 	Native     bool
 	NativeName string
-	// Title is for people, Description for a model to choose by; neither is ever empty.
+	// Title is for people. Description helps a model choose the tool. Neither is ever empty.
 	Title, Description string
-	// Method is the RPC behind the tool; never nil. All native tools have CallTool of the tool API.
+	// Method is the RPC behind the tool; never nil. For native tools, it is CallTool of the tool API.
 	Method *Method
-	// Input and Output are the schemas of request and response. Neither is nil; where nothing is promised about the
-	// output (see HasOutput), both forms of Output are. A method that answers with a stream has the schema of
-	// {"items": [...], "truncated": ...}, where each item is one answer as Out writes it.
+	// Input and Output are the schemas of request and response; never nil. If the tool has no output schema (see HasOutput),
+	// both forms of Output are nil. A server-streaming method has the schema of {"items": [...], "truncated": ...}, where
+	// each item is one response as Out writes it.
 	Input, Output *schema.Lazy
-	// In turns arguments into the request's bytes, Out the response's bytes into JSON.
+	// In turns arguments into the bytes of the request. Out turns the bytes of the response into JSON.
 	In, Out *transcode.Message
-	// OutputNotObject is set where the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a
-	// ListValue), which callers that admit only objects must get wrapped as {"value": ...}. Where the request is such a
-	// message, Input and In already take the wrapped form. A stream's answers are items, so it is not set there.
+	// OutputNotObject is set if the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a ListValue).
+	// Callers that accept only objects must get it wrapped as {"value": ...}. If the request is such a message, Input and In
+	// already accept the wrapped form. It is not set for a stream, because its responses are items.
 	OutputNotObject bool
-	// HTTPBody is set for a unary method that answers with google.api.HttpBody: its result is a document with a media
+	// HTTPBody is set for a unary method that responds with google.api.HttpBody. Its result is a document with a media
 	// type, and has no output schema.
 	HTTPBody bool
-	// HeaderParams are the arguments that an MCP client repeats in headers, sorted by pointer. Only schemas that somebody
-	// declared ask for that.
+	// HeaderParams are the arguments that an MCP client repeats in headers, sorted by pointer. Only declared schemas can
+	// ask for them.
 	HeaderParams []HeaderParam
-	// Declared holds the validators of schemas that an overlay entry, a registration or a native backend declared, which
-	// Input and Output then are; nil where all is derived.
+	// Declared holds the validators of schemas declared by an overlay entry, a registration or a native backend. Input and
+	// Output are then the declared schemas. It is nil if all schemas are derived.
 	Declared *Declared
-	// Registered tells that the tool comes from a registration: a second name for an RPC that has a tool already.
+	// Registered means that the tool comes from a registration: a second name for an RPC that already has a tool.
 	Registered  bool
 	Annotations Annotations
 	// Version is a semantic version.
 	Version  string
 	Metadata Metadata
-	// Timeout bounds one call; 0 leaves it to the sidecar's setting.
+	// Timeout bounds one call; 0 means the sidecar's setting.
 	Timeout time.Duration
 	// Hidden tools are not offered. Lookup and ByProcedure do not find them, and Tools does not list them.
 	Hidden bool
-	// Unlisted tools are not listed, but found: what asks for one by name hears why it cannot be called.
+	// Unlisted tools are not listed, but Lookup finds them, so that a caller learns why the tool cannot be called.
 	Unlisted bool
-	// Examples are calls to learn from, whose arguments the input schema accepts.
+	// Examples are sample calls whose arguments the input schema accepts.
 	Examples []Example
-	// Errors are the statuses that the tool is declared to answer with, in the order of the declaration.
+	// Errors are the statuses that the tool declares, in declaration order.
 	Errors []ToolError
-	// Tags are words to group by.
+	// Tags are words for grouping.
 	Tags []string
-	// Icons are pictures for a user interface. Not to be changed.
+	// Icons are images for a user interface. Do not modify them.
 	Icons []*outriggerv1.Icon
-	// Meta is MCP's _meta of the tool as a native backend declared it, a compact JSON object; nil where there is none.
+	// Meta is MCP's _meta of the tool as a native backend declared it, a compact JSON object; nil if there is none.
 	Meta json.RawMessage
-	// TaskSupport is "forbidden", "optional" or "required"; TaskAfter is when a call becomes a task.
+	// TaskSupport is "forbidden", "optional" or "required". TaskAfter is the time after which a call becomes a task.
 	TaskSupport string
-	// TaskUnsaid tells that it is not set: the sidecar's own setting may let calls become tasks.
+	// TaskUnsaid means that task support is unset: the sidecar's own setting may let calls become tasks.
 	TaskUnsaid bool
 	TaskAfter  time.Duration
-	// StreamTime is how long a call of a streaming RPC gathers messages; zero is the default, which goes by the deadline.
+	// StreamTime is how long a call of a streaming RPC collects messages; 0 means the default, which follows the deadline.
 	StreamTime time.Duration
 
 	print *fingerprint
@@ -105,16 +105,15 @@ type Tool struct {
 	digest [sha256.Size]byte
 }
 
-// HasOutput reports whether anything is promised about the output. Where it is false there is no output schema to show
-// or to check.
+// HasOutput reports whether the tool has an output schema to show or check.
 func (t *Tool) HasOutput() bool { return t.Output.IsSet() }
 
-// Streams reports whether one call is answered with many messages, which its result gathers as items. Methods that take
-// a stream of requests are listed, and cannot be called.
+// Streams reports whether the method is server-streaming only, so that a result collects many messages as items.
+// Client-streaming methods are listed but cannot be called.
 func (t *Tool) Streams() bool { return t.Method.ServerStreaming && !t.Method.ClientStreaming }
 
-// IsCallable reports whether a call can reach the method: it has one request, and one that takes a stream of them does
-// not fit.
+// IsCallable reports whether a call can reach the method. A call has one request, so client-streaming methods are not
+// callable.
 func (t *Tool) IsCallable() bool { return !t.Method.ClientStreaming }
 
 // subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
@@ -125,11 +124,11 @@ func (t *Tool) subject() string {
 	return strings.TrimPrefix(t.Method.Procedure, "/")
 }
 
-// Method is the RPC behind a tool. Immutable.
+// Method is the RPC behind a tool. It is immutable.
 type Method struct {
-	// Procedure is the RPC's path, "/pkg.Service/Method".
+	// Procedure is the path of the RPC, "/pkg.Service/Method".
 	Procedure string
-	// Service is the service's full name.
+	// Service is the full name of the service.
 	Service string
 	// Source is the name of the source that offers the service.
 	Source                           string
@@ -138,19 +137,19 @@ type Method struct {
 	Idempotency                      Idempotency
 }
 
-// Idempotency is what is known about calling a method again.
+// Idempotency is the effect of repeating a call of a method.
 type Idempotency uint8
 
 const (
-	// IdempotencyUnknown is the level of a method that says nothing.
+	// IdempotencyUnknown is the level of a method that declares none.
 	IdempotencyUnknown Idempotency = iota
-	// NoSideEffects is for methods that change nothing.
+	// NoSideEffects is the level of methods that change nothing.
 	NoSideEffects
-	// Idempotent is for methods whose second call changes nothing more.
+	// Idempotent is the level of methods where a repeated call has no further effect.
 	Idempotent
 )
 
-// Annotations are MCP's hints. A nil one was not said, and has MCP's default.
+// Annotations are MCP's hints. A nil hint is unset and has MCP's default.
 type Annotations struct {
 	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 	Destructive *bool `json:"destructiveHint,omitempty"`
@@ -158,35 +157,35 @@ type Annotations struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
-// Metadata is what an operator wants to know about a tool.
+// Metadata is information about a tool for operators.
 type Metadata struct {
-	// Module is the part of the system that it belongs to: by default the service's full name.
+	// Module is the part of the system that the tool belongs to; the default is the service's full name.
 	Module string `json:"module"`
-	// Destructive is set where callers are shown that the tool is destructive (an option, the overlay, a DELETE verb, a
-	// native backend's hint), and makes the gate hold it back.
+	// Destructive is set if the tool is marked as destructive (by an option, the overlay, a DELETE verb, or a native
+	// backend's hint). Callers see the mark, and the gate holds the tool back.
 	Destructive bool `json:"destructive"`
-	// DeprecatedIn is the version in which the tool was deprecated, "unknown" where only the fact is known, and empty
-	// where it was not.
+	// DeprecatedIn is the version in which the tool was deprecated, "unknown" if the version is unknown, and empty if the
+	// tool is not deprecated.
 	DeprecatedIn string `json:"deprecated_in"`
-	// CacheTTL is how long a client may rely on the description.
+	// CacheTTL is how long a client may cache the description.
 	CacheTTL time.Duration `json:"cache_ttl"`
 }
 
-// Example is a call to learn from.
+// Example is a sample call.
 type Example struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Arguments   json.RawMessage `json:"arguments"`
 	Data        json.RawMessage `json:"data,omitempty"`
-	// Status is the status that the call fails with, such as "NOT_FOUND"; empty where it succeeds.
+	// Status is the status that the call fails with, such as "NOT_FOUND"; empty if it succeeds.
 	Status string `json:"status,omitempty"`
 }
 
-// ToolError is a status that a tool is declared to answer with.
+// ToolError is a status that a tool declares.
 type ToolError struct {
 	// Status is the name of a google.rpc.Code, such as "NOT_FOUND".
 	Status string
-	// When says in a sentence when the tool answers with it.
+	// When explains in a sentence when the tool returns the status.
 	When string
 }
 

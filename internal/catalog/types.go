@@ -18,11 +18,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
-// Types are all messages, enums and extensions of a catalog, by name: what an Any may hold, and which extensions a
+// Types resolves all messages, enums and extensions of a catalog by name: what an Any may hold, and which extensions a
 // message has. It is a resolver for protojson and proto, and safe for concurrent use.
 //
-// Messages are also found among those that are linked into the binary, such as google.rpc's, and among those that
-// [Live.Learn] has learned. To find one never asks anybody.
+// It also finds messages that are linked into the binary, such as google.rpc's, and messages that [Live.Learn] has
+// learned. A lookup never asks a server.
 type Types struct {
 	*dynamicpb.Types
 	extensions *protoregistry.Types
@@ -50,13 +50,13 @@ func (t *Types) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	return t.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
 }
 
-// AppendJSON appends the JSON of an Any to dst. What it holds of unknown types is bytes.
+// AppendJSON appends the JSON of an Any to dst. Values of unknown types are written as bytes.
 func (t *Types) AppendJSON(dst []byte, a *anypb.Any) ([]byte, error) {
 	out, _, err := t.appendJSON(dst, a)
 	return out, err
 }
 
-// Unknown are the types, by their URLs, of unknown types in an Any: its own, or those of Anys in it.
+// Unknown returns the URLs of unknown types in an Any: its own, or those of nested Anys.
 func (t *Types) Unknown(a *anypb.Any) []string {
 	_, unknown, _ := t.appendJSON(nil, a) // what has no JSON names no types
 	return unknown
@@ -74,10 +74,10 @@ func (t *Types) appendJSON(dst []byte, a *anypb.Any) (out []byte, unknown []stri
 	return m.ToJSONNoting(nil, dst, wire)
 }
 
-// Learned finds the descriptors of learned types, which are not among the catalog's files.
+// Learned returns a resolver for the descriptors of learned types, which are not among the catalog's files.
 func (t *Types) Learned() protodesc.Resolver { return t.learned }
 
-// RangeExtensionsByMessage calls f with every extension of the message until f returns false, in no particular order.
+// RangeExtensionsByMessage calls f for every extension of the message until f returns false, in no particular order.
 func (t *Types) RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool) {
 	t.extensions.RangeExtensionsByMessage(message, f)
 }

@@ -4,9 +4,9 @@ package catalog
 
 import "github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 
-// Only is the catalog as somebody sees it who may use some of the tools: the others are neither listed nor found, by name,
-// by procedure or as resources, and the fingerprints are those of what is left. Descriptors stay, because messages of one
-// method are made of files that others share. Nothing is derived or compiled again.
+// Only returns a view of the catalog for a caller who may use only some of the tools. The other tools are neither listed
+// nor found by name, by procedure or as resources, and the fingerprints cover only what is left. Descriptors stay, because
+// the messages of one method come from files shared with others. Nothing is derived or compiled again.
 func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 	out := *c
 	from := c.lists()

@@ -10,61 +10,61 @@ import (
 	"unicode"
 )
 
-// Kind is what sort of change it is.
+// Kind is the kind of a change.
 type Kind string
 
-// The kinds of changes. Whether one is breaking is said by the change: a bound that is tighter breaks an input only.
+// The kinds of changes. Whether a change is breaking is a property of the change: a tighter bound breaks an input only.
 const (
-	// RemovedTool: the tool is gone.
+	// RemovedTool means that the tool was removed.
 	RemovedTool Kind = "removed_tool"
-	// AddedTool: the tool is new.
+	// AddedTool means that the tool is new.
 	AddedTool Kind = "added_tool"
-	// Renamed: the tool has another of the names that its service's Service suffix and version make. It breaks where the old
-	// name means another tool now, or none.
+	// Renamed means that the tool has another of the names derived from its service's Service suffix and version. It is
+	// breaking if the old name now means another tool, or none.
 	Renamed Kind = "renamed_tool"
-	// AddedRequiredParameter: a parameter, new or not, has to be given now.
+	// AddedRequiredParameter means that a parameter, new or not, is now required.
 	AddedRequiredParameter Kind = "added_required_parameter"
-	// AddedOptionalParameter: a parameter may be given now.
+	// AddedOptionalParameter means that a parameter is newly accepted, but not required.
 	AddedOptionalParameter Kind = "added_optional_parameter"
-	// RemovedParameter: a parameter, or one of its names, is no longer accepted.
+	// RemovedParameter means that a parameter, or one of its names, is no longer accepted.
 	RemovedParameter Kind = "removed_parameter"
-	// ChangedType: a parameter takes values of another type.
+	// ChangedType means that a parameter takes values of another type.
 	ChangedType Kind = "changed_type"
-	// Narrowed: fewer values than before: an enum value is gone, a bound is tighter.
+	// Narrowed means that fewer values are allowed: an enum value was removed, or a bound is tighter.
 	Narrowed Kind = "narrowed"
-	// Widened: more values than before.
+	// Widened means that more values are allowed.
 	Widened Kind = "widened"
-	// IncompatibleOutput: an output field is gone, optional or of another type.
+	// IncompatibleOutput means that an output field was removed, became optional or has another type.
 	IncompatibleOutput Kind = "incompatible_output"
-	// AddedOutputField: the output has one more field.
+	// AddedOutputField means that the output has one more field.
 	AddedOutputField Kind = "added_output_field"
-	// Changed: it differs in a way that is not understood, or in more than a caller wants to read.
+	// Changed means a difference that cannot be interpreted, or more differences than a caller wants to read.
 	Changed Kind = "changed"
-	// Destructive: the mark that makes the gate hold the tool back.
+	// Destructive means that the destructive mark changed, which makes the gate hold the tool back.
 	Destructive Kind = "destructive"
-	// Hint: one of MCP's annotations.
+	// Hint means that one of MCP's annotations changed.
 	Hint Kind = "hint"
-	// Deprecated: the tool or a field is deprecated, or no longer is.
+	// Deprecated means that the tool or a field was deprecated, or no longer is.
 	Deprecated Kind = "deprecated"
-	// Version: the tool's version.
+	// Version means that the tool's version changed.
 	Version Kind = "version"
-	// Text: a title or a description.
+	// Text means that a title or a description changed.
 	Text Kind = "text"
-	// Detail: other metadata: module, cache_ttl, the default of a parameter.
+	// Detail means that other metadata changed: module, cache_ttl, or the default of a parameter.
 	Detail Kind = "metadata"
 )
 
 // Change is one difference between two catalogs.
 type Change struct {
 	Tool string `json:"tool"`
-	// Path is a JSON Pointer into the tool's entry: the new one, or the old one for what is gone. Through references it
-	// names the place where the schema really stands.
+	// Path is a JSON Pointer into the tool's new entry, or into the old one for something that was removed. References are
+	// resolved: it names the place that really contains the schema.
 	Path string `json:"path"`
-	// Field is the same for people, as in "order.lines[].weightKg"; "" for the whole.
+	// Field is the path in readable form, as in "order.lines[].weightKg"; "" for the whole.
 	Field    string `json:"field,omitempty"`
 	Kind     Kind   `json:"kind"`
 	Breaking bool   `json:"breaking"`
-	// Message says what changed, Action what a caller has to do about it, if anything.
+	// Message says what changed. Action says what a caller has to do about it, if anything.
 	Message string `json:"message"`
 	Action  string `json:"action,omitempty"`
 }
@@ -80,7 +80,7 @@ func (c Change) side() string {
 	return ""
 }
 
-// Where names the place for people: "input order.weightKg", "output", or "" for the tool as a whole.
+// Where returns the place in readable form: "input order.weightKg", "output", or "" for the tool as a whole.
 func (c Change) Where() string { return strings.TrimSpace(c.side() + " " + c.Field) }
 
 // HasBreaking reports whether one of the changes is breaking.

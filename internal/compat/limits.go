@@ -4,20 +4,20 @@ package compat
 
 import "github.com/outrigger-mcp/outrigger/internal/defaults"
 
-// Limits bounds what a comparison may cost. The zero value means the defaults.
+// Limits bound the cost of a comparison. The zero value means the defaults.
 type Limits struct {
-	// MaxBytes is the largest list of tools that is read or kept. Default 512 MiB: as many tools as a catalog holds, with
-	// 26 KiB each.
+	// MaxBytes is the maximum size of a list of tools that is read or stored. The default is 512 MiB: as many tools as a
+	// catalog holds, at 26 KiB each.
 	MaxBytes int
-	// MaxTools is the most tools of one list. [defaults.MaxTools] by default, as many as a catalog holds.
+	// MaxTools is the maximum number of tools in a list. The default is [defaults.MaxTools], the limit of a catalog.
 	MaxTools int
-	// MaxDepth is how deep a schema is followed, references included. Default 128: derived schemas stay under 64.
+	// MaxDepth is the maximum depth of a schema, references included. The default is 128: derived schemas stay under 64.
 	MaxDepth int
-	// MaxSteps is how many pairs of subschemas are compared for one schema of a tool. Default 200,000, twenty times the
-	// largest derived schema. A schema beyond it counts as changed.
+	// MaxSteps is the maximum number of subschema pairs compared for one schema of a tool. The default is 200,000, twenty
+	// times the largest derived schema. A schema beyond it counts as changed.
 	MaxSteps int
-	// MaxChanges is the most changes that are reported for one tool. Default 1,000; more are not read, and one more says
-	// that there are more. Breaking ones are kept first.
+	// MaxChanges is the maximum number of changes reported for one tool. The default is 1,000. If there are more, one
+	// additional change says so. Breaking changes are kept first.
 	MaxChanges int
 }
 

@@ -15,14 +15,14 @@ import (
 // levels of a schema.
 const maxNesting = 1_000
 
-// FormatError says why a text is not a list of tools.
+// FormatError is the reason why a text is not a list of tools.
 type FormatError struct {
-	// Path is a JSON Pointer to the place, "" for the whole.
+	// Path is a JSON Pointer to the fault; "" for the whole.
 	Path   string
 	Reason string
 }
 
-// Error is the place and the reason.
+// Error returns the path and the reason.
 func (e *FormatError) Error() string {
 	if e.Path == "" {
 		return "not a list of tools: " + e.Reason
@@ -30,8 +30,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("not a list of tools: at %s: %s", e.Path, e.Reason)
 }
 
-// ReadTools reads what `sidecar tools --json` prints: an array of tools, one tool, or the result of tools/list, in
-// strict JSON. The tools come sorted by name. Errors are *FormatError.
+// ReadTools reads the output of `sidecar tools --json`: an array of tools, one tool, or the result of tools/list, in
+// strict JSON. It returns the tools sorted by name. Errors are *FormatError.
 func ReadTools(raw []byte, l Limits) ([]Tool, error) {
 	l = l.withDefaults()
 	if fault := jsonrpc.Check(raw, jsonrpc.Limits{MaxBytes: l.MaxBytes, MaxDepth: maxNesting}); fault != nil {

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Report is what `sidecar diff` says of two lists of tools.
+// Report is the result of `sidecar diff` for two lists of tools.
 type Report struct {
-	// Breaking is set where one of the changes is.
+	// Breaking is set if any of the changes is breaking.
 	Breaking bool     `json:"breaking"`
 	Changes  []Change `json:"changes"`
-	// Versions are the tools whose version does not say that they break.
+	// Versions are the tools with breaking changes that their version does not indicate.
 	Versions []Finding `json:"versions"`
 
 	// versions are the old and new version of the tools that are in both lists.
 	versions map[string][2]string
 }
 
-// Compare makes a report.
+// Compare compares two lists of tools and returns a report.
 func Compare(before, after []Tool, l Limits) Report {
 	before, renames := align(before, after)
 	changes := diff(before, after, renames, l)
@@ -72,8 +72,8 @@ func (r Report) split() (breaking, others []Change) {
 	return r.Changes[:n], r.Changes[n:]
 }
 
-// WriteText writes the report for a terminal: breaking changes first, a line each, then a summary. Differences in texts
-// are counted only.
+// WriteText writes the report for a terminal: breaking changes first, one per line, then a summary. Text differences
+// are only counted.
 func (r Report) WriteText(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	breaking, others := r.split()
@@ -125,7 +125,7 @@ func line(c Change) string {
 	return c.Message + " " + kind
 }
 
-// WriteMarkdown writes the report as a migration note: by tool, what changed and what a caller has to do.
+// WriteMarkdown writes the report as a migration note: for each tool, what changed and what a caller has to do.
 func (r Report) WriteMarkdown(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Migration note\n\n%s.\n", capital(summary(r.Changes)))

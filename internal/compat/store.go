@@ -22,22 +22,22 @@ const (
 	storeFile   = "last.json"
 )
 
-// Store keeps the last catalog across restarts, as DIR/catalog/last.json, which `sidecar diff` reads too. One process
-// at a time may use a folder for the comparison to mean something; two do no harm to the file, since it is replaced as a
-// whole.
+// Store keeps the last catalog across restarts, as DIR/catalog/last.json, which `sidecar diff` can read too. For a
+// meaningful comparison, only one process at a time may use a directory. Two processes do not corrupt the file, since it
+// is replaced as a whole.
 type Store struct {
-	// Dir is the record folder. It is made where it does not exist.
+	// Dir is the record directory. It is created if it does not exist.
 	Dir    string
 	Limits Limits
-	// Version is the program's: another one may derive other schemas of the same catalog.
+	// Version is the version of the program: another version may derive other schemas from the same catalog.
 	Version string
 }
 
-// Path is the file's path.
+// Path returns the path of the file.
 func (s Store) Path() string { return filepath.Join(s.Dir, storeFolder, storeFile) }
 
-// Load returns the tools that were saved last, by name; nil and no error where none were. A file that is no list of
-// tools is a *FormatError, wrapped: the next Save replaces it.
+// Load returns the tools that were saved last, sorted by name; nil and no error if there are none. A file that is not a
+// list of tools is a wrapped *FormatError: the next Watch replaces it.
 func (s Store) Load() ([]Tool, error) {
 	raw, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,12 +86,12 @@ func syncFolder(folder string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Watch compares a catalog with the one that was saved last, and saves it. The findings are also there where an error
-// is: a last list that cannot be read leaves nothing to compare with, and one that cannot be replaced will be compared
-// with again. Neither should keep a server from starting. A context that ends leaves the saved list as it is.
+// Watch compares a catalog with the one that was saved last, and saves it. It returns findings even with an error: if
+// the last list cannot be read, there is nothing to compare with, and if it cannot be replaced, the next call compares
+// with it again. Neither should prevent a server from starting. If the context ends, the saved list stays unchanged.
 //
-// It costs nothing where the catalog is the one that was saved, and holds few tools at a time otherwise: their schemas,
-// which are derived for it, take many times the memory of the catalog.
+// It costs nothing if the catalog equals the saved one. Otherwise it holds few tools at a time: their schemas, which are
+// derived for it, take many times the memory of the catalog.
 func (s Store) Watch(ctx context.Context, c *catalog.Catalog) ([]Finding, error) {
 	mark := s.mark(c)
 	if s.holds(mark) {

@@ -10,12 +10,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// Tool is what is compared of a tool: one entry of `sidecar tools --json`.
+// Tool is the part of a tool that is compared: one entry of `sidecar tools --json`.
 type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title"`
 	Description string `json:"description"`
-	// InputSchema and OutputSchema are what clients see. They are compared where a side lacks the canonical ones.
+	// InputSchema and OutputSchema are what clients see. They are compared if a side lacks the canonical ones.
 	InputSchema           json.RawMessage `json:"inputSchema"`
 	OutputSchema          json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations           Annotations     `json:"annotations"`
@@ -26,7 +26,7 @@ type Tool struct {
 	CanonicalOutputSchema json.RawMessage `json:"canonicalOutputSchema,omitempty"`
 }
 
-// Annotations are MCP's hints; nil was not said.
+// Annotations are MCP's hints; nil means unset.
 type Annotations struct {
 	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 	Destructive *bool `json:"destructiveHint,omitempty"`
@@ -38,13 +38,13 @@ type Annotations struct {
 type Metadata struct {
 	Module      string `json:"module"`
 	Destructive bool   `json:"destructive"`
-	// DeprecatedIn is nil where the tool is not deprecated.
+	// DeprecatedIn is nil if the tool is not deprecated.
 	DeprecatedIn *string `json:"deprecated_in"`
 	// CacheTTL is in seconds.
 	CacheTTL int64 `json:"cache_ttl"`
 }
 
-// FromCatalog returns the tools that callers see, sorted by name. It derives every schema.
+// FromCatalog returns the tools visible to callers, sorted by name. It derives every schema.
 func FromCatalog(c *catalog.Catalog) []Tool {
 	out := make([]Tool, 0, len(c.Tools()))
 	for _, t := range sorted(c) {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Finding is a tool whose schema breaks callers although its major version says that nothing did.
+// Finding is a tool whose schema breaks callers although its major version is unchanged.
 type Finding struct {
 	Tool string `json:"tool"`
-	// OldVersion and NewVersion are what the tool was and is called; Wanted is the next version that would say so.
+	// OldVersion and NewVersion are the versions before and after. Wanted is the next version that would indicate the break.
 	OldVersion string `json:"old_version"`
 	NewVersion string `json:"new_version"`
 	Wanted     string `json:"wanted"`
-	// Breaking are the changes that break, at least one.
+	// Breaking are the breaking changes; at least one.
 	Breaking []Change `json:"breaking"`
 }
 
-// String is one line for a log: the tool, the versions, and the first of what breaks.
+// String returns one line for a log: the tool, the versions, and the first breaking change.
 func (f Finding) String() string {
 	first := f.Breaking[0]
 	text := fmt.Sprintf("tool %s breaks its callers under the same major version (%s, was %s; want %s): ",
@@ -34,9 +34,10 @@ func (f Finding) String() string {
 	return text
 }
 
-// CheckVersions finds the tools with a breaking change under an unchanged major version, by name. A tool that is gone
-// has no version to change, and one that is marked destructive has the schema it had. It is to the letter: 0.x versions have the major version 0, a lower one than before has not
-// been raised, and a tool without a version has 1.0.0, as the contract says.
+// CheckVersions finds the tools with a breaking change under an unchanged major version, sorted by name. It skips
+// removed tools, which have no version to change, and changes of the destructive mark, which do not affect the schema.
+// It applies the rules literally: 0.x versions have the major version 0, a lower major version than before has not been
+// raised, and a tool without a version has 1.0.0, as the contract says.
 func CheckVersions(before, after []Tool, l Limits) []Finding {
 	before, renames := align(before, after)
 	return checkVersions(diff(before, after, renames, l), before, after)

@@ -9,13 +9,12 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
-// LoadCallers reads the file that access.tokens_file names. It is held to the
-// rules of its message, and no two callers may have one name, one token or one
+// LoadCallers reads the callers file that access.tokens_file names and validates it
+// against the rules of its message. No two callers may share a name, a token or a
 // certificate.
 //
-// The error is an *Error with everything that is wrong, each with its line. It
-// repeats nothing that stands in the file, because what stands in the wrong
-// place of it may be a token.
+// The error is an *Error with all faults, each with its line. It repeats nothing
+// from the file, because misplaced text may be a token.
 func LoadCallers(path string) (*configv1.Callers, error) {
 	callers := &configv1.Callers{}
 	d := newDraftOf(callers)

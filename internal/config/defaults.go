@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Defaults returns the configuration that a command has when nothing is given.
-// The numbers are those of package defaults; the reasons for them are beside their fields in the message's own
-// definition, and a test holds the two together.
+// Defaults returns the default configuration of a command. The numbers are those of
+// package defaults. Their reasons are documented at the fields in the message's
+// definition, and a test keeps the two consistent.
 func Defaults(kind Kind) *configv1.Config {
 	listen, admin, record := "off", "off", "off"
 	if kind == Serve {

@@ -13,21 +13,21 @@ import (
 // the wrong file rather than of a hundred mistakes.
 const maxFaults = 100
 
-// Fault is one thing that is wrong with the configuration.
+// Fault is one error in the configuration.
 type Fault struct {
 	// Source is the file's name, a flag ("--timeout"), or an environment
-	// variable. It is empty when the fault is that something is missing.
+	// variable. It is empty if the fault is a missing value.
 	Source string
 	// Path is the field, such as "tools[3].method". It is empty for a fault of
 	// the file as a whole.
 	Path string
-	// Line and Column count from 1. They are 0 outside of a file.
+	// Line and Column count from 1. They are 0 for sources other than a file.
 	Line, Column int
-	// Message says in words what is wrong, and where possible what to do.
+	// Message says what is wrong and, where possible, what to do.
 	Message string
 }
 
-// String renders the fault in one line, as compilers do.
+// String formats the fault on one line, as compilers do.
 func (f Fault) String() string {
 	var b strings.Builder
 	if f.Source != "" {
@@ -46,17 +46,17 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Error is a configuration that cannot be used.
+// Error is the error of an invalid configuration.
 type Error struct {
-	// Faults are all that was found: first those of the file by line, then those
-	// of the environment, of flags, and what is missing. At least one, and at
-	// most 100.
+	// Faults are all faults found: first those of the file by line, then those of
+	// the environment, of flags, and missing values. There is at least one, and there
+	// are at most 100.
 	Faults []Fault
-	// Omitted is the number of faults above that bound.
+	// Omitted is the number of faults beyond that limit.
 	Omitted int
 }
 
-// Error renders one fault a line.
+// Error formats the faults, one per line.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Faults)+1)
 	for _, f := range e.Faults {

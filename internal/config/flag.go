@@ -19,8 +19,8 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// RegisterFlags adds the flags of one kind of command. They only collect text:
-// what is wrong with it is for Load to say, together with everything else.
+// RegisterFlags adds the flags of one kind of command. The flags only collect text:
+// Load reports invalid values, together with all other faults.
 func RegisterFlags(flags *pflag.FlagSet, kind Kind) {
 	defaults := Defaults(kind).ProtoReflect()
 	for _, b := range bindings() {
@@ -61,7 +61,7 @@ func (v *rawValue) String() string {
 	return strings.Join(v.items, ",")
 }
 
-// Set takes a value. Lists grow with each flag, anything else is replaced.
+// Set sets a value. Each flag appends to a list and replaces any other value.
 func (v *rawValue) Set(s string) error {
 	if v.isList {
 		v.items = append(v.items, s)
@@ -71,7 +71,7 @@ func (v *rawValue) Set(s string) error {
 	return nil
 }
 
-// Type is the placeholder in pflag's own rendering of the help.
+// Type returns the placeholder in pflag's own rendering of the help.
 func (v *rawValue) Type() string {
 	if v.placeholder == "" {
 		return "bool"

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Config is a configuration that was checked. Every field that has a default is
-// set, so that readers need no defaults of their own.
+// Config is a validated configuration. Every field that has a default is set, so
+// that readers need no defaults.
 type Config struct {
 	*configv1.Config
-	// File is the configuration file that was read; empty if there was none.
+	// File is the path of the configuration file; empty if there was none.
 	File string
 	// Warnings are for the log: settings without effect, and variables that are
-	// probably misspelt.
+	// probably misspelled.
 	Warnings []Fault
 }
 
@@ -24,21 +24,21 @@ type Config struct {
 type Options struct {
 	// MaxFileBytes bounds the file. Default: MaxFileBytes of this package.
 	MaxFileBytes int64
-	// Checks are asked at the end, for rules that other packages know.
+	// Checks run at the end, for rules that other packages know.
 	Checks []Check
 }
 
-// Check says what is wrong with a configuration, as far as it knows. For each
-// fault it calls report with the field's path ("backend.metadata.inbound[2]")
-// and a message; report finds out where the value came from.
+// Check checks a configuration against rules of another package. For each fault it
+// calls report with the field's path ("backend.metadata.inbound[2]") and a message.
+// report adds the source of the value.
 type Check func(cfg *configv1.Config, report func(path, message string))
 
-// Load makes the configuration of one command out of its flags (registered by
-// RegisterFlags, and parsed), the environment (as os.Environ gives it) and the
+// Load makes the configuration of one command from its flags (registered by
+// RegisterFlags, and parsed), the environment (in the form of os.Environ) and the
 // file that either of them names.
 //
-// The error is an *Error with everything that is wrong, unless the rules of the
-// message itself cannot be evaluated.
+// The error is an *Error with all faults, unless the rules of the message itself
+// cannot be evaluated.
 func Load(kind Kind, flags *pflag.FlagSet, environ []string, o Options) (*Config, error) {
 	d := newDraft(Defaults(kind))
 	vars := variables(environ)
@@ -63,8 +63,8 @@ func Load(kind Kind, flags *pflag.FlagSet, environ []string, o Options) (*Config
 	return &Config{Config: d.config, File: file, Warnings: d.warnings}, nil
 }
 
-// Verify checks a configuration that a program has made itself, as Load checks one that
-// was read. The error is an *Error, as that of Load.
+// Verify validates a configuration that a program has built, as Load validates one that
+// it read. The error is an *Error, as for Load.
 func Verify(kind Kind, cfg *configv1.Config, o Options) error {
 	d := newDraft(cfg)
 	if err := d.checkRules(); err != nil {

@@ -21,8 +21,8 @@ const (
 // first, then those of RegisterFlags in groups, each with its default.
 func FlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, true) }
 
-// CommonFlagUsages renders the same help with only the flags that most people
-// need, and names --help-all where it leaves any out.
+// CommonFlagUsages renders the same help with only the most common flags, and
+// mentions --help-all if it leaves any out.
 func CommonFlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, false) }
 
 func renderFlags(flags *pflag.FlagSet, all bool) string {
@@ -114,7 +114,7 @@ func wrap(text string, indent int) string {
 }
 
 // NearestFlag returns the flag that an unknown one was probably meant to be,
-// without dashes, or "".
+// without dashes, or "" if there is none.
 func NearestFlag(flags *pflag.FlagSet, wrong string) string {
 	known := make(map[string]bool)
 	flags.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })

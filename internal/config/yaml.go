@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxFileBytes bounds the configuration file. It is what a Kubernetes ConfigMap
-// can hold, so a larger file could not be deployed everywhere.
+// MaxFileBytes is the maximum size of the configuration file. It is the limit of a
+// Kubernetes ConfigMap, so a larger file could not be deployed everywhere.
 const MaxFileBytes = 1 << 20
 
 // maxFileDepth bounds how deep the file may be nested. It is the bound on

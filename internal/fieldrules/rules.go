@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fieldrules reads the bounds of a field from its rules (buf.validate) in
-// the descriptor, so that code that has to keep a bound does not repeat it.
+// Package fieldrules reads the bounds of a field from its buf.validate rules in the
+// descriptor, so that code that enforces a bound does not repeat it.
 //
-// It reads bounds and judges nothing: whole messages are for protovalidate.
+// It only reads bounds. Use protovalidate to validate whole messages.
 package fieldrules
 
 import (
@@ -15,34 +15,34 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Rules are the bounds of one value: of a field, of an element of a list, or of a key
-// or a value of a map. Zero means that there is no such rule.
+// Rules are the bounds of one value: a field, an element of a list, or a key or value
+// of a map. Zero means that there is no such rule.
 type Rules struct {
-	// Required holds where the zero value breaks the rules.
+	// Required is set if the zero value breaks the rules.
 	Required bool
-	// Min is the smallest integer, nil where there is none.
+	// Min is the smallest allowed integer; nil if there is none.
 	Min *int64
-	// MaxBytes is how long a string or bytes may be; MinBytes is how long at least.
+	// MinBytes and MaxBytes bound the length of a string or bytes.
 	MinBytes, MaxBytes int
-	// MaxSeconds is how long a duration may be.
+	// MaxSeconds is the maximum duration in seconds.
 	MaxSeconds int64
-	// In are the only values of a string.
+	// In lists the allowed values of a string.
 	In []string
-	// URI holds for strings that are absolute URIs.
+	// URI is set for strings that must be absolute URIs.
 	URI bool
-	// Pattern is what a string has to match.
+	// Pattern is the pattern that a string must match.
 	Pattern *regexp.Regexp
 	// Low and High bound a number that has both bounds (Ranged).
 	Low, High float64
 	Ranged    bool
-	// MaxItems is how many elements a list and how many pairs a map may have.
+	// MaxItems is the maximum number of elements of a list or pairs of a map.
 	MaxItems int
-	// Items are the rules of an element of a list or of a value of a map, Keys those
-	// of a map's key.
+	// Items are the rules of an element of a list or a value of a map. Keys are those of a
+	// map's key.
 	Items, Keys *Rules
 }
 
-// Of returns the rules of a field of a message; none where it has no such field.
+// Of returns the rules of a field of a message; empty Rules if there is no such field.
 func Of(m proto.Message, field protoreflect.Name) Rules {
 	if fd := m.ProtoReflect().Descriptor().Fields().ByName(field); fd != nil {
 		return Read(fd)
@@ -56,7 +56,7 @@ func Read(fd protoreflect.FieldDescriptor) Rules {
 	return read(r)
 }
 
-// OneofRequired reports whether one of the alternatives has to be set.
+// OneofRequired reports whether one of the alternatives must be set.
 func OneofRequired(od protoreflect.OneofDescriptor) bool {
 	r, _ := proto.GetExtension(od.Options(), validate.E_Oneof).(*validate.OneofRules)
 	return r.GetRequired()

@@ -14,8 +14,8 @@ import (
 )
 
 // WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
-// writes the replies in their order: 200 and an array, from which what is not
-// answered is left out, or 202 where nothing is.
+// writes the replies in order: 200 with an array of the existing replies, or 202
+// if there are none.
 func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
 	replies := make([]*dialect.Reply, len(runs))
 	var running sync.WaitGroup
@@ -40,8 +40,7 @@ func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
 	Write(w, dialect.NewReply(append(out, ']')))
 }
 
-// BatchError turns what is wrong with a batch as a whole into its canonical
-// form.
+// BatchError converts an error of a whole batch into its canonical form.
 func BatchError(err error, most int) *errmap.Error {
 	var fault *jsonrpc.Fault
 	switch {

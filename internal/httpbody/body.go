@@ -20,10 +20,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
-// Check refuses what the head of a request says is no message: other methods than
-// POST, other content types than application/json, and more than limit bytes. A
-// handler that has to look at more of the head does so between Check and [Read],
-// because a body that is not wanted may never come.
+// Check refuses a request whose head shows that it is not a message: methods other
+// than POST, content types other than application/json, and more than limit bytes.
+// A handler that has to check more of the head does so between Check and [Read],
+// because an unwanted body may never arrive.
 func Check(w http.ResponseWriter, r *http.Request, limit int) *errmap.Error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -38,9 +38,8 @@ func Check(w http.ResponseWriter, r *http.Request, limit int) *errmap.Error {
 	return nil
 }
 
-// Read returns the body of a request. It refuses what [Check] does, unknown
-// encodings, and more than limit bytes, counted after decompression, in bounded
-// memory.
+// Read returns the body of a request. It refuses what [Check] refuses, unknown
+// encodings, and more than limit bytes after decompression. Its memory is bounded.
 func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Error) {
 	if err := Check(w, r, limit); err != nil {
 		return nil, err
@@ -100,8 +99,8 @@ type boundedReader struct {
 	left int64
 }
 
-// Read implements io.Reader. One byte more than the bound is asked for, because
-// only that tells a body of exactly that size from a longer one.
+// Read implements io.Reader. It requests one byte more than the bound, because
+// only that distinguishes a body of exactly that size from a longer one.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -161,7 +160,7 @@ func refuse(code errmap.Code, keyword, message string) *errmap.Error {
 	return errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: message}))
 }
 
-// Write sends a reply. One without a body is sent as its bare status.
+// Write sends a reply. A reply without a body is sent as its bare status.
 func Write(w http.ResponseWriter, reply dialect.Reply) {
 	h := w.Header()
 	for name, values := range reply.Header {

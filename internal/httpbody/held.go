@@ -122,9 +122,9 @@ func (b *held) arrived() bool {
 	return err == nil && b.done.Load()
 }
 
-// Read implements [io.Reader]. At the end of the body the deadline is lifted:
-// left in place it would end a call that is still running, because the server
-// keeps reading to notice when the peer goes away.
+// Read implements [io.Reader]. At the end of the body, it clears the deadline.
+// Otherwise the deadline would end a call that is still running, because the
+// server keeps reading to detect when the peer disconnects.
 func (b *held) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -146,8 +146,9 @@ func (b *held) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer]. net/http closes the body when the handler has
-// returned; a handler that closes it early would wait for what is not there.
+// Close implements [io.Closer] and does nothing. net/http closes the body when the
+// handler has returned. A handler that closes it early would block on data that
+// may never arrive.
 func (b *held) Close() error { return nil }
 
 // WriteHeader implements [http.ResponseWriter].

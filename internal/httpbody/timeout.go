@@ -11,18 +11,18 @@ import (
 )
 
 // Timeout returns a handler that bounds how long the body of a request can hold
-// its connection. It belongs outermost on a listener, so that it also covers
-// what the handlers behind it refuse.
+// its connection. Make it the outermost handler of a listener, so that it also
+// covers requests that inner handlers refuse.
 //
-// A request has d to send its body. Then reading fails, and the handler behind
-// answers as it does for a broken body. Requests for which stream holds have no
-// such time: their bodies last as long as they do. late, which may be nil, is
-// called once for each body that ran out of time. A server-wide write timeout
+// A request has d to send its body. Then reading fails, and the inner handler
+// responds as it does to a broken body. Requests for which stream returns true have
+// no such limit, because their bodies last as long as the stream. late, which may
+// be nil, is called once for each body that timed out. A server-wide write timeout
 // would also cut streams, and end calls that only take long to answer.
 //
-// A handler that answers without having read the body is done with the
-// connection, too: see [held] for HTTP/1. On HTTP/2 the server sends the answer
-// and RST_STREAM(NO_ERROR), and the connection serves its other streams.
+// If a handler responds without having read the body, HTTP/1 usually closes the
+// connection; see [held]. On HTTP/2 the server sends the response and
+// RST_STREAM(NO_ERROR), and the connection continues to serve its other streams.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
 	return &timely{next: next, timeout: d, stream: stream, late: late}
 }

@@ -27,25 +27,25 @@ import (
 
 // Options configure a Guard.
 type Options struct {
-	// Loopback is set where the listener is bound to a loopback address or a
-	// Unix socket; only then Host is checked.
+	// Loopback is set if the listener is bound to a loopback address or a Unix
+	// socket. Host is checked only then.
 	Loopback bool
-	// TLS is set where the listener's own scheme is https.
+	// TLS is set if the listener's own scheme is https.
 	TLS bool
-	// AllowedHosts are further host names ("sidecar.test" or
-	// "sidecar.test:8080"; without a port any port) that Host may hold.
+	// AllowedHosts are additional host names that Host may hold ("sidecar.test" or
+	// "sidecar.test:8080"). A name without a port allows any port.
 	AllowedHosts []string
-	// AllowedOrigins are origins ("https://console.example") that web pages may
-	// call from, or "*" for any.
+	// AllowedOrigins are the origins of web pages that may call
+	// ("https://console.example"), or "*" for any.
 	AllowedOrigins []string
 	// OwnOrigins are origins under which callers reach the listener through a proxy
-	// that ends TLS ("https://tools.example").
+	// that terminates TLS ("https://tools.example").
 	OwnOrigins []string
-	// Refused is called for each refused request, with the code of its answer; it
+	// Refused is called for each refused request, with the code of its response; it
 	// may be nil.
 	Refused func(*http.Request, errmap.Code)
-	// Log receives a line for refused requests, within the bound of
-	// [loglimit.PerSecond]; nil discards.
+	// Log receives a line for refused requests, rate-limited by
+	// [loglimit.PerSecond]; nil discards them.
 	Log *zap.Logger
 }
 
@@ -95,7 +95,7 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Wrap returns a handler that lets through what the guard allows and answers
+// Wrap returns a handler that passes allowed requests to next and responds to
 // the rest itself.
 func (g *Guard) Wrap(next http.Handler) http.Handler { return &guarded{guard: g, next: next} }
 

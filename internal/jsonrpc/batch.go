@@ -10,26 +10,26 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// What SplitBatch returns beside a *Fault. Match with errors.Is.
+// Errors that SplitBatch returns besides a *Fault. Match with errors.Is.
 var (
 	ErrBatchTooLarge = errors.New("jsonrpc: too many messages in one batch")
 	ErrBatchEmpty    = errors.New("jsonrpc: a batch needs at least one message")
 )
 
-// IsBatch reports whether raw starts like an array. It looks no further.
+// IsBatch reports whether raw starts like an array. It checks nothing else.
 func IsBatch(raw []byte) bool {
 	pos := jsontext.SkipSpace(raw, 0)
 	return pos < len(raw) && raw[pos] == '['
 }
 
-// SplitBatch checks a batch and returns its messages, which alias raw and are
-// yet to be parsed. MaxBytes bounds the whole batch, MaxDepth each message: a
-// message is as deep in a batch as alone.
+// SplitBatch checks a batch and returns its messages, which alias raw and are not
+// parsed yet. MaxBytes bounds the whole batch. MaxDepth bounds each message: the
+// depth of a message does not include the batch.
 //
-// Its errors are a *Fault where raw is not JSON, no array, or too large;
-// ErrBatchTooLarge for more than most messages (zero means defaults.MaxBatchEntries); and
-// ErrBatchEmpty. A syntax error anywhere refuses the whole batch, because
-// nothing proves then where a message ends.
+// It returns a *Fault if raw is not JSON, not an array, or too large,
+// ErrBatchTooLarge if there are more than most messages (zero means
+// defaults.MaxBatchEntries), and ErrBatchEmpty. A syntax error anywhere refuses the
+// whole batch, because the message boundaries are then uncertain.
 func SplitBatch(raw []byte, most int, l Limits) ([]json.RawMessage, error) {
 	defaults.Fill(&most, defaults.MaxBatchEntries)
 	l = l.WithDefaults()

@@ -20,9 +20,9 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendCompactResult is AppendResult for a result that holds no space between
-// its tokens, which it does not look at: for results that are large, or cached.
-// The result may come in pieces.
+// AppendCompactResult is AppendResult for a result without space between its
+// tokens, which it does not check: for results that are large, or cached.
+// The result may be passed in pieces.
 func AppendCompactResult(dst []byte, id ID, result ...[]byte) []byte {
 	dst = AppendResultHead(dst, id)
 	for _, piece := range result {
@@ -31,8 +31,8 @@ func AppendCompactResult(dst []byte, id ID, result ...[]byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendResultHead appends a success response up to where its result stands. The
-// result, compact, and a closing brace have to follow.
+// AppendResultHead appends a success response up to its result. The compact result
+// and a closing brace must follow.
 func AppendResultHead(dst []byte, id ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendID(dst, id)
@@ -40,7 +40,7 @@ func AppendResultHead(dst []byte, id ID) []byte {
 }
 
 // AppendError appends an error response. A zero id is written as null or, with
-// omitNullID, left out, as MCP wants it. Nil data is left out.
+// omitNullID, omitted, as MCP requires. Nil data is omitted.
 func AppendError(dst []byte, id ID, omitNullID bool, code int, message string, data []byte) []byte {
 	return appendError(dst, id, omitNullID, int64(code), message, data)
 }
@@ -73,7 +73,7 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendNotification appends a notification. Nil params are left out.
+// AppendNotification appends a notification. Nil params are omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
 	dst = jsontext.AppendString(dst, method)

@@ -8,8 +8,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Check reports the first reason to refuse raw as JSON, or nil. It is the
-// syntax check of Parse for documents that are no envelopes: UTF-8 without a
+// Check returns the first reason to refuse raw as JSON, or nil. It is the
+// syntax check of Parse for documents that are not envelopes: UTF-8 without a
 // byte order mark, RFC 8259, no duplicate names, no lone surrogates, nothing
 // after the value, size and depth within l. Its faults are FaultParse and
 // FaultTooLarge.

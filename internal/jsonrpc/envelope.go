@@ -10,10 +10,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Envelope is a message after the pass over its bytes and before the rules of
-// a profile. An edge that has to look into a message to tell its dialect reads
-// it once and then asks for it As the profile that it found. It aliases the
-// input. The zero Envelope is no message.
+// Envelope is a message whose bytes were checked, before the rules of a profile
+// apply. An edge that has to inspect a message to detect its dialect reads it once
+// and then calls As with the detected profile. It aliases the input. The zero
+// Envelope is not a message.
 type Envelope struct {
 	limits  Limits
 	values  [memberCount]json.RawMessage // nil where absent
@@ -85,7 +85,7 @@ func similar(name []byte) bool {
 }
 
 // Read makes the pass over raw that the package comment describes. A defect is
-// kept and shows as the Fault of every message made from the envelope.
+// kept and becomes the Fault of every message made from the envelope.
 func Read(raw []byte, l Limits) Envelope {
 	e := Envelope{limits: l.WithDefaults()}
 	if e.fault = checkSize(raw, e.limits); e.fault != nil {
@@ -120,27 +120,27 @@ func (e *Envelope) has(m member) bool { return e.values[m] != nil }
 // value is the raw value of a member, nil when absent.
 func (e *Envelope) value(m member) []byte { return e.values[m] }
 
-// Params returns the raw params, whatever their type, or nil when they are
+// Params returns the raw params, whatever their type, or nil if they are
 // absent or the input is not JSON.
 func (e *Envelope) Params() []byte {
 	return e.value(memberParams)
 }
 
-// Method returns the decoded method, or "" when it is absent or no string.
+// Method returns the decoded method, or "" if it is absent or not a string.
 func (e *Envelope) Method() string {
 	method, _ := jsontext.Text(e.value(memberMethod))
 	return method
 }
 
-// Parse reads one message. It never fails: the first defect is the Fault of
-// the message, which then still has the Kind as far as it is known and the id
-// if one could be read. raw must not change while the message is in use.
+// Parse reads one message. It never fails: the first defect becomes the Fault of
+// the message, which still has the Kind as far as it is known, and the id if it
+// could be read. raw must not change while the message is in use.
 func Parse(raw []byte, p Profile, l Limits) Message {
 	e := Read(raw, l)
 	return e.As(p)
 }
 
-// As applies the typing rule and the rules of p.
+// As applies the typing rule and the rules of p, and returns the message.
 func (e *Envelope) As(p Profile) Message {
 	var m Message
 	if e.fault != nil {

@@ -15,9 +15,8 @@ import (
 // everything that comes from outside, and are copied. Every error is a *Fault,
 // whose path points into the message that was to be made.
 
-// NewRequest returns a request. Params are an object; nil stands for {}. The id
-// is the caller's choice, for instance Generator.NewID of some type; it is
-// refused where it is zero.
+// NewRequest returns a request. Params are an object; nil means {}. The caller
+// chooses the id, for instance with Generator.NewID. A zero id is an error.
 func NewRequest(id ID, method string, params json.RawMessage) (Message, error) {
 	if id.IsZero() {
 		return Message{}, envelopeFault("/id", "Give the request an id.")
@@ -29,7 +28,7 @@ func NewRequest(id ID, method string, params json.RawMessage) (Message, error) {
 }
 
 // NewNotification returns a notification, which never has an id. Params are an
-// object; nil leaves them out.
+// object; nil omits them.
 func NewNotification(method string, params json.RawMessage) (Message, error) {
 	if f := checkPayload(params, "params"); f != nil {
 		return Message{}, f
@@ -37,9 +36,9 @@ func NewNotification(method string, params json.RawMessage) (Message, error) {
 	return readBack(AppendNotification(nil, method, params))
 }
 
-// NewSuccess returns the response to a request, under the id of the request as
-// it came. The result is any JSON value; nil stands for null. Nothing but a
-// request without a fault can be answered so.
+// NewSuccess returns the response to a request, with the id exactly as the request
+// had it. The result is any JSON value; nil means null. The request must be a
+// request without a fault.
 func NewSuccess(request Message, result json.RawMessage) (Message, error) {
 	if request.Kind != KindRequest || request.Fault != nil || request.ID.IsZero() {
 		return Message{}, envelopeFault("", "Only a request without a fault can be answered with a result.")
@@ -50,14 +49,14 @@ func NewSuccess(request Message, result json.RawMessage) (Message, error) {
 	return readBack(AppendResult(nil, request.ID, result))
 }
 
-// NewError returns the error response to a request, under the id of the request
-// as it came. Data is any JSON value; nil leaves it out. A code of zero is
-// refused: it is what a code that was never set looks like.
+// NewError returns the error response to a request, with the id exactly as the
+// request had it. Data is any JSON value; nil omits it. A code of zero is refused,
+// because it usually means that the code was never set.
 //
-// A message with a fault can be answered too, with a null id where none could
-// be read, and so can the zero Message, which stands for bytes that were no
-// message. A good notification and a good response cannot: nothing waits. The id
-// of a faulty response is not repeated, because it is an id of our own requests.
+// It also accepts a message with a fault, with a null id if none could be read, and
+// the zero Message, which represents bytes that were not a message. It refuses a
+// valid notification and a valid response, because no reply is expected. The id of
+// a faulty response is not repeated, because it is the id of one of our requests.
 func NewError(request Message, code int64, message string, data json.RawMessage) (Message, error) {
 	id := request.ID
 	switch {
@@ -103,11 +102,11 @@ func readBack(raw []byte) (Message, error) {
 	return m, nil
 }
 
-// AppendTo appends the message as one compact envelope, with its id as it came.
-// Payloads are trusted, as in the other functions that append. A request
-// without params gets {}, an error response without an id a null one. The error
-// is a *Fault, and dst is returned as it was: the message's own, or one that
-// says what the message lacks.
+// AppendTo appends the message as one compact envelope, with its id unchanged.
+// Payloads are trusted, as in the other Append functions. A request without params
+// gets {}, and an error response without an id gets a null id. The error is a
+// *Fault: the message's own, or one that says what the message lacks. On an error,
+// dst is returned unchanged.
 func (m Message) AppendTo(dst []byte) ([]byte, error) {
 	if f := m.lacks(); f != nil {
 		return dst, f
@@ -141,8 +140,8 @@ func (m Message) lacks() *Fault {
 	return nil
 }
 
-// MarshalJSON is AppendTo for encoding/json, which escapes <, > and & in what it
-// is given; ids keep their value then, not their bytes.
+// MarshalJSON is AppendTo for encoding/json, which escapes <, > and & in the
+// output. Ids then keep their value, but not their bytes.
 func (m Message) MarshalJSON() ([]byte, error) {
 	return m.AppendTo(nil)
 }

@@ -4,16 +4,16 @@ package jsonrpc
 
 import "github.com/outrigger-mcp/outrigger/internal/jsontext"
 
-// FaultCode says which stage refused the input.
+// FaultCode is the stage that refused the input.
 type FaultCode uint8
 
 const (
-	// FaultParse: the bytes are not JSON as this package accepts it. No id is
-	// reported with it, because half a document proves nothing about its id.
+	// FaultParse means that the bytes are not JSON as this package accepts it. It has
+	// no id, because an incomplete document does not reliably contain its id.
 	FaultParse FaultCode = iota + 1
-	// FaultEnvelope: JSON, but no message of the profile in use.
+	// FaultEnvelope means that the JSON is not a message of the profile in use.
 	FaultEnvelope
-	// FaultTooLarge: more bytes than Limits.MaxBytes. Nothing was read.
+	// FaultTooLarge means more bytes than Limits.MaxBytes. Nothing was read.
 	FaultTooLarge
 )
 
@@ -31,16 +31,16 @@ func (c FaultCode) String() string {
 	}
 }
 
-// Fault is what is wrong with an input. It is an error.
+// Fault describes what is wrong with an input. It is an error.
 type Fault struct {
 	Code FaultCode
-	// Reason is one short sentence that says what to fix. It is bounded in
-	// length and holds no control characters.
+	// Reason is one short sentence that says what to fix. Its length is
+	// bounded, and it contains no control characters.
 	Reason string
-	// Path is the JSON Pointer of the faulty value, or "" for the whole
-	// document and where the pointer would be longer than 256 bytes.
+	// Path is the JSON Pointer of the faulty value. It is "" for the whole
+	// document, and if the pointer would be longer than 256 bytes.
 	Path string
-	// Over is the limit that was met, where there is one.
+	// Over is the limit that was exceeded, if any.
 	Over Bound
 }
 
@@ -56,7 +56,7 @@ const (
 	OverIDBytes
 )
 
-// Error returns the reason, with the path where there is one.
+// Error returns the reason, with the path if there is one.
 func (f *Fault) Error() string {
 	if f.Path == "" {
 		return f.Reason

@@ -18,20 +18,20 @@ const maxEntityTypeBytes = 64
 // GeneratorOptions configure a Generator. The zero value is ready for use.
 type GeneratorOptions struct {
 	// Deterministic makes every id a bare UUID of a fixed sequence that begins
-	// with 00000000-0000-7000-8000-000000000001. Generators that draw equally
-	// often draw equal ids then, which is what makes runs comparable.
+	// with 00000000-0000-7000-8000-000000000001. Generators that are called equally
+	// often return the same ids, which makes runs comparable.
 	Deterministic bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Random returns 64 random bits; nil reads the system's random source. It
-	// must be safe for concurrent use where the Generator is used so.
+	// Random returns 64 random bits; nil reads the system's random source. It must be
+	// safe for concurrent use if the Generator is used concurrently.
 	Random func() uint64
 }
 
-// Generator makes the ids of requests and of other things. It never makes the
-// same id twice, however many goroutines draw and whatever its clock and random
-// source do, and ids of two Generators that are not deterministic differ by
-// their 62 random bits. Make one with NewGenerator.
+// Generator generates the ids of requests and of other things. It never returns
+// the same id twice, regardless of concurrency, clock and random source. Ids of two
+// Generators that are not deterministic differ in their 62 random bits. Make one
+// with NewGenerator.
 type Generator struct {
 	now           func() time.Time
 	random        func() uint64
@@ -59,10 +59,10 @@ func systemRandom() uint64 {
 	return binary.LittleEndian.Uint64(bits[:])
 }
 
-// NewID returns a fresh id: a UUIDv7, after the type of what it names and an
-// underscore where one is given ("call_01980f6e-..."). Of a type, the first 64
-// bytes are used. Deterministic ids have no type. Later ids of one Generator
-// are greater, so they sort by age.
+// NewID returns a new id: a UUIDv7, prefixed with the entity type and an underscore
+// if one is given ("call_01980f6e-..."). Only the first 64 bytes of the type are
+// used. Deterministic ids have no type. Later ids of one Generator are greater, so
+// they sort by age.
 func (g *Generator) NewID(entityType string) ID {
 	if g.deterministic {
 		return uuidID(uuid7(0, g.last.Add(1)))
@@ -76,7 +76,7 @@ func (g *Generator) NewID(entityType string) ID {
 	return StringID(string(appendUUID(text, id)))
 }
 
-// NewRequest returns a request under a fresh id, which is a bare UUID; see the
+// NewRequest returns a request with a new id, which is a bare UUID. See the
 // function NewRequest for the rest and for an id with a type.
 func (g *Generator) NewRequest(method string, params json.RawMessage) (Message, error) {
 	return NewRequest(g.NewID(""), method, params)

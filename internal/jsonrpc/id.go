@@ -9,18 +9,18 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ID is the id of a request and of its response. It keeps the bytes as they
-// came, to echo them, and the decoded value, to compare. The zero ID means
-// absent. IDs share no memory with the input they were read from. Compare them
-// with Equal or by Key; == also compares how they were written.
+// ID is the id of a request and of its response. It keeps the original bytes, to
+// echo them, and the decoded value, to compare it. The zero ID means absent. IDs
+// share no memory with the input they were read from. Compare them with Equal or by
+// Key; == also compares how they were written.
 type ID struct {
 	// text is the key followed by the raw bytes: one allocation for both.
 	text string
 	cut  int
 }
 
-// StringID returns the id of a string, written in its shortest form. Bytes
-// that are not UTF-8 become U+FFFD.
+// StringID returns the id of a string, written in its shortest form. Invalid UTF-8
+// becomes U+FFFD.
 func StringID(s string) ID {
 	id, _ := readID(jsontext.AppendString(nil, s), capBytes)
 	return id
@@ -32,13 +32,13 @@ func IntID(n int64) ID {
 	return id
 }
 
-// ParseID reads an id from one JSON value, within the default limits. The error is a *Fault: FaultParse where raw is not JSON,
-// FaultEnvelope where it is no id.
+// ParseID parses an id from one JSON value, within the default limits. The error is a *Fault: FaultParse if raw is not
+// JSON, FaultEnvelope if it is not an id.
 func ParseID(raw []byte) (ID, error) {
 	return Limits{}.ParseID(raw)
 }
 
-// ParseID is the function ParseID with other limits.
+// ParseID is the function ParseID with these limits.
 func (l Limits) ParseID(raw []byte) (ID, error) {
 	if f := Check(raw, l); f != nil {
 		return ID{}, f
@@ -100,10 +100,10 @@ func (id ID) IsString() bool { return id.cut > 0 && id.text[0] == 's' }
 // the zero ID and allocates nothing.
 func (id ID) Key() string { return id.text[:id.cut] }
 
-// Equal reports whether both ids have the same type and value, or are absent.
+// Equal reports whether both ids have the same type and value, or are both absent.
 func (id ID) Equal(other ID) bool { return id.Key() == other.Key() }
 
-// Raw returns the id as it came, or nil for the zero ID.
+// Raw returns the original bytes of the id, or nil for the zero ID.
 func (id ID) Raw() json.RawMessage {
 	if id.IsZero() {
 		return nil
@@ -111,7 +111,7 @@ func (id ID) Raw() json.RawMessage {
 	return json.RawMessage(id.text[id.cut:])
 }
 
-// String returns the id as it came, for logs; "" for the zero ID.
+// String returns the original text of the id, for logs; "" for the zero ID.
 func (id ID) String() string { return id.text[id.cut:] }
 
 // Text returns the decoded value of a string id.
@@ -122,7 +122,7 @@ func (id ID) Text() (string, bool) {
 	return id.text[len("s:"):id.cut], true
 }
 
-// Int64 returns the value of an integer id that fits.
+// Int64 returns the value of an integer id that fits an int64.
 func (id ID) Int64() (int64, bool) {
 	if id.IsZero() || id.IsString() {
 		return 0, false
@@ -131,7 +131,7 @@ func (id ID) Int64() (int64, bool) {
 	return n, err == nil
 }
 
-// MarshalJSON returns the id as it came, or null for the zero ID.
+// MarshalJSON returns the original bytes of the id, or null for the zero ID.
 func (id ID) MarshalJSON() ([]byte, error) {
 	return appendID(nil, id), nil
 }

@@ -16,16 +16,16 @@ const (
 	capDepth = 1000
 )
 
-// Limits bounds what is read. A field that is zero or negative means its
+// Limits bound what is read. A field that is zero or negative means its
 // default. MaxBytes is capped at 2 GiB, MaxDepth at 1,000.
 type Limits struct {
-	MaxBytes   int // of one message
-	MaxDepth   int // of nested objects and arrays, the outermost one included
-	MaxIDBytes int // of an id as it came, quotes not counted
+	MaxBytes   int // bytes of one message
+	MaxDepth   int // nested objects and arrays, the outermost one included
+	MaxIDBytes int // bytes of an id as written, without quotes
 }
 
-// WithDefaults returns the limits with every field set to what holds: its own
-// value within its cap, or its default.
+// WithDefaults returns the effective limits: each field has its own value within
+// its cap, or its default.
 func (l Limits) WithDefaults() Limits {
 	l.MaxBytes = bounded(l.MaxBytes, defaults.MaxMessageBytes, capBytes)
 	l.MaxDepth = bounded(l.MaxDepth, defaults.MaxJSONDepth, capDepth)

@@ -11,7 +11,7 @@ import (
 // Kind is the type of a message by the typing rule of the package comment.
 type Kind uint8
 
-// The kinds of a message. KindInvalid is what fits no type.
+// The kinds of a message. KindInvalid is a message that fits no type.
 const (
 	KindInvalid Kind = iota
 	KindRequest
@@ -40,26 +40,26 @@ func (k Kind) String() string {
 type Profile uint8
 
 const (
-	// ProfileCanonical admits string ids only. A request must carry params,
-	// and params is an object wherever it is present. An error response may
-	// have a null id.
+	// ProfileCanonical accepts string ids only. A request must have params,
+	// and params must be an object if present. An error response may have a
+	// null id.
 	ProfileCanonical Profile = iota
-	// ProfileCanonicalAnyID is ProfileCanonical that also admits integer ids.
+	// ProfileCanonicalAnyID is ProfileCanonical that also accepts integer ids.
 	ProfileCanonicalAnyID
-	// ProfileMCP admits string and integer ids, never a null one. Params are
-	// optional, and an object where present; a result is an object.
+	// ProfileMCP accepts string and integer ids, but no null id. Params are
+	// optional, and an object if present. A result is an object.
 	ProfileMCP
-	// ProfileCanonicalUUID is ProfileCanonical that admits no other id than a
+	// ProfileCanonicalUUID is ProfileCanonical that accepts only ids that are a
 	// UUID in its usual form, for runs with deterministic ids.
 	ProfileCanonicalUUID
 )
 
 // Message is one envelope. Params, Result and Error.Data alias the bytes given
-// to Parse and are nil when the member is absent; a present null is the four
+// to Parse and are nil if the member is absent; a present null is the four
 // bytes "null". ID and Method are copies.
 //
-// A message with a Fault must not be acted upon. Its Kind and ID are what
-// could be told in spite of the fault, so that it can be answered.
+// Do not act on a message with a Fault. Its Kind and ID are what could be
+// determined despite the fault, so that it can be answered.
 type Message struct {
 	Kind   Kind
 	ID     ID // zero: absent, null in an error response, or unreadable
@@ -76,5 +76,5 @@ type Message struct {
 type ErrorObject struct {
 	Code    int64
 	Message string
-	Data    json.RawMessage // nil when absent
+	Data    json.RawMessage // nil if absent
 }

@@ -7,17 +7,17 @@ import (
 	"iter"
 )
 
-// Param returns a member of params as Lookup does. In an envelope that was read
-// it costs nothing to speak of, however large the params are.
+// Param returns a member of params as Lookup does. In an envelope that was read,
+// its cost is negligible, however large the params are.
 func (e *Envelope) Param(name string) (json.RawMessage, bool) {
 	return e.params.Lookup(e.Params(), name)
 }
 
-// Param returns a member of Params as Lookup does. In a message that Parse or
-// Envelope.As made it costs nothing to speak of, however large Params are.
+// Param returns a member of Params as Lookup does. In a message from Parse or
+// Envelope.As, its cost is negligible, however large Params are.
 func (m *Message) Param(name string) (json.RawMessage, bool) {
 	return m.index.Lookup(m.Params, name)
 }
 
-// ParamFields yields the members of Params as Fields does, at the price of Param.
+// ParamFields yields the members of Params as Fields does, at the cost of Param.
 func (m *Message) ParamFields() iter.Seq2[[]byte, json.RawMessage] { return m.index.Fields(m.Params) }

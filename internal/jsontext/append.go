@@ -12,9 +12,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string, in its shortest form: control characters,
-// the quote and the backslash are escaped, bytes that are not UTF-8 become U+FFFD,
-// and all else stays as it is.
+// AppendString appends s as a JSON string in its shortest form: control characters,
+// the quote and the backslash are escaped, invalid UTF-8 becomes U+FFFD, and
+// everything else is unchanged.
 func AppendString(dst []byte, s string) []byte { return AppendText(dst, []byte(s)) }
 
 // AppendText is AppendString for bytes.
@@ -23,10 +23,11 @@ func AppendText(dst, s []byte) []byte {
 	return dst
 }
 
-// AppendValid is AppendText that also reports whether s was UTF-8.
+// AppendValid is AppendText that also reports whether s was valid UTF-8.
 //
-// JSON in a string has something to escape every few bytes, so that it copies words
-// of eight bytes whole and takes back what is behind the first byte that needs care.
+// JSON in a string has something to escape every few bytes. AppendValid therefore
+// copies whole words of eight bytes and discards what follows the first byte that
+// needs escaping.
 func AppendValid(dst, s []byte) (longer []byte, valid bool) {
 	const word = 8
 	dst, valid = append(dst, '"'), true
@@ -95,9 +96,10 @@ func appendEscape(dst []byte, c byte) []byte {
 	}
 }
 
-// QuotedLen is the length of s as AppendText writes it, and false where s holds
-// control characters or is not UTF-8, so that its length is not that of s and one byte
-// for each quote and backslash, and its own quotes. No compact JSON does.
+// QuotedLen returns the length of s as AppendText writes it. It returns false if s
+// holds control characters or is not UTF-8, because its length is then more than s,
+// one byte for each quote and backslash, and the enclosing quotes. Compact JSON
+// never has either.
 func QuotedLen(s []byte) (int, bool) {
 	if hasControl(s) || !utf8.Valid(s) {
 		return 0, false
@@ -105,8 +107,8 @@ func QuotedLen(s []byte) (int, bool) {
 	return len(s) + Escapes(s) + 2, true
 }
 
-// Escapes is how much longer compact JSON is as a string in JSON: nothing in it has
-// to be escaped but quotes and backslashes.
+// Escapes returns how much longer compact JSON becomes as a string in JSON: only
+// quotes and backslashes need escaping.
 func Escapes(compact []byte) int {
 	return bytes.Count(compact, []byte{'"'}) + bytes.Count(compact, []byte{'\\'})
 }

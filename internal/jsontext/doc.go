@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsontext knows JSON as text: the strict grammar, strings and their
+// Package jsontext handles JSON as text: the strict grammar, strings and their
 // escapes, and where values begin and end. It imports none of our packages, and
 // all of them may import it. It knows no message, no schema and no descriptor,
 // and it decodes nothing but strings.
@@ -8,19 +8,20 @@
 // There are three kinds of functions:
 //
 //   - [Check], [Walk] and [Outline] make the one strict pass over a document. They
-//     refuse everything that could let two readers disagree: bytes that are not
-//     UTF-8, what RFC 8259 does not allow, duplicate names (compared after their
-//     escapes are decoded), lone surrogates, text behind the value, and depth. All
-//     three are one scanner. Walk tells a [Visitor] what it passes; Outline notes
-//     where the members of an object and of one of its members are.
-//   - [Lookup], [Members], [Fields], [Elements], [Text] and the functions that skip
-//     look into a value that was checked. On other bytes their answer means
-//     nothing, but they stay within the bytes and do not panic.
-//   - [AppendString], [AppendText], [AppendValid] and [Compact] write. There is one
-//     spelling of a string: the shortest one, as RFC 8785 has it.
+//     refuse everything that two readers could interpret differently: invalid
+//     UTF-8, anything RFC 8259 forbids, duplicate names (compared after their
+//     escapes are decoded), lone surrogates, text after the value, and excessive
+//     depth. All three share one scanner. Walk reports what it reads to a
+//     [Visitor]. Outline records the positions of the members of an object and of
+//     one of its members.
+//   - [Lookup], [Members], [Fields], [Elements], [Text] and the Skip functions
+//     inspect a value that was checked. On other bytes their result is
+//     meaningless, but they stay within the bytes and do not panic.
+//   - [AppendString], [AppendText], [AppendValid] and [Compact] write. A string
+//     has one spelling: the shortest one, as in RFC 8785.
 //
-// A reader that decodes while it checks, such as the transcoder's, has
+// A reader that decodes while it checks, such as the transcoder's, uses
 // [ReadString]: the same grammar of strings, one string at a time.
 //
-// Functions are safe for concurrent use, and keep nothing of their arguments.
+// Functions are safe for concurrent use, and retain none of their arguments.
 package jsontext

@@ -2,54 +2,54 @@
 
 package jsontext
 
-// Kind says which rule a document breaks.
+// Kind is the rule that a document breaks.
 type Kind uint8
 
-// The kinds of an Error, with what Pos and Start are.
+// The kinds of an Error. The comments define Pos and Start.
 const (
 	Empty         Kind = iota + 1 // no value at all; Pos is the end
 	ByteOrderMark                 // before the value
-	Trailing                      // text behind the value; Pos is where it begins
+	Trailing                      // text after the value; Pos is where it begins
 	WantValue                     // no value where one is expected
 	WantName                      // no quote where a name is expected
 	WantColon
 	WantComma       // neither comma nor closing bracket
 	WantDigit       // a number without the digit that is expected at Pos
-	LeadingZero     // Start is the zero, Pos the digit behind it
-	BadLiteral      // Start is the beginning of true, false or null, Pos the byte that differs
+	LeadingZero     // Start is the zero, Pos the digit after it
+	BadLiteral      // Start is the start of true, false or null, Pos the byte that differs
 	Unclosed        // a string without its closing quote; Pos is the end
 	BareControl     // a control character in a string that is not escaped
 	NotUTF8         // the byte at Pos
-	UnclosedEscape  // the text ends behind a backslash; Pos is the end
-	BadEscape       // Start is the backslash, Pos the byte behind it
+	UnclosedEscape  // the text ends after a backslash; Pos is the end
+	BadEscape       // Start is the backslash, Pos the byte after it
 	BadHex          // Start is the backslash of a \u without four hexadecimal digits
 	LoneLow         // Start is the backslash of a low surrogate without a high one
 	LoneHigh        // Start is the backslash of a high surrogate without a low one
-	TooDeep         // Pos is the bracket that is one too many
-	Repeated        // Start is the quote of a name that its object has already
+	TooDeep         // Pos is the bracket that exceeds the depth
+	Repeated        // Start is the quote of a name that its object already has
 	VisitorStopped  // a Visitor returned false
 	DocumentTooLong // more than 2 GiB
 )
 
-// Error is the first thing that is wrong with a document.
+// Error is the first error in a document.
 type Error struct {
 	Kind Kind
-	// Pos is the byte at which the document stopped being right.
+	// Pos is the offset of the first invalid byte.
 	Pos int
-	// Start is where the token or escape with the fault begins; Pos where there is
+	// Start is where the faulty token or escape begins. It equals Pos if there is
 	// none.
 	Start int
-	// InName: the fault is in the name of a member or where one should be.
+	// InName is set if the fault is in a member name, or where one is expected.
 	InName bool
-	// Reason is one short sentence that says what to fix. It is bounded in length
-	// and holds no control characters.
+	// Reason is one short sentence that says what to fix. Its length is bounded,
+	// and it contains no control characters.
 	Reason string
-	// Path is the JSON Pointer of the value with the fault, "" for the whole
-	// document and where the pointer would be longer than 256 bytes.
+	// Path is the JSON Pointer of the faulty value. It is "" for the whole
+	// document, and if the pointer would be longer than 256 bytes.
 	Path string
 }
 
-// Error returns the reason, with the path where there is one.
+// Error returns the reason, with the path if there is one.
 func (e *Error) Error() string {
 	if e.Path == "" {
 		return e.Reason
@@ -88,8 +88,8 @@ func (e *Error) done() *Error {
 	return e
 }
 
-// Within puts a name or an index in front of a JSON Pointer (RFC 6901, section 3).
-// It returns false where the result would be longer than 256 bytes.
+// Within prepends a name or an index to a JSON Pointer (RFC 6901, section 3).
+// It returns false if the result would be longer than 256 bytes.
 func Within(segment, path string) (string, bool) {
 	escaped := make([]byte, 0, len(segment)+1)
 	escaped = append(escaped, '/')

@@ -11,9 +11,9 @@ import (
 // params of a known method have.
 const maxIndexed = 8
 
-// Index says where the members of an object are. [Outline] notes it in its one pass:
-// a member may have megabytes, over which every later look for another member would
-// have to go. The zero Index knows nothing, and looks at the bytes.
+// Index records the positions of an object's members. [Outline] builds it in its
+// single pass, because a member may have megabytes, which every later lookup of
+// another member would have to skip. The zero Index is empty and scans the bytes.
 type Index struct {
 	size   int // of the object; zero where nothing was noted
 	count  int // above maxIndexed where not all members are noted
@@ -43,8 +43,8 @@ func (x *Index) isWhole(object []byte) bool {
 	return x.size > 0 && x.size == len(object) && x.count <= maxIndexed
 }
 
-// Lookup is the function [Lookup] for the object that x was made of. Of another
-// object it asks the bytes where the sizes differ.
+// Lookup is the function [Lookup] for the object that x was built from. For an
+// object of another size, it scans the bytes.
 func (x *Index) Lookup(object []byte, name string) (json.RawMessage, bool) {
 	if !x.isWhole(object) {
 		return Lookup(object, name)
@@ -57,7 +57,7 @@ func (x *Index) Lookup(object []byte, name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Fields is the function [Fields] for the object that x was made of.
+// Fields is the function [Fields] for the object that x was built from.
 func (x *Index) Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] {
 	return func(yield func([]byte, json.RawMessage) bool) { x.eachField(object, yield) }
 }

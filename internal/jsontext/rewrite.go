@@ -2,32 +2,32 @@
 
 package jsontext
 
-// Rewriter copies a value that was checked and lets its user change it on the way:
-// leave members out, give them other names, write other values. What it walks through
-// loses its white space; what it copies whole keeps it. Set In, with Pos at a value,
+// Rewriter copies a checked value and lets its user change it in the process: omit
+// members, rename them, or replace values. Values that it walks through lose their
+// white space; values that it copies whole keep it. Set In, with Pos at a value,
 // and take Out.
 type Rewriter struct {
 	In  []byte
-	Pos int // of the value that is next, or the end of the one before it
+	Pos int // position of the next value, or the end of the previous one
 	Out []byte
 }
 
-// Next is the first byte of the value at Pos.
+// Next returns the first byte of the value at Pos.
 func (r *Rewriter) Next() byte { return r.In[r.Pos] }
 
-// Copy copies the value at Pos as it is.
+// Copy copies the value at Pos unchanged.
 func (r *Rewriter) Copy() {
 	start := r.Pos
 	r.Skip()
 	r.Out = append(r.Out, r.In[start:r.Pos]...)
 }
 
-// Skip passes over the value at Pos.
+// Skip skips the value at Pos.
 func (r *Rewriter) Skip() { r.Pos = SkipValue(r.In, r.Pos) }
 
-// Members walks through the object at Pos. For each member, with Pos at its value,
-// choose gets the name in its quotes and returns the one to write and what writes the
-// value and moves Pos behind it; nil leaves the member out.
+// Members walks through the object at Pos. It calls choose for each member, with
+// the quoted name, and with Pos at the value. choose returns the name to write and
+// a function that writes the value and moves Pos past it. Nil omits the member.
 func (r *Rewriter) Members(choose func(quoted []byte) (name []byte, value func())) {
 	r.enter('{')
 	for first := true; r.Pos < len(r.In) && r.In[r.Pos] != '}'; r.step() {
@@ -50,7 +50,7 @@ func (r *Rewriter) Members(choose func(quoted []byte) (name []byte, value func()
 	r.leave('}')
 }
 
-// Items walks through the array at Pos; item writes an element and moves Pos behind it.
+// Items walks through the array at Pos; item writes an element and moves Pos past it.
 func (r *Rewriter) Items(item func(index int)) {
 	r.enter('[')
 	for i := 0; r.Pos < len(r.In) && r.In[r.Pos] != ']'; i++ {
@@ -81,7 +81,7 @@ func (r *Rewriter) leave(bracket byte) {
 	r.Pos = min(r.Pos+1, len(r.In))
 }
 
-// PlainName decodes a name in its quotes.
+// PlainName decodes a quoted name.
 func PlainName(quoted []byte) string {
 	name, _ := Text(quoted)
 	return name

@@ -29,43 +29,43 @@ type scanner struct {
 	innerAt  int      // where the value of that member begins while it is read, else 0
 }
 
-// Check reports the first reason to refuse raw as strict JSON with at most maxDepth
+// Check returns the first reason to refuse raw as strict JSON with at most maxDepth
 // levels of objects and arrays, the outermost included, or nil.
 func Check(raw []byte, maxDepth int) *Error {
 	s := scanner{raw: raw, maxDepth: maxDepth}
 	return s.document()
 }
 
-// Visitor follows a [Walk]. A method that returns false ends the walk. Start is the
-// position of a value's first byte, of a name's opening quote.
+// Visitor receives the events of a [Walk]. A method that returns false ends the
+// walk. Start is the position of a value's first byte or a name's opening quote.
 type Visitor interface {
-	// Value comes before a value is read. What stands there need not be one: the walk
-	// finds that out next. It may also be the end of the document.
+	// Value is called before a value is read. The text at start may not be a valid
+	// value: the walk checks that next. It may also be the end of the document.
 	Value(start int) bool
-	// Name comes behind the name of a member. It is decoded, and valid until its
-	// object ends. The walk goes on behind a repeated name where Name returns true.
+	// Name is called after the name of a member. The name is decoded, and valid until
+	// its object ends. If Name returns true, the walk continues after a repeated name.
 	Name(start int, name []byte, repeated bool) bool
-	// End comes behind a number, an object or an array.
+	// End is called after a number, an object or an array.
 	End(start, end int) bool
 }
 
-// Walk is Check that tells v what it passes, and leaves to it what to do about
-// duplicate names.
+// Walk is Check that reports what it reads to v, and leaves the handling of
+// duplicate names to v.
 func Walk(raw []byte, maxDepth int, v Visitor) *Error {
 	s := scanner{raw: raw, maxDepth: maxDepth, visitor: v}
 	return s.document()
 }
 
-// Outlined is what [Outline] notes.
+// Outlined is the result of [Outline].
 type Outlined struct {
-	Start, End int   // the value, without the space around it
+	Start, End int   // the value, without surrounding space
 	Whole      Index // its members, if it is an object
-	Inner      Index // those of the member that was asked for
+	Inner      Index // those of the requested member
 }
 
-// Outline is Check that also notes where the members of the outermost object are,
-// and the members of its member with the name inner. What it notes is of no use where
-// there is an error.
+// Outline is Check that also records the positions of the members of the outermost
+// object, and of the members of its member named inner. The result is meaningless
+// if there is an error.
 func Outline(raw []byte, maxDepth int, inner string) (Outlined, *Error) {
 	s := scanner{raw: raw, maxDepth: maxDepth, outlines: true, inner: inner}
 	e := s.document()

@@ -78,13 +78,13 @@ func (s *scanner) badEscape() *Error {
 // are below it.
 const lowSurrogates = 0xDC00
 
-// Refused is the position that ReadString returns for what is no string.
+// Refused is the position that ReadString returns for an invalid string.
 const Refused = -1
 
 // ReadString reads the string whose opening quote should be at pos, by the rules of
-// Check, and returns it decoded and the position behind it, or Refused. Without
-// escapes the text is part of doc. With them it is in scratch, whose content is
-// replaced.
+// Check. It returns the decoded string and the position after it, or Refused. A
+// string without escapes is a slice of doc. Otherwise it is in scratch, whose
+// content is replaced.
 func ReadString(doc []byte, pos int, scratch *[]byte) (text []byte, end int) {
 	if pos >= len(doc) || doc[pos] != '"' {
 		return nil, Refused
@@ -237,7 +237,7 @@ func hexUnit(doc []byte, pos int) (rune, bool) {
 	return unit, true
 }
 
-// HexValue is the value of a hexadecimal digit, -1 for all else.
+// HexValue returns the value of a hexadecimal digit, or -1 for any other character.
 func HexValue(c byte) int {
 	switch {
 	case isDigit(c):
@@ -297,7 +297,7 @@ func flags(w uint64) uint64 {
 	return ((w - ' '*lanes) | (quote - lanes) | (slash - lanes) | w) & tops
 }
 
-// AppendDecoded appends the value of a JSON string, in its quotes, that was checked.
+// AppendDecoded appends the decoded value of a checked JSON string in its quotes.
 func AppendDecoded(dst, quoted []byte) []byte { return appendDecoded(dst, body(quoted)) }
 
 // body is what stands between the quotes of a string.

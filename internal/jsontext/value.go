@@ -14,9 +14,9 @@ import (
 // useless but stay within them and do not panic. Values that they return alias
 // their input, without space around them.
 
-// Lookup returns the member of an object with this decoded name. It reports
-// false where there is none, and where object is no object or nil. Checked
-// objects have at most one such member.
+// Lookup returns the member of an object with the given decoded name. It reports
+// false if there is none, and if object is nil or not an object. Checked objects
+// have at most one such member.
 func Lookup(object []byte, name string) (json.RawMessage, bool) {
 	for pos := firstElement(object, '{'); pos < len(object); {
 		body, escaped, value, next := memberAt(object, pos)
@@ -28,11 +28,12 @@ func Lookup(object []byte, name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Members yields the decoded names and raw values of an object in their order,
-// and nothing where object is no object. Each name is a copy.
+// Members yields the decoded names and raw values of an object in order, and
+// nothing if object is not an object. Each name is a copy.
 //
-// Like the others it does nothing but return a function that calls another one:
-// so it is inlined, and the loop's body, with what it changes, stays on the stack.
+// Like the other iterators, it only returns a function that calls another one.
+// The compiler can then inline it, and the loop's body, with the variables that it
+// changes, stays on the stack.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) { eachMember(object, yield) }
 }
@@ -59,8 +60,8 @@ func eachField(object []byte, yield func([]byte, json.RawMessage) bool) {
 	}
 }
 
-// Elements yields the raw elements of an array in their order, and nothing
-// where array is no array.
+// Elements yields the raw elements of an array in order, and nothing if array is
+// not an array.
 func Elements(array []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) { eachElement(array, yield) }
 }
@@ -75,7 +76,7 @@ func eachElement(array []byte, yield func(json.RawMessage) bool) {
 	}
 }
 
-// Text returns the decoded value of a JSON string, and false for all else.
+// Text returns the decoded value of a JSON string, and false for other values.
 func Text(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -87,7 +88,7 @@ func Text(raw []byte) (string, bool) {
 	return string(appendDecoded(make([]byte, 0, len(body)), body)), true
 }
 
-// IsText reports whether raw is a JSON string of this decoded value.
+// IsText reports whether raw is a JSON string with this decoded value.
 func IsText(raw []byte, want string) bool {
 	if len(raw) < 2 || raw[0] != '"' {
 		return false
@@ -96,7 +97,7 @@ func IsText(raw []byte, want string) bool {
 	return sameText(body, bytes.IndexByte(body, '\\') >= 0, want)
 }
 
-// IsInteger reports whether raw is digits after at most one minus sign.
+// IsInteger reports whether raw consists of digits after at most one minus sign.
 func IsInteger(raw []byte) bool {
 	if len(raw) > 0 && raw[0] == '-' {
 		raw = raw[1:]
@@ -109,8 +110,8 @@ func IsInteger(raw []byte) bool {
 	return len(raw) > 0
 }
 
-// Int64 returns the value of a JSON number without fraction or exponent that
-// fits, and false for all else.
+// Int64 returns the value of a JSON number that has no fraction or exponent and
+// fits an int64, and false for anything else.
 func Int64(raw []byte) (int64, bool) {
 	if !IsInteger(raw) {
 		return 0, false
@@ -122,13 +123,13 @@ func Int64(raw []byte) (int64, bool) {
 // EmptyObject is the JSON of an object without members.
 const EmptyObject = "{}"
 
-// IsObject reports whether raw is a JSON object. The bytes nil are not.
+// IsObject reports whether raw is a JSON object. It is false for nil bytes.
 func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// IsNull reports whether raw is a JSON null. The bytes nil are not.
+// IsNull reports whether raw is a JSON null. It is false for nil bytes.
 func IsNull(raw []byte) bool { return string(raw) == "null" }
 
-// TypeName names the JSON type of a value for a person.
+// TypeName returns the JSON type of a value, in words for people.
 func TypeName(raw []byte) string {
 	if len(raw) == 0 {
 		return "nothing"
@@ -149,7 +150,7 @@ func TypeName(raw []byte) string {
 	}
 }
 
-// Trim returns a value without the space around it.
+// Trim returns a value without surrounding space.
 func Trim(raw []byte) []byte {
 	raw = raw[SkipSpace(raw, 0):]
 	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
@@ -176,7 +177,7 @@ func IsCompact(raw []byte) bool {
 }
 
 // Compact appends raw to dst without the space between its tokens. Strings and
-// numbers stay as they are written.
+// numbers are unchanged.
 func Compact(dst, raw []byte) []byte {
 	for pos := 0; pos < len(raw); {
 		switch raw[pos] {
@@ -247,8 +248,8 @@ func sameText(body []byte, escaped bool, want string) bool {
 	return string(appendDecoded(nil, body)) == want
 }
 
-// SkipSpace returns the position of the first byte from pos on that is not white
-// space, len(raw) where there is none.
+// SkipSpace returns the position of the first byte at or after pos that is not white
+// space, or len(raw) if there is none.
 func SkipSpace(raw []byte, pos int) int {
 	for pos < len(raw) {
 		switch raw[pos] {
@@ -261,8 +262,8 @@ func SkipSpace(raw []byte, pos int) int {
 	return len(raw)
 }
 
-// SkipString returns the end of the string that starts at pos. It always moves.
-// It goes from quote to quote, which the standard library finds many bytes at a
+// SkipString returns the end of the string that starts at pos. It always advances.
+// It searches from quote to quote, which the standard library does many bytes at a
 // time: values are skipped far more often than they are read.
 func SkipString(raw []byte, pos int) int {
 	for pos++; pos < len(raw); {
@@ -283,7 +284,7 @@ func SkipString(raw []byte, pos int) int {
 	return len(raw)
 }
 
-// SkipValue returns the end of the value that starts at pos. It always moves.
+// SkipValue returns the end of the value that starts at pos. It always advances.
 func SkipValue(raw []byte, pos int) int {
 	for depth := 0; pos < len(raw); {
 		switch raw[pos] {

@@ -8,9 +8,9 @@ import (
 )
 
 // ReadInputResponses reads the member "inputResponses" of a request: the answers to
-// questions, by their keys. It is an error where it is no object, has more than 64
-// keys, or a key that no question can have. An answer is never one; see
-// ReadInputResponse.
+// questions, by key. It is an error if the member is not an object, has more than 64
+// keys, or has a key that no question can have. An answer itself never causes an error;
+// see ReadInputResponse.
 func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, error) {
 	var r reader
 	rules := compiled().answers
@@ -33,10 +33,10 @@ func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, erro
 	return out, nil
 }
 
-// ReadInputResponse reads one answer of a client by its shape, since nothing says
-// what it answers: an object with "action" is the result of an elicitation, one with
-// "role" that of sampling, one with "roots" that of roots/list. What has not exactly
-// one of these shapes, down to the kinds and bounds of its known members, is
+// ReadInputResponse reads one answer of a client by its shape, since nothing names the
+// question. An object with "action" is the result of an elicitation, one with "role"
+// that of sampling, one with "roots" that of roots/list. An answer that does not match
+// exactly one of these shapes, down to the types and bounds of its known members, is
 // other_json with its exact bytes. A null content of an elicitation counts as absent,
 // because clients send it with decline and cancel.
 func ReadInputResponse(raw []byte) *outriggerv1.InputResponse {

@@ -13,8 +13,8 @@ import (
 // ClientCapabilities also has as a field of its own.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// AppendCapabilities appends a ClientCapabilities object, as clients declare it and
-// as requiredCapabilities repeats it.
+// AppendCapabilities appends a ClientCapabilities object, as used in a client's
+// declaration and in requiredCapabilities.
 func AppendCapabilities(dst []byte, c *outriggerv1.ClientCapabilities) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.object(c)
@@ -51,9 +51,9 @@ func AppendImplementation(dst []byte, i *outriggerv1.Implementation) ([]byte, er
 }
 
 // ReadCapabilities reads a ClientCapabilities object. An elicitation that names no
-// mode means forms; one that names only the URL does not. The extensions and the
-// experimental capabilities keep their bytes. What a legacy revision makes of the
-// declaration is Revision.Narrow.
+// mode means forms; one that names only the URL mode does not. Extensions and
+// experimental capabilities keep their bytes. Revision.Narrow restricts the
+// declaration to what a legacy revision supports.
 func ReadCapabilities(raw []byte) (*outriggerv1.ClientCapabilities, error) {
 	var r reader
 	c := new(outriggerv1.ClientCapabilities)

@@ -8,15 +8,15 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// AppendContent appends content blocks as a JSON array, [] where there are none.
+// AppendContent appends content blocks as a JSON array, [] if there are none.
 func AppendContent(dst []byte, blocks []*outriggerv1.ContentBlock, rev Revision) ([]byte, error) {
 	w := newWriter(dst, rev)
 	array(&w, "content", blocks)
 	return w.done()
 }
 
-// AppendContents appends the contents of resources/read as a JSON array. There is
-// at least one: a resource that does not exist is an error, never an empty array
+// AppendContents appends the contents of resources/read as a JSON array. It has at
+// least one element: a resource that does not exist is an error, never an empty array
 // (MCP 2026-07-28, resources).
 func AppendContents(dst []byte, contents []*outriggerv1.ResourceContents) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)

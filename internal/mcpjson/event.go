@@ -9,7 +9,7 @@ import (
 )
 
 // AppendProgress appends the params of notifications/progress. The token is the
-// caller's progressToken as it came: raw JSON, a string or an integer.
+// caller's progressToken, unchanged: raw JSON, a string or an integer.
 func AppendProgress(dst, token []byte, p *outriggerv1.Progress) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.raw(`{"progressToken":`)
@@ -26,7 +26,7 @@ func AppendLog(dst []byte, m *outriggerv1.LogMessage) ([]byte, error) {
 	return w.done()
 }
 
-// ReadLogLevel returns the level that MCP calls so, and false for another word.
+// ReadLogLevel returns the level with this MCP name, and false for an unknown name.
 func ReadLogLevel(name string) (outriggerv1.LogLevel, bool) {
 	i := slices.Index(planOf(new(outriggerv1.LogMessage)).field("level").enum, name)
 	if i <= 0 {
@@ -35,8 +35,8 @@ func ReadLogLevel(name string) (outriggerv1.LogLevel, bool) {
 	return outriggerv1.LogLevel(i), true
 }
 
-// LogLevelName returns MCP's word for a level; empty for one that is not set or
-// not known.
+// LogLevelName returns the MCP name of a level; empty for a level that is unset or
+// unknown.
 func LogLevelName(l outriggerv1.LogLevel) string {
 	names := planOf(new(outriggerv1.LogMessage)).field("level").enum
 	if l < 0 || int(l) >= len(names) {

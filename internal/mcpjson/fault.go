@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// InvalidError is a message that cannot be written, or a value that cannot be
-// read.
+// InvalidError means that a message cannot be written, or a value cannot be read.
 type InvalidError struct {
-	// Path is a JSON Pointer (RFC 6901) to what is wrong; empty for the whole.
-	// For what is written it goes through the message by its JSON names
-	// ("/content/0/image/mime_type") and into free-form JSON text, for what is
-	// read through the value.
+	// Path is a JSON Pointer (RFC 6901) to the fault; empty for the whole.
+	// When writing, it leads through the message by its JSON names
+	// ("/content/0/image/mime_type") and into free-form JSON text. When reading, it
+	// leads through the value.
 	Path string
 	// Reason is one short sentence that says what to change. It repeats nothing
-	// of the value.
+	// from the value.
 	Reason string
 }
 
-// Error returns the reason, with the path where there is one.
+// Error returns the reason, with the path if there is one.
 func (e *InvalidError) Error() string {
 	if e.Path == "" {
 		return e.Reason
@@ -29,11 +28,11 @@ func (e *InvalidError) Error() string {
 	return e.Path + ": " + e.Reason
 }
 
-// UnsupportedError is a question that the caller's revision of MCP has no words
-// for. The message is good: a client of a newer revision could be asked.
+// UnsupportedError means that the caller's revision of MCP cannot express a question.
+// The message is valid: a client of a newer revision could be asked.
 type UnsupportedError struct {
 	Revision Revision
-	// Feature is what the revision lacks, such as "elicitation with a URL".
+	// Feature is the missing feature, such as "elicitation with a URL".
 	Feature string
 }
 

@@ -24,15 +24,15 @@ const (
 	maxFreeFormDepth = defaults.MaxJSONDepth
 )
 
-// FreeForm returns a payload as compact JSON on one line, whichever of its forms
-// is set: the JSON text, or a google.protobuf Struct, Value or ListValue. Nil
-// bytes and a nil message mean that it is absent, and the answer is nil.
+// FreeForm returns a payload as compact JSON on one line, whichever of its forms is
+// set: the JSON text, or a google.protobuf Struct, Value or ListValue. Nil bytes and a
+// nil message mean that the payload is absent, and the result is nil.
 //
-// The text has to be strict JSON: UTF-8, RFC 8259, no duplicate names, no lone
-// surrogates, at most 64 levels deep. It is returned as it is where it is compact
-// already, so the result may alias it. A Struct is written with sorted names and
-// has the same limits. Anything else is an *InvalidError whose path is relative to
-// the payload.
+// The text must be strict JSON: UTF-8, RFC 8259, no duplicate names, no lone
+// surrogates, at most 64 levels deep. Text that is already compact is returned
+// unchanged, so the result may alias it. A Struct is written with sorted names and has
+// the same limits. Anything else is an *InvalidError with a path relative to the
+// payload.
 func FreeForm(bytesForm []byte, structForm proto.Message) ([]byte, error) {
 	w := newWriter(nil, Rev20260728)
 	out := w.freeForm(bytesForm, structForm)

@@ -27,8 +27,8 @@ func AppendTemplates(dst []byte, templates []*outriggerv1.ResourceTemplate) ([]b
 	return w.done()
 }
 
-// AppendIcons appends pictures for a user interface as the object {"icons": [...]}
-// of its one member, which is empty where there are none.
+// AppendIcons appends images for a user interface as an object with the single member
+// "icons": {"icons": [...]}. The object is empty if there are none.
 func AppendIcons(dst []byte, icons []*outriggerv1.Icon) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.raw("{")

@@ -15,11 +15,11 @@ type MetaHolder interface {
 	GetMetaJson() []byte
 }
 
-// AppendMeta appends one object: the _meta of a message, and the members that the
-// edge owns, which replace those of the same name and stand behind the others. The
-// owned members are compact JSON without braces around them, such as AppendResultMeta
-// appends, separated by commas, and trusted; from may be nil, owned empty. No value
-// is decoded. The object is {} where there is nothing.
+// AppendMeta appends one object: the _meta of a message, followed by the members that
+// the edge owns, which replace members of the same name. The owned members are trusted
+// compact JSON without enclosing braces, separated by commas, such as AppendResultMeta
+// appends. from may be nil, and owned may be empty. No value is decoded. The object is
+// {} if there are no members.
 func AppendMeta(dst []byte, from MetaHolder, owned []byte) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	meta := w.meta(from)

@@ -8,8 +8,9 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Missing returns what a client would have to declare for a question, and has not;
-// nil where it can be asked, and where the question is not set.
+// Missing returns the capabilities that a client must declare to be asked a question,
+// but has not declared. It returns nil if the client can be asked, or the question is
+// unset.
 func Missing(c *outriggerv1.ClientCapabilities, request *outriggerv1.InputRequest) *outriggerv1.ClientCapabilities {
 	switch q := request.GetRequest().(type) {
 	case *outriggerv1.InputRequest_Elicitation:
@@ -24,8 +25,8 @@ func Missing(c *outriggerv1.ClientCapabilities, request *outriggerv1.InputReques
 	return nil
 }
 
-// MissingAny is Missing over all questions of an InputRequired: everything that the
-// client would have to declare to be asked all of them, nil where it can be.
+// MissingAny is Missing for all questions of an InputRequired: the capabilities that
+// the client must still declare to be asked all of them, or nil if there are none.
 func MissingAny(c *outriggerv1.ClientCapabilities, requests map[string]*outriggerv1.InputRequest) *outriggerv1.ClientCapabilities {
 	var all *outriggerv1.ClientCapabilities
 	for _, request := range requests {

@@ -42,11 +42,11 @@ func (w *writer) questions(requests map[string]*outriggerv1.InputRequest) {
 	w.leave()
 }
 
-// AppendInputRequest returns the method of a question as a request of the server's
-// own, which is how the legacy revisions ask, and dst with its params appended. A
-// question that the revision has no words for is an *UnsupportedError. An
-// elicitation by URL needs its elicitation_id in 2025-11-25: make one up where the
-// backend left it out.
+// AppendInputRequest appends the params of a question to dst and returns them with the
+// method of the question as a request from the server, the form that the legacy
+// revisions use. A question that the revision cannot express is an *UnsupportedError.
+// An elicitation by URL needs an elicitation_id in 2025-11-25: generate one if the
+// backend omitted it.
 func AppendInputRequest(dst []byte, request *outriggerv1.InputRequest, rev Revision) (method string, params []byte, err error) {
 	w := newWriter(dst, rev)
 	w.question(request)

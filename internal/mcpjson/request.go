@@ -10,7 +10,7 @@ import (
 )
 
 // ReadChangeFilter reads the member "notifications" of the params of
-// subscriptions/listen, which has to be there: nil is an error.
+// subscriptions/listen. The member is required: nil is an error.
 func ReadChangeFilter(raw []byte) (*outriggerv1.ChangeFilter, error) {
 	var r reader
 	if raw == nil {
@@ -28,9 +28,9 @@ func ReadChangeFilter(raw []byte) (*outriggerv1.ChangeFilter, error) {
 	return f, nil
 }
 
-// AppendChangeFilter appends a filter as subscriptions/listen takes it and
-// notifications/subscriptions/acknowledged repeats it: only what is asked for, {}
-// where that is nothing.
+// AppendChangeFilter appends a filter in the form that subscriptions/listen accepts and
+// notifications/subscriptions/acknowledged repeats: only what was requested, or {} if
+// that is nothing.
 func AppendChangeFilter(dst []byte, f *outriggerv1.ChangeFilter) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.object(f)
@@ -70,8 +70,8 @@ func (r *reader) reference(m *member, ref []byte, into reflect.Value) {
 	r.failIn("type", "Use ref/prompt or ref/resource.")
 }
 
-// ReadPromptArguments reads the member "arguments" of the params of prompts/get. It
-// may be missing (nil) or null, and the map is nil then.
+// ReadPromptArguments reads the member "arguments" of the params of prompts/get. If it
+// is missing (nil) or null, the map is nil.
 func ReadPromptArguments(raw []byte) (map[string]string, error) {
 	if raw == nil || jsontext.IsNull(jsontext.Trim(raw)) {
 		return nil, nil

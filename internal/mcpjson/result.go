@@ -10,8 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ResultMetaKey is the member of a tool result's _meta that holds what MCP has no
-// member for: {"status", "explanation"?, "error"?}, by the names of ToolResult.
+// ResultMetaKey is the member of a tool result's _meta for what MCP has no member for:
+// {"status", "explanation"?, "error"?}, with the names of ToolResult.
 const ResultMetaKey = "dev.outrigger/result"
 
 // The statuses of a ToolResult.
@@ -22,10 +22,11 @@ const (
 	statusPartial  = "partial_success"
 )
 
-// AppendToolResult appends the members "content", "structuredContent" (where there
-// are data) and "isError" of a tool's result. The caller opens and closes the
-// object and adds what its era wants, _meta among it (AppendMeta, AppendResultMeta).
-// The package comment says how status, explanation and data show.
+// AppendToolResult appends the members "content", "structuredContent" (if there is
+// data) and "isError" of a tool's result. The caller opens and closes the object and
+// adds the members that its era requires, including _meta (AppendMeta,
+// AppendResultMeta). The package comment describes how status, explanation and data
+// are represented.
 func AppendToolResult(dst []byte, r *outriggerv1.ToolResult, rev Revision) ([]byte, error) {
 	w := newWriter(dst, rev)
 	data := w.data(r)
@@ -149,8 +150,8 @@ func (w *writer) structured(data []byte) {
 	}
 }
 
-// AppendResultMeta appends the member ResultMetaKey for the _meta of a tool's
-// result, one of those that AppendMeta takes.
+// AppendResultMeta appends the member ResultMetaKey for the _meta of a tool's result,
+// as one of the owned members of AppendMeta.
 func AppendResultMeta(dst []byte, r *outriggerv1.ToolResult) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.member(ResultMetaKey)

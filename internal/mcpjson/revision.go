@@ -8,11 +8,11 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Revision is a revision of MCP. All differences between them that this package
-// knows are the methods of this file.
+// Revision is a revision of MCP. The methods in this file cover all differences between
+// revisions that this package knows.
 type Revision uint8
 
-// The revisions, newest first. The zero value is the newest, which says most.
+// The revisions, newest first. The zero value is the newest, which is the most expressive.
 const (
 	Rev20260728 Revision = iota
 	Rev20251125
@@ -21,7 +21,7 @@ const (
 )
 
 // ParseRevision returns the revision with this name, such as "2025-11-25", and
-// false where it is none of the four.
+// false if it is none of the four.
 func ParseRevision(version string) (Revision, bool) {
 	for _, r := range []Revision{Rev20260728, Rev20251125, Rev20250618, Rev20250326} {
 		if r.String() == version {
@@ -31,7 +31,7 @@ func ParseRevision(version string) (Revision, bool) {
 	return 0, false
 }
 
-// String returns the revision's name, as protocolVersion has it.
+// String returns the revision's name, as used in protocolVersion.
 func (r Revision) String() string {
 	switch r {
 	case Rev20260728:
@@ -47,11 +47,11 @@ func (r Revision) String() string {
 	}
 }
 
-// Narrow returns what a client's declaration means in this revision: a capability
-// that the revision does not define must not be used, whatever the client says
-// (MCP lifecycle). Below 2026-07-28 there are no tasks of the extension; below
-// 2025-11-25 an elicitation is a form and sampling knows neither tools nor
-// context; below 2025-06-18 there is no elicitation. The argument is not changed.
+// Narrow returns what a client's declaration means in this revision. A capability that
+// the revision does not define must not be used, whatever the client declares (MCP
+// lifecycle). Before 2026-07-28, there are no tasks of the extension. Before
+// 2025-11-25, an elicitation is a form, and sampling has neither tools nor context.
+// Before 2025-06-18, there is no elicitation. The argument is not modified.
 func (r Revision) Narrow(c *outriggerv1.ClientCapabilities) *outriggerv1.ClientCapabilities {
 	if c == nil || r.isModern() {
 		return c

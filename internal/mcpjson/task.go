@@ -11,19 +11,18 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// AppendNewTask appends the members of a task as tools/call answers with it: what
-// it is and how far, without questions, result or error, which only tasks/get tells
-// (extension io.modelcontextprotocol/tasks, CreateTaskResult).
+// AppendNewTask appends the members of a task for the response to tools/call: its
+// identity and progress, without questions, result or error, which only tasks/get
+// returns (extension io.modelcontextprotocol/tasks, CreateTaskResult).
 func AppendNewTask(dst []byte, t *outriggerv1.Task) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.taskState(t)
 	return w.done()
 }
 
-// AppendTask appends the members of a task as tasks/get and notifications/tasks
-// show it. A completed task has the given bytes as its result: one compact JSON
-// value, the whole result of tools/call, which its era writes. For other tasks they
-// are not looked at.
+// AppendTask appends the members of a task for tasks/get and notifications/tasks. The
+// result of a completed task is the given bytes: one compact JSON value, the whole
+// result of tools/call, written by its era. The bytes are ignored for other tasks.
 func AppendTask(dst []byte, t *outriggerv1.Task, result []byte) ([]byte, error) {
 	w := newWriter(dst, Rev20260728)
 	w.taskState(t)

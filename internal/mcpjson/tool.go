@@ -9,9 +9,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// AppendTool appends a tool of a backend as an entry of tools/list, under the name
-// that MCP clients know it by. The owned members go into its _meta as in AppendMeta;
-// they may be empty.
+// AppendTool appends a tool of a backend as an entry of tools/list, under its MCP name.
+// The owned members go into its _meta as in AppendMeta; they may be empty.
 func AppendTool(dst []byte, t *outriggerv1.Tool, owned []byte, rev Revision) ([]byte, error) {
 	w := newWriter(dst, rev)
 	w.tool(t, owned)
@@ -68,10 +67,10 @@ func isObjectSchema(schema []byte) bool {
 	return ok && text == "object"
 }
 
-// AppendLegacySchema appends the schema of a tool's input or output, a JSON
-// object, as the legacy revisions have it. The properties at its root must be
-// objects there, and clients refuse a whole list for one that is not: a boolean
-// becomes the object that means the same.
+// AppendLegacySchema appends the schema of a tool's input or output, a JSON object, in
+// the form of the legacy revisions. They require the properties at its root to be
+// objects, and clients refuse a whole list because of one that is not. A boolean is
+// replaced by the equivalent object.
 func AppendLegacySchema(dst, schema []byte) []byte {
 	w := &writer{dst: dst}
 	w.raw("{")

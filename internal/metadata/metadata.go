@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metadata says which headers cross the sidecar, and which way.
+// Package metadata decides which headers cross the sidecar, and in which direction.
 //
-// Callers and backends send metadata beside their messages: HTTP headers, gRPC
-// metadata. [Rules] are the two allow-lists, one for each direction. Credentials and
-// what belongs to one hop never cross, whatever a list says. The one header that
-// needs no rule is the key of calls that may be repeated ([IdempotencyHeader]).
+// Callers and backends send metadata with their messages: HTTP headers, gRPC
+// metadata. [Rules] are two allow-lists, one for each direction. Credentials and
+// hop-by-hop headers never cross, whatever a list says. Only one header needs no
+// rule: the idempotency key of calls ([IdempotencyHeader]).
 package metadata
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// Rules are the allow-lists for headers that cross the sidecar. Names
-// are compared in lower case; a "*" in a pattern matches any run of characters.
-// What looks like a credential crosses only where a pattern names it in full.
-// Make them with [NewRules]; the zero value lets nothing through.
+// Rules are the allow-lists for headers that cross the sidecar. Names are compared
+// in lower case. A "*" in a pattern matches any run of characters. A header that
+// looks like a credential crosses only if a pattern names it in full. Make Rules
+// with [NewRules]; the zero value allows nothing.
 type Rules struct {
 	in, out *allowList
 }
@@ -52,10 +52,10 @@ func (l *allowList) admits(name string) bool {
 	return verdict
 }
 
-// NewRules checks and prepares the two allow-lists: inbound from the
-// caller to the backend, outbound from the backend to the caller. A pattern that
-// names something which may never cross is an error: credentials of a caller are
-// meant for the sidecar alone, and protocol headers belong to one hop.
+// NewRules validates and compiles the two allow-lists: inbound from the caller to
+// the backend, outbound from the backend to the caller. It is an error if a pattern
+// names a header that must never cross. Credentials of a caller are for the sidecar
+// only, and protocol headers belong to one hop.
 func NewRules(inbound, outbound []string) (Rules, error) {
 	in, err := checkedPatterns(inbound)
 	if err != nil {
@@ -113,10 +113,10 @@ func neverCrosses(name string) bool {
 	return false
 }
 
-// Inbound returns what of a caller's headers goes on to the backend.
+// Inbound returns those of a caller's headers that are forwarded to the backend.
 func (r Rules) Inbound(h http.Header) http.Header { return r.in.admitted(h) }
 
-// Outbound returns what of the backend's metadata goes back to the caller.
+// Outbound returns that part of the backend's metadata that is forwarded to the caller.
 func (r Rules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }
 
 // admitted returns the headers that a pattern lets through, without values that
@@ -160,7 +160,7 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// IsFieldValue reports whether a header value is free of injection: visible
+// IsFieldValue reports whether a header value is safe from injection: visible
 // ASCII, space and tab only (RFC 9110, section 5.5, without the obsolete bytes
 // above 0x7E, which gRPC does not allow).
 func IsFieldValue(s string) bool {
@@ -172,19 +172,20 @@ func IsFieldValue(s string) bool {
 	return true
 }
 
-// IdempotencyHeader is the header with which a caller says that calls with the
-// same value are the same call, so that one may be repeated
-// (draft-ietf-httpapi-idempotency-key-header). The backend gets it too, whatever
-// the allow-list says: only the backend can tell a repetition from a new call.
+// IdempotencyHeader is the header for the idempotency key of a call. Calls with the
+// same key are the same call, so they can be retried
+// (draft-ietf-httpapi-idempotency-key-header). The header is forwarded to the
+// backend regardless of the allow-list: only the backend can tell a retry from a
+// new call.
 const IdempotencyHeader = "Idempotency-Key"
 
-// IdempotencyMember is the same in the _meta of a message.
+// IdempotencyMember is the member of a message's _meta for the idempotency key.
 const IdempotencyMember = "dev.outrigger/idempotency-key"
 
 // maxIdempotencyKey bounds a key; a UUID has 36 bytes.
 const maxIdempotencyKey = 255
 
-// IdempotencyKey is the key of a call, empty where it has none.
+// IdempotencyKey returns the idempotency key of a call; empty if it has none.
 func IdempotencyKey(h http.Header) string {
 	if values := h[IdempotencyHeader]; len(values) == 1 {
 		return values[0]
@@ -192,8 +193,8 @@ func IdempotencyKey(h http.Header) string {
 	return ""
 }
 
-// CheckIdempotencyKey refuses a key that could not be sent on: a caller that
-// relies on it must not find out later.
+// CheckIdempotencyKey refuses a key that could not be forwarded, because a caller
+// that relies on it must not find out later.
 func CheckIdempotencyKey(h http.Header) *errmap.Error {
 	values, ok := h[IdempotencyHeader]
 	if !ok || len(values) == 1 && isIdempotencyKey(values[0]) {

@@ -13,7 +13,7 @@
 // The schemas of messages are files under testdata/schemas, compiled on first
 // use. Those of a tool are compiled on first use and cached by the tool's
 // fingerprint. They are dropped when the fingerprint changes, when the tool is
-// gone, and when there are too many.
+// removed, and when the registry is full.
 //
 // The package loads nothing from outside, answers no call and knows no error
 // vocabulary. Its errors are ErrUnknownTool, *InvalidError and *jsonrpc.Fault,

@@ -12,11 +12,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 
-// ValidateMessageEnvelope makes of any payload exactly one of request,
+// ValidateMessageEnvelope classifies a payload as exactly one of request,
 // notification, success response and error response, by the typing rule of the
-// canonical dialect and the schema of that type. The error is a *jsonrpc.Fault
-// and nothing else; the message then holds what could be told in spite of it,
-// for the answer. The message aliases raw.
+// canonical dialect and the schema of that type. The error is always a
+// *jsonrpc.Fault. The message then holds what could be determined despite the
+// fault, so that it can be answered. The message aliases raw.
 func ValidateMessageEnvelope(raw []byte) (jsonrpc.Message, error) {
 	return validate(raw, jsonrpc.ProfileCanonical, jsonrpc.Limits{})
 }
@@ -31,13 +31,13 @@ func validate(raw []byte, p jsonrpc.Profile, l jsonrpc.Limits) (jsonrpc.Message,
 	return m, nil
 }
 
-// Envelope is the compiled schemas of the four types of messages. Which one a
-// message has to meet is the typing rule's to say, before any schema is asked.
+// Envelope holds the compiled schemas of the four message types. The typing rule
+// decides which one applies to a message, before a schema is evaluated.
 type Envelope struct {
 	Request, Notification, Success, Error *schema.Validator
 }
 
-// Of returns the schema of a kind, nil for KindInvalid.
+// Of returns the schema of a kind; nil for KindInvalid.
 func (e *Envelope) Of(k jsonrpc.Kind) *schema.Validator {
 	switch k {
 	case jsonrpc.KindRequest:
@@ -80,8 +80,8 @@ func compileEnvelope(p jsonrpc.Profile) (*Envelope, error) {
 }
 
 // EnvelopeSchema returns one of the four schemas (schemas.Request and the
-// others) as it holds under a profile: the file, in which the property id
-// refers to the definition for the ids of that profile.
+// others) for a profile: the file, in which the property id refers to the
+// definition for the ids of that profile.
 func EnvelopeSchema(name string, p jsonrpc.Profile) (json.RawMessage, error) {
 	ids, err := idsOf(p)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 
-// MessageForm is the compiled schemas of the message form of a tool call.
+// MessageForm holds the compiled schemas of the message form of a tool call.
 type MessageForm struct {
 	// Call is for the params {"tool_name", "arguments"}.
 	Call *schema.Validator

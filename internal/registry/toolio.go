@@ -13,26 +13,25 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// ErrUnknownTool is wrapped where no tool that callers may see has a name.
+// ErrUnknownTool is wrapped by the error for a name that no visible tool has.
 var ErrUnknownTool = errors.New("registry: unknown tool")
 
-// ToolIO is the compiled schemas of one tool.
+// ToolIO holds the compiled schemas of one tool.
 type ToolIO struct {
-	// Tool is the identifier that was asked for, in whichever form.
+	// Tool is the identifier as requested, in either form.
 	Tool string
-	// Name is the tool's canonical name, Fingerprint that of its schemas.
+	// Name is the tool's canonical name. Fingerprint is that of its schemas.
 	Name, Fingerprint string
-	// Input is the canonical input schema: every form that ProtoJSON admits.
-	// Output is the canonical output schema or, where the response's ProtoJSON
-	// form is not an object, the advertised one, which describes the object
-	// {"value": ...} that callers get. Where nothing is promised about the
-	// output, it takes everything.
+	// Input is the canonical input schema: every form that ProtoJSON accepts.
+	// Output is the canonical output schema. If the response's ProtoJSON form is not
+	// an object, it is the advertised one, which describes the object {"value": ...}
+	// that callers get. If the tool has no output schema, Output accepts everything.
 	Input, Output *schema.Validator
 }
 
-// LoadToolIO returns the compiled schemas of a tool of the current catalog, by
-// its canonical or its MCP name. They are compiled once for each fingerprint.
-// The error wraps ErrUnknownTool or schema.ErrInvalidSchema.
+// LoadToolIO returns the compiled schemas of a tool of the current catalog, by its
+// canonical or its MCP name. They are compiled once for each fingerprint. The
+// error wraps ErrUnknownTool or schema.ErrInvalidSchema.
 func (r *SchemaRegistry) LoadToolIO(toolID string) (*ToolIO, error) {
 	tool, ok := r.tools.Lookup(toolID)
 	if !ok {
@@ -49,9 +48,9 @@ func (r *SchemaRegistry) LoadToolIO(toolID string) (*ToolIO, error) {
 	}, nil
 }
 
-// Prune drops the compiled schemas of tools that are gone or have changed. It
-// is for code that is notified of a new catalog; without it they are dropped when the
-// tool is asked for again, or when room is needed.
+// Prune drops the compiled schemas of tools that were removed or have changed. Call
+// it when there is a new catalog. Otherwise they are dropped at the next request
+// for the tool, or when the registry is full.
 func (r *SchemaRegistry) Prune() {
 	r.cache.prune(r.tools)
 }
@@ -67,16 +66,16 @@ func clip(name string) string {
 	return name
 }
 
-// InvalidError says that a document breaks its schema.
+// InvalidError means that a document violates its schema.
 type InvalidError struct {
-	// Tool is the identifier that was asked for.
+	// Tool is the identifier as requested.
 	Tool string
-	// Violations are sorted and bounded; there is at least one. Their paths
-	// point into the document that was given.
+	// Violations are sorted and bounded; there is at least one. Their paths point into
+	// the given document.
 	Violations []schema.Violation
 }
 
-// Error names the first violation and how many there are.
+// Error names the first violation and the number of violations.
 func (e *InvalidError) Error() string {
 	if len(e.Violations) == 0 {
 		return fmt.Sprintf("registry: document of tool %q is invalid", clip(e.Tool))
@@ -90,9 +89,9 @@ func (e *InvalidError) Error() string {
 }
 
 // ValidateIO checks a recorded call {"tool", "input", "output"}: tool equals the
-// identifier that was asked for, input and output are objects and meet the
-// tool's schemas. Other members are permitted. The error is an *InvalidError
-// with everything that is wrong, unless the check itself failed.
+// requested identifier, and input and output are objects that satisfy the tool's
+// schemas. Other members are allowed. The error is an *InvalidError with all
+// violations, unless the check itself failed.
 func (t *ToolIO) ValidateIO(doc []byte) error {
 	found, err := t.inspect(doc)
 	if err != nil {
@@ -104,10 +103,10 @@ func (t *ToolIO) ValidateIO(doc []byte) error {
 	return &InvalidError{Tool: t.Tool, Violations: schema.SortViolations(found, schema.DefaultMaxViolations)}
 }
 
-// ValidateInput checks a document against the input schema, and that it is an object.
+// ValidateInput checks that a document is an object and satisfies the input schema.
 func (t *ToolIO) ValidateInput(doc []byte) error { return t.validateOne(t.Input, doc) }
 
-// ValidateOutput checks a document against the output schema, and that it is an object.
+// ValidateOutput checks that a document is an object and satisfies the output schema.
 func (t *ToolIO) ValidateOutput(doc []byte) error { return t.validateOne(t.Output, doc) }
 
 func (t *ToolIO) validateOne(v *schema.Validator, doc []byte) error {

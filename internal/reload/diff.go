@@ -13,10 +13,10 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
-// AtRunTime lists the fields of the configuration that may change while the
-// sidecar runs, each with all that is in it. Everything else takes effect with
-// the next start: it is built into what was made at the start (listeners,
-// connections, buffers and tables of a size), or callers were told of it.
+// AtRunTime lists the configuration fields that can change while the sidecar runs,
+// each with everything below it. All other fields take effect at the next start:
+// they determine what was built at startup (listeners, connections, buffers and
+// tables of a fixed size), or callers have already been informed of them.
 func AtRunTime() []string {
 	return []string{
 		"catalog.descriptors", "catalog.exclude", "catalog.include", "catalog.list_uncallable",
@@ -29,7 +29,7 @@ func AtRunTime() []string {
 	}
 }
 
-// MayChange reports whether a field may change while the sidecar runs.
+// MayChange reports whether a field can change while the sidecar runs.
 func MayChange(path string) bool {
 	return slices.ContainsFunc(AtRunTime(), func(p string) bool { return within(path, p) })
 }
@@ -40,9 +40,9 @@ func within(path, field string) bool {
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// Diff returns the paths of the fields in which two configurations differ, as
-// "limits.caller_rate.per_second", in the order of their definition. A list is
-// compared as a whole.
+// Diff returns the paths of the fields that differ between two configurations, such
+// as "limits.caller_rate.per_second", in definition order. A list is compared as a
+// whole.
 func Diff(a, b *configv1.Config) []string {
 	return diff(nil, "", a.ProtoReflect(), b.ProtoReflect())
 }
@@ -69,8 +69,7 @@ func isGroup(fd protoreflect.FieldDescriptor) bool {
 		fd.Message().ParentFile().Package() == configv1.File_outrigger_config_v1_config_proto.Package()
 }
 
-// Merge returns a copy of a configuration with some fields, by their paths, as
-// another has them.
+// Merge returns a copy of a, with the fields at the given paths taken from b.
 func Merge(a, b *configv1.Config, paths []string) *configv1.Config {
 	// Both are copied, so that nothing is shared with what comes out.
 	out, b := proto.CloneOf(a), proto.CloneOf(b)

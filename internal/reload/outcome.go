@@ -4,14 +4,14 @@ package reload
 
 import "time"
 
-// Outcome is what came of reading files again.
+// Outcome is the result of a reload.
 type Outcome uint8
 
-// The outcomes. Unchanged: they say what they said before. Applied: what they
-// say is in use. Partial: a part of it is in use, and the rest was refused by
-// name. Refused: nothing of it is in use, and what was in use stays. Deferred:
-// the same, but it may be well without another change of the files, because
-// somebody else was not ready; it is tried again at the next look.
+// The outcomes. Unchanged: the content is the same as before. Applied: the content
+// is in use. Partial: part of it is in use, and the rest was refused, with its
+// names. Refused: none of it is in use, and the previous content stays in use.
+// Deferred: as Refused, but a dependency was not ready, so the reload may succeed
+// without another change of the files; it is retried at the next poll.
 const (
 	Unchanged Outcome = iota
 	Applied
@@ -21,10 +21,10 @@ const (
 	outcomes int = iota
 )
 
-// Outcomes are all outcomes, in their order.
+// Outcomes returns all outcomes, in order.
 func Outcomes() []Outcome { return []Outcome{Unchanged, Applied, Partial, Refused, Deferred} }
 
-// String is the outcome's name, for logs and metrics.
+// String returns the outcome's name, for logs and metrics.
 func (o Outcome) String() string {
 	switch o {
 	case Unchanged:
@@ -42,21 +42,21 @@ func (o Outcome) String() string {
 // succeeded reports whether the files are good.
 func (o Outcome) succeeded() bool { return o <= Partial }
 
-// Status is how a group of files is doing.
+// Status is the state of a group of files.
 type Status struct {
-	// Group is its name.
+	// Group is the name of the group.
 	Group string
-	// Files are how many there are.
+	// Files is the number of files.
 	Files int
-	// Counts are how often reading them again ended in each outcome.
+	// Counts are the number of reloads with each outcome.
 	Counts [outcomes]uint64
-	// Last is the outcome of the last time, Tried when that was, zero where the
-	// files have not been read again yet.
+	// Last is the outcome of the last reload. Tried is the time of the last reload;
+	// zero if the files have not been reloaded yet.
 	Last  Outcome
 	Tried time.Time
-	// Good is when their last good content was read: at the start, or again later.
+	// Good is the time when valid content was last read: at startup, or by a reload.
 	Good time.Time
 }
 
-// Failing reports whether the files are such that what is in use is older.
+// Failing reports whether the last reload failed, so that older content is in use.
 func (s Status) Failing() bool { return !s.Tried.IsZero() && !s.Last.succeeded() }

@@ -15,13 +15,13 @@ const (
 	// that changes all the time is read as it is.
 	settle    = 100 * time.Millisecond
 	maxSettle = 10
-	// ReadTimeout bounds how long one group may take to read its files again. A
-	// group may ask the backend, and must not keep the others waiting for ever.
+	// ReadTimeout bounds one reload of a group. A reload may call the backend, and must
+	// not block the other groups indefinitely.
 	ReadTimeout = time.Minute
 )
 
-// Watcher looks at files again and again. Make one with [NewWatcher]. All
-// methods are safe for concurrent use.
+// Watcher polls files. Make one with [NewWatcher]. All methods are safe for
+// concurrent use.
 type Watcher struct {
 	now chan struct{} // holds a token while a look at once is asked for
 
@@ -31,13 +31,13 @@ type Watcher struct {
 	groups []*Group
 }
 
-// NewWatcher returns a watcher that looks at its files at this interval once it
-// runs; 0 looks only where [Watcher.Now] asks for it.
+// NewWatcher returns a watcher that polls its files at this interval while it runs.
+// With 0, it checks them only when [Watcher.Now] is called.
 func NewWatcher(every time.Duration) *Watcher {
 	return &Watcher{now: make(chan struct{}, 1), every: every, paced: make(chan struct{})}
 }
 
-// Group is files that are read together, such as a certificate and its key.
+// Group is a set of files that are reloaded together, such as a certificate and its key.
 type Group struct {
 	name   string
 	reload func(ctx context.Context) Outcome
@@ -49,15 +49,14 @@ type Group struct {
 	status Status
 }
 
-// Add has files watched from now on: reload is called after any of them has
-// changed. It reads them, puts what they say into use or leaves what is in use,
-// logs what is wrong, and returns what came of it. It is never called twice at
-// the same time, nor while the reload of another group runs, and ctx bounds it
-// to [ReadTimeout].
+// Add starts to watch files: reload is called after any of them has changed. It
+// reads them, applies their content or keeps the current one, logs errors, and
+// returns the outcome. It is never called concurrently with itself or with the
+// reload of another group. Its ctx is bounded by [ReadTimeout].
 //
-// Add the files before they are read for the first time: then no change can slip
-// between that and the first look. The name is for logs and metrics, in snake
-// case ("configuration", "tls_listener").
+// Add the files before they are read for the first time, so that no change between
+// that read and the first poll is missed. The name is for logs and metrics, in
+// snake case ("configuration", "tls_listener").
 func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, files ...string) *Group {
 	g := &Group{name: name, reload: reload, status: Status{Group: name, Good: time.Now()}}
 	g.Watch(files...)
@@ -67,8 +66,8 @@ func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, fil
 	return g
 }
 
-// Watch replaces the group's files. Those that stay are not read again for that;
-// a new one counts as known from now on, so call this before it is read.
+// Watch replaces the group's files. Files that stay are not reloaded. A new file
+// counts as known from this call on, so call Watch before reading it.
 func (g *Group) Watch(files ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,22 +82,21 @@ func (g *Group) Watch(files ...string) {
 	g.files, g.seen, g.status.Files = slices.Clone(files), seen, len(files)
 }
 
-// Again has the group read again at the next look, although its files have not
-// changed.
+// Again makes the next poll reload the group even if its files have not changed.
 func (g *Group) Again() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.again = true
 }
 
-// Status is how the group is doing.
+// Status returns the state of the group.
 func (g *Group) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.status
 }
 
-// Status is how each group is doing, in the order in which they were added.
+// Status returns the state of each group, in the order in which they were added.
 func (w *Watcher) Status() []Status {
 	var out []Status
 	for _, g := range w.all() {
@@ -107,7 +105,7 @@ func (w *Watcher) Status() []Status {
 	return out
 }
 
-// Every changes the interval; 0 stops looking.
+// Every changes the interval; 0 stops polling.
 func (w *Watcher) Every(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,9 +117,8 @@ func (w *Watcher) Every(d time.Duration) {
 	w.paced = make(chan struct{})
 }
 
-// Now has every group read again at once, changed or not, and returns before
-// that has happened. While one such look is still to come, further ones are one
-// with it.
+// Now requests an immediate reload of every group, changed or not, and does not
+// wait for it. Calls made while a request is pending are merged into it.
 func (w *Watcher) Now() {
 	select {
 	case w.now <- struct{}{}:
@@ -129,7 +126,7 @@ func (w *Watcher) Now() {
 	}
 }
 
-// Run looks until ctx ends. Call it once.
+// Run polls until ctx ends. Call it once.
 func (w *Watcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		every, paced := w.pace()

@@ -22,13 +22,13 @@ const (
 	behaviorInputOnly  = 4
 )
 
-// Behavior is what google.api.field_behavior says of a field. The values that change nothing in a schema are left out.
+// Behavior is what google.api.field_behavior declares for a field. Values with no effect on a schema are left out.
 type Behavior struct {
 	Required, OutputOnly, InputOnly bool
 }
 
-// BehaviorOf reads google.api.field_behavior from the raw bytes of the field's options, so that it is seen whether or
-// not the annotation's generated code is linked in. An option that cannot be read says nothing.
+// BehaviorOf reads google.api.field_behavior from the raw bytes of the field's options, so that it is found whether or
+// not the annotation's generated code is linked in. An option that cannot be read is ignored.
 func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
 	var b Behavior
 	eachOption(fd, fieldBehaviorNumber, func(typ protowire.Type, raw []byte) {
@@ -51,7 +51,7 @@ func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
 	return b
 }
 
-// Hides says whether the behavior takes the field out of one direction.
+// Hides reports whether the behavior removes the field from one direction.
 func (b Behavior) Hides(dir Direction) bool {
 	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
 }
@@ -130,7 +130,7 @@ func isOneofRequired(od protoreflect.OneofDescriptor) bool {
 	return readRules(od, rules) && rules.GetRequired()
 }
 
-// HasRules says whether a field, message or oneof carries protovalidate's option. It does not look inside: an option that
+// HasRules reports whether a field, message or oneof has protovalidate's option. It does not decode the option: one that
 // cannot be read counts, so that protovalidate gets to report it.
 func HasRules(d protoreflect.Descriptor) bool {
 	found := false

@@ -12,8 +12,8 @@ import (
 // maxDescription bounds one description, in characters: a model reads all of them on every turn.
 const maxDescription = 1024
 
-// Comment returns what the .proto file says about a descriptor, without what was meant for tools: lint directives and
-// AIP's internal comments, "(-- ... --)". It is empty where the descriptor came without source information.
+// Comment returns the comment of a descriptor in the .proto file, without parts meant for tools: lint directives and
+// AIP's internal comments, "(-- ... --)". It is empty if the descriptor has no source information.
 func Comment(d protoreflect.Descriptor) string {
 	file := d.ParentFile()
 	if file == nil {

@@ -24,7 +24,7 @@ const (
 // resourceURL names the schema inside the compiler; nothing is ever loaded from it.
 const resourceURL = "mem:///schema.json"
 
-// Validator checks documents against one schema. It is safe for concurrent use, and always answers the same. Make one with
+// Validator validates documents against one schema. It is deterministic and safe for concurrent use. Make one with
 // Compile or Prepare.
 type Validator struct {
 	// compiled returns the compiled schema, which may be made when it is first needed.
@@ -32,8 +32,8 @@ type Validator struct {
 	source   any // the schema as a document, to say what was wanted
 }
 
-// Compile prepares a schema: JSON Schema 2020-12 unless $schema names another draft. References outside the schema are
-// refused: nothing is loaded from a file or the network. Formats that Protobuf's types use are asserted, others are
+// Compile compiles a schema: JSON Schema 2020-12 unless $schema names another draft. References outside the schema are
+// refused: nothing is loaded from a file or the network. Formats of Protobuf's types are asserted, others are
 // annotations. Every error wraps ErrInvalidSchema.
 func Compile(raw json.RawMessage) (*Validator, error) {
 	source, err := readSchema(raw)
@@ -43,9 +43,9 @@ func Compile(raw json.RawMessage) (*Validator, error) {
 	return compileNow(source)
 }
 
-// Prepare is Compile for a schema that may not be needed soon: it refuses the same schemas with the same errors, but
-// compiles one of which it is certain that it compiles only when the validator is first used. That is ten times as fast.
-// It is for declared schemas, of which a backend may send thousands and call few.
+// Prepare is Compile for a schema that may not be needed soon. It refuses the same schemas with the same errors. If it is
+// certain that a schema compiles, it defers compilation to the first use of the validator, which is ten times as fast.
+// Use it for declared schemas: a backend may send thousands and call few.
 func Prepare(raw json.RawMessage) (*Validator, error) {
 	source, err := readSchema(raw)
 	if err != nil {
@@ -57,7 +57,7 @@ func Prepare(raw json.RawMessage) (*Validator, error) {
 	return &Validator{compiled: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(source) }), source: source}, nil
 }
 
-// Document is the schema as it was read: objects are map[string]any, numbers json.Number. It must not be changed.
+// Document returns the parsed schema: objects are map[string]any, numbers json.Number. Do not modify it.
 func (v *Validator) Document() any { return v.source }
 
 func compileNow(source any) (*Validator, error) {
@@ -99,8 +99,8 @@ func compile(source any) (compiled *jsonschema.Schema, err error) {
 	return compiled, nil
 }
 
-// Validate returns what is wrong with a document, sorted by path and at most DefaultMaxViolations; nil means that the
-// schema admits it. The document is inspected first (see Inspect), so text that is not strict JSON gets violations too.
+// Validate returns the violations of a document, sorted by path and at most DefaultMaxViolations; nil means that the
+// document is valid. The document is inspected first (see Inspect), so text that is not strict JSON gets violations too.
 // An error means that the check itself failed, and says nothing about the document.
 func (v *Validator) Validate(doc []byte) (found []Violation, err error) {
 	if found := Inspect(doc, Bounds{}); len(found) > 0 {

@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// ErrNoDescriptor is returned by Derive where there is nothing to derive from.
+// ErrNoDescriptor is returned by Derive if the descriptor is missing.
 var ErrNoDescriptor = errors.New("schema: no message descriptor")
 
-// Derive writes the canonical and the advertised schema of a message, for one direction. The same descriptor and options
-// always give the same bytes. What does not fit the bounds is left open and named in Warnings; the only errors are a missing
-// descriptor (ErrNoDescriptor) and one whose file could not be resolved.
+// Derive generates the canonical and the advertised schema of a message, for one direction. The same descriptor and
+// options always give the same bytes. What exceeds the bounds is left open and named in Warnings. The only errors are a
+// missing descriptor (ErrNoDescriptor) and one whose file could not be resolved.
 func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
 	return derive(md, dir, opts, partBoth)
 }

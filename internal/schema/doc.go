@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema says in JSON Schema (2020-12) what a Protobuf message looks like as ProtoJSON, and checks documents
+// Package schema describes the ProtoJSON form of Protobuf messages in JSON Schema (2020-12), and validates documents
 // against schemas.
 //
-// It stands between the catalog, which derives the schemas of each tool once ([Derive]), and everything that shows or
-// enforces them ([Compile], [Validator]). It works on descriptors, of any origin: options are read from their raw bytes,
-// so a reflected file needs no generated code. It calls nothing, loads nothing and keeps nothing.
+// It sits between the catalog, which derives the schemas of each tool once ([Derive]), and all code that shows or
+// enforces them ([Compile], [Validator]). It works on descriptors of any origin. Options are read from their raw bytes, so
+// a reflected file needs no generated code. The package makes no calls, loads nothing and retains nothing.
 //
 // # Two schemas
 //
-// A message has two schemas, for two readers with opposite needs. A validator has to admit every spelling that
-// ProtoJSON admits. A model should see one spelling, in few tokens.
+// A message has two schemas, for two readers with opposite needs. A validator has to accept every spelling that
+// ProtoJSON accepts. A model should see one spelling, in few tokens.
 //
 // The canonical schema is for the validator: both names of a field, numbers in strings, enum numbers, nulls, both alphabets
 // of base64. The advertised one shows one clean form to a client: an object at the root, without allOf, anyOf, oneOf or
-// not, JSON names only, no unknown members. What the advertised schema of an input admits, the canonical one admits; what
-// the canonical one admits, the transcoder admits, and the reverse.
+// not, JSON names only, no unknown members. The canonical schema accepts every input that the advertised one accepts. The
+// transcoder accepts exactly what the canonical schema accepts.
 //
 // # Exceptions
 //
-// Where the two schemas and the transcoder do not agree, each with its reason:
-//   - The content of a google.protobuf.Any depends on its @type, which is only known when the call is made.
+// Exceptions to this agreement, each with its reason:
+//   - The content of a google.protobuf.Any depends on its @type, which is known only at the time of the call.
 //   - An integer written so that its exponent shifts more than 20 digits (0.00000000000000000000001e23) is refused by
-//     protojson, and admitted by an advertised schema that only has a range.
+//     protojson, but accepted by an advertised schema that has only a range.
 //   - Two spellings of one map key ("1" and "+1") are two members in JSON and one key in Protobuf.
-//   - A message that is left open to keep a schema within its bounds (Schema.Warnings) is only checked in transcoding.
+//   - A message left open to keep a schema within its bounds (Schema.Warnings) is checked only in transcoding.
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those
-//     formats; a validator that takes formats for annotations admits numbers beyond the range. An advertised schema shows
-//     no format that ajv-formats does not know, so it admits twenty-digit numbers above the largest uint64.
-//   - Rules of protovalidate that no keyword can say (CEL, byte lengths of strings, well-known formats, patterns that RE2
+//     formats; a validator that treats formats as annotations accepts numbers beyond the range. An advertised schema shows
+//     no format that ajv-formats does not know, so it accepts twenty-digit numbers above the largest uint64.
+//   - Rules of protovalidate that no keyword can express (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
 //     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges
 //     hold for plain decimal integers, not for "1e3" or "0.5". Rules about equality (const, in, not_in, unique) compare the JSON.
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
-//     there. An unknown number of a closed enum is refused. ProtoJSON knows none of this; the transcoder does.
+//     there. An unknown number of a closed enum is refused. ProtoJSON defines none of this; the transcoder enforces it.
 //
 // [ProfileStrict] shows inputs in the few keywords that the strict modes of all large model providers accept, see strict.go.
 //
@@ -43,7 +43,7 @@
 //     The later passes need all three before the first byte is written.
 //  2. write (derive.go): one attempt to write the schema. A deriver goes through the fields (property.go), the values
 //     (integer.go, float.go, text.go, enum.go, wellknown.go) and the oneofs (oneof.go), and builds a tree of objects
-//     (object.go). Rules become keywords where a keyword can say them, else sentences (ruletext.go).
+//     (object.go). Rules become keywords if a keyword can express them, and sentences otherwise (ruletext.go).
 //  3. bounded (derive.go): the attempts in order of preference. The first result within the bounds is taken: inline, then
 //     shared in $defs, then with less and less of what is far from the root. So Derive always ends with a schema.
 //  4. encode: the tree as compact JSON, in declaration order. The same descriptor gives the same bytes, so that
@@ -53,7 +53,7 @@
 // inputs in ProfileStrict.
 //
 // A document is checked in three passes: [Inspect] (strict JSON, and bounds before anything is built), the compiled schema,
-// and the reporter (report.go), which turns the tree of failures into one [Violation] for each thing to repair.
+// and the reporter (report.go), which turns the tree of failures into one [Violation] for each problem to fix.
 //
 // # A worked example
 //
@@ -76,7 +76,7 @@
 //	 "required":["quantity"],
 //	 "additionalProperties":false}
 //
-// The canonical schema admits more (the pattern is shortened here):
+// The canonical schema accepts more (the pattern is shortened here):
 //
 //	{"type":"object",
 //	 "properties":{
@@ -89,15 +89,15 @@
 //	 "dependentSchemas":{"orderId":{"properties":{"order_id":{"description":"wanted one name ...","not":{}}}}}}
 //
 // What differs, and why:
-//   - null stands for absence, so orderId may be null. quantity must be there, and null is not enough.
-//   - order_id is the second name of the field. It refers to the first, so that rules stand once. dependentSchemas
+//   - null means absence, so orderId may be null. quantity is required, and null does not satisfy that.
+//   - order_id is the second name of the field. It refers to the first, so that rules appear once. dependentSchemas
 //     refuses a document with both names, as ProtoJSON does.
-//   - An integer may come in a string. minimum and maximum only hold for JSON numbers, so the range is also in the
-//     pattern. The part that is left out here admits the other spellings of a JSON number, such as 1e2.
+//   - An integer may come in a string. minimum and maximum apply only to JSON numbers, so the range is also in the
+//     pattern. The part omitted here accepts the other spellings of a JSON number, such as 1e2.
 //
 // In the output schema both fields are required: the transcoder always writes a field that has no presence.
 //
-// A document with "orderId", "order_id", "quantity": 101 and "quantiy": 3 then gets three violations, sorted by place:
+// A document with "orderId", "order_id", "quantity": 101 and "quantiy": 3 then gets three violations, sorted by path:
 //
 //	/order_id  not                   wanted one name of the field, found "order_id" beside "orderId"
 //	/quantity  maximum               wanted at most 100, found 101
@@ -125,8 +125,8 @@
 // # Errors
 //
 //	ErrNoDescriptor   Derive got no descriptor. One that is only a name is an error without a type
-//	ErrInvalidSchema  wrapped by every error of Compile and Prepare: the schema is at fault
+//	ErrInvalidSchema  wrapped by every error of Compile and Prepare: the schema is invalid
 //
-// A wrong document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that
-// the check itself failed. What Derive cannot express is no error either, but one of [Schema.Warnings].
+// An invalid document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that
+// the check itself failed. What Derive cannot express is not an error either, but one of [Schema.Warnings].
 package schema

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Names returns the names under which ProtoJSON reads a field, the one that it writes first: the JSON name, the name
+// Names returns the names that ProtoJSON accepts for a field, the one that it writes first: the JSON name, the name
 // in the .proto file, and for a group also the name of its type. An extension has one name, in brackets.
 func Names(fd protoreflect.FieldDescriptor) []string {
 	if fd.IsExtension() {

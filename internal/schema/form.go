@@ -4,8 +4,8 @@ package schema
 
 import "github.com/outrigger-mcp/outrigger/internal/jsontext"
 
-// BooleanForm is the schema of a form that asks one question which has to be answered with yes or no: an object with a
-// required boolean, in the part of JSON Schema that forms for people have (MCP, elicitation).
+// BooleanForm returns the schema of a form with one required yes-or-no question: an object with a required boolean, in
+// the subset of JSON Schema for forms (MCP, elicitation).
 func BooleanForm(name, title, description string) []byte {
 	dst := jsontext.AppendString([]byte(`{"type":"object","properties":{`), name)
 	dst = jsontext.AppendString(append(dst, `:{"type":"boolean","title":`...), title)

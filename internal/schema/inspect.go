@@ -12,22 +12,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Bounds of a JSON document. Zero members mean the defaults. Each bounds a cost that a short document could cause otherwise:
-// stack, arithmetic of long numbers, memory for many small values, and the size of the error.
+// Bounds are the limits of a JSON document. Zero members mean the defaults. Each bounds a cost that even a short document
+// could cause: stack, arithmetic of long numbers, memory for many small values, and the size of the error.
 type Bounds struct {
-	MaxDepth        int // objects and arrays that are open at once
-	MaxNumberLength int // bytes of one number
-	MaxValues       int // values in the whole document: scalars, objects and arrays
-	MaxViolations   int // violations reported
+	MaxDepth        int // maximum nesting of open objects and arrays
+	MaxNumberLength int // maximum length of one number in bytes
+	MaxValues       int // maximum number of values in the document: scalars, objects and arrays
+	MaxViolations   int // maximum number of violations reported
 }
 
 const (
-	// DefaultMaxNumberLength is above what the exact decimal form of most doubles needs; longer numbers only cost time,
-	// which is quadratic in arbitrary-precision arithmetic.
+	// DefaultMaxNumberLength exceeds what the exact decimal form of most doubles needs. Longer numbers only cost time, which
+	// is quadratic in arbitrary-precision arithmetic.
 	DefaultMaxNumberLength = 1024
-	// DefaultMaxValues keeps what a 4 MiB document becomes in memory to some tens of megabytes.
+	// DefaultMaxValues limits the memory of a parsed 4 MiB document to some tens of megabytes.
 	DefaultMaxValues = 1 << 18
-	// DefaultMaxViolations is more than a reader repairs in one go, and bounds the error.
+	// DefaultMaxViolations is more than a reader fixes in one go, and bounds the size of the error.
 	DefaultMaxViolations = 32
 
 	// maxExponent bounds the exponent of a number: beyond it a double is zero or infinite for every mantissa of
@@ -35,7 +35,7 @@ const (
 	maxExponent = 2000
 )
 
-// WithDefaults returns the bounds with every field set to what holds.
+// WithDefaults returns the bounds with every unset field set to its default.
 func (b Bounds) WithDefaults() Bounds {
 	defaults.Fill(&b.MaxDepth, defaults.MaxJSONDepth)
 	defaults.Fill(&b.MaxNumberLength, DefaultMaxNumberLength)
@@ -44,21 +44,21 @@ func (b Bounds) WithDefaults() Bounds {
 	return b
 }
 
-// Inspect reads a document once, strictly, before anything else touches it, and reports what no schema has to be asked
-// for. The keywords are syntax (not JSON, not UTF-8, a lone surrogate, text after the end), duplicate (a name twice in
-// one object, however escaped), maxDepth, maxValues, maxNumberLength and range (a number that no double can hold).
-// The result is nil for a document that is in order. Inspect keeps nothing of the document.
+// Inspect reads a document once, strictly, before anything else processes it, and reports the violations that need no
+// schema. The keywords are syntax (not JSON, not UTF-8, a lone surrogate, text after the end), duplicate (a repeated name
+// in one object, however escaped), maxDepth, maxValues, maxNumberLength and range (a number that no double can hold).
+// The result is nil for a valid document. Inspect keeps nothing of the document.
 //
-// A fault of syntax ends the walk, since nothing behind it can be understood, and so do too many levels or values. Repeated
-// names and numbers beyond their bounds do not end it: they are reported together.
+// A syntax error ends the walk, since the rest cannot be parsed. So do too many levels or values. Duplicate names and
+// numbers beyond their bounds do not end it: they are reported together.
 func Inspect(doc []byte, bounds Bounds) []Violation {
 	in := inspector{doc: doc, bounds: bounds.WithDefaults(), watch: -1}
 	in.document()
 	return SortViolations(in.found, in.bounds.MaxViolations)
 }
 
-// PointerAt returns the JSON Pointer of the value, or of the member whose name, starts at a byte of the document. It
-// turns the position in another reader's error into the form that all violations have. Unknown places give "".
+// PointerAt returns the JSON Pointer of the value, or of the member whose name, starts at a byte offset in the document.
+// It converts the position in another parser's error to the form that all violations use. Unknown offsets give "".
 func PointerAt(doc []byte, offset int) string {
 	in := inspector{doc: doc, bounds: Bounds{}.WithDefaults(), watch: offset}
 	in.document()
@@ -95,7 +95,7 @@ func (in *inspector) document() {
 	}
 }
 
-// Value counts, notes and opens a value.
+// Value counts a value, records it and opens it.
 func (in *inspector) Value(start int) bool {
 	if n := len(in.path); n > 0 && in.path[n-1].array {
 		in.path[n-1].index++
@@ -111,14 +111,14 @@ func (in *inspector) Value(start int) bool {
 	return true
 }
 
-// Name moves on to another member.
+// Name moves on to the next member.
 func (in *inspector) Name(start int, name []byte, repeated bool) bool {
 	in.path[len(in.path)-1].name = name
 	in.note(start)
 	return !repeated || in.report("duplicate", "wanted each name once, found %s again", quote(string(name)))
 }
 
-// End closes a container and judges a number.
+// End closes a container and checks a number.
 func (in *inspector) End(start, end int) bool {
 	if c := in.doc[start]; c != '{' && c != '[' {
 		return in.magnitude(in.doc[start:end])

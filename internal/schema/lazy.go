@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Lazy is a schema that is derived when it is first asked for. Catalogs hold thousands, of which callers see few. It is safe
-// for concurrent use; nil and the zero value promise nothing.
+// Lazy is a schema that is derived on first use. Catalogs hold thousands, of which callers see few. It is safe
+// for concurrent use. Nil and the zero value mean that there is no schema.
 type Lazy struct {
 	// One of three says what the schema is: a text, a function, or a message in one direction.
 	text   *Schema
@@ -27,7 +27,7 @@ type Lazy struct {
 	kept    atomic.Pointer[json.RawMessage]
 }
 
-// Part says which forms of a schema are needed.
+// Part selects the forms of a schema that are needed.
 type Part uint8
 
 // The forms of a schema.
@@ -37,7 +37,7 @@ const (
 	partBoth = PartCanonical | PartAdvertised
 )
 
-// Fixed is a schema that is there already.
+// Fixed returns a Lazy of an existing schema.
 func Fixed(s *Schema) *Lazy {
 	hash := sha256.New()
 	for _, text := range [...]json.RawMessage{s.Canonical, s.Advertised} {
@@ -46,13 +46,13 @@ func Fixed(s *Schema) *Lazy {
 	return &Lazy{text: s, Wrapped: s.Wrapped, digest: [sha256.Size]byte(hash.Sum(nil))}
 }
 
-// Defer is the schema that Derive makes of a message, within the room for what was asked for. The digest is of all that the
-// result depends on. The options are shared, and must not change.
+// Defer returns a Lazy that calls Derive for a message on first use. It keeps the result if there is room. The digest must
+// cover everything that the result depends on. The options are shared and must not change.
 func Defer(md protoreflect.MessageDescriptor, dir Direction, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
 	return &Lazy{md: md, dir: dir, opts: opts, Wrapped: isWrapped(md, dir), digest: digest, room: room}
 }
 
-// DeferAs is a schema that a function makes, always the same.
+// DeferAs returns a Lazy that calls derive, which must always return the same schema.
 func DeferAs(derive func(Part) *Schema, wrapped bool, digest [sha256.Size]byte, room *Room) *Lazy {
 	return &Lazy{derive: derive, Wrapped: wrapped, digest: digest, room: room}
 }
@@ -62,13 +62,13 @@ func (l *Lazy) IsSet() bool {
 	return l != nil && (l.isDerived() || l.text != nil && len(l.text.Advertised) > 0)
 }
 
-// Digest stands for both forms: equal ones mean equal schemas.
+// Digest identifies both forms: equal digests mean equal schemas.
 func (l *Lazy) Digest() [sha256.Size]byte { return l.digest }
 
-// Canonical is Schema.Canonical. It is not kept: whoever compiles it keeps the result.
+// Canonical returns Schema.Canonical. It is not cached: code that compiles it keeps the result.
 func (l *Lazy) Canonical() json.RawMessage { return l.part(PartCanonical).Canonical }
 
-// Advertised is Schema.Advertised. It is kept as long as there is room.
+// Advertised returns Schema.Advertised. It is cached while there is room.
 func (l *Lazy) Advertised() json.RawMessage {
 	if l == nil {
 		return nil
@@ -83,7 +83,7 @@ func (l *Lazy) Advertised() json.RawMessage {
 	return text
 }
 
-// Warnings is Schema.Warnings.
+// Warnings returns Schema.Warnings.
 func (l *Lazy) Warnings() []string { return l.part(partBoth).Warnings }
 
 func (l *Lazy) isDerived() bool { return l.derive != nil || l.md != nil }
@@ -104,10 +104,10 @@ func (l *Lazy) part(p Part) *Schema {
 	return &Schema{} // nothing, or a placeholder, which the caller has looked for
 }
 
-// Room bounds the text that schemas keep together. It is safe for concurrent use; nil has no room.
+// Room is a shared memory budget for the text of cached schemas. It is safe for concurrent use; nil has no room.
 type Room struct{ left atomic.Int64 }
 
-// NewRoom makes room for a number of bytes.
+// NewRoom returns a Room of the given number of bytes.
 func NewRoom(bytes int64) *Room {
 	r := &Room{}
 	r.left.Store(bytes)

@@ -11,8 +11,8 @@ import (
 // of both lengths.
 const maxNearestLength = 64
 
-// Nearest returns the known name that a writer most likely meant, or "" where none is close. Case and underscores do
-// not count as differences; otherwise a third of the letters may differ.
+// Nearest returns the known name that a writer most likely meant, or "" if none is close. It ignores case and
+// underscores; otherwise at most a third of the letters may differ.
 func Nearest(name string, known []string) string {
 	if len(name) > maxNearestLength {
 		return ""

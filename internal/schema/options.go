@@ -11,13 +11,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Direction says whose words a schema describes.
+// Direction is the direction of the messages that a schema describes.
 type Direction uint8
 
 const (
-	// Input is what a caller sends.
+	// Input is the direction of messages from callers.
 	Input Direction = iota
-	// Output is what the tool answers.
+	// Output is the direction of results from tools.
 	Output
 )
 
@@ -28,14 +28,14 @@ const (
 	// ProfileMCP is for MCP clients: one form per field, messages inline, $defs and $ref only where a message contains
 	// itself or where inlining would make the schema too large.
 	ProfileMCP Profile = iota
-	// ProfileStrict shows inputs in the few keywords that the strict modes of OpenAI, Anthropic and Gemini all accept. It
-	// says less: limits of values are in the descriptions, and what it has no words for is shown as a string that holds JSON
-	// (transcode.Options.QuotedObjects). Outputs are as in ProfileMCP, since no model's API is given them, and answers have
-	// to fit them.
+	// ProfileStrict shows inputs in the few keywords that the strict modes of OpenAI, Anthropic and Gemini all accept. It is
+	// less expressive: limits of values are in the descriptions, and what these keywords cannot express is shown as a string
+	// that holds JSON (transcode.Options.QuotedObjects). Outputs are as in ProfileMCP, since they are not passed to a model's
+	// API, and results have to match them.
 	ProfileStrict
 )
 
-// ParseProfile reads the name of a profile, "mcp" or "strict".
+// ParseProfile parses the name of a profile, "mcp" or "strict".
 func ParseProfile(name string) (Profile, error) {
 	switch name {
 	case "mcp":
@@ -60,23 +60,23 @@ type Extensions interface {
 	RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool)
 }
 
-// Options of Derive. The zero value is ready for use.
+// Options configure Derive. The zero value is ready for use.
 type Options struct {
 	// Profile chooses the form of Schema.Advertised, for inputs. Schema.Canonical does not depend on it.
 	Profile Profile
-	// Extensions, where given, adds the extension fields of each message under their ProtoJSON name, "[full.name]".
+	// Extensions, if set, adds the extension fields of each message under their ProtoJSON name, "[full.name]".
 	Extensions Extensions
-	// WithoutRules leaves protovalidate's rules out; what remains is what ProtoJSON and the descriptor themselves ask.
+	// WithoutRules leaves out protovalidate's rules; only the constraints of ProtoJSON and the descriptor remain.
 	WithoutRules bool
-	// WithoutDescriptions leaves comments out, for a schema that only a machine reads.
+	// WithoutDescriptions leaves out comments, for a schema that only machines read.
 	WithoutDescriptions bool
-	// MaxDepth bounds how many messages are inlined in one another; deeper ones move to $defs. 0 means 16.
+	// MaxDepth bounds how deeply messages are inlined; deeper ones move to $defs. 0 means 16.
 	MaxDepth int
-	// MaxSchemas bounds the number of subschemas of one schema, MaxBytes its size in bytes of JSON. Over either, the
-	// messages that are farthest from the root are left open, and a warning says so. 0 means 20,000 and 1 MiB.
+	// MaxSchemas bounds the number of subschemas of one schema. MaxBytes bounds its size in bytes of JSON. If either is
+	// exceeded, the messages farthest from the root are left open, with a warning. 0 means 20,000 and 1 MiB.
 	MaxSchemas, MaxBytes int
-	// InlineBytes is the size, in bytes of JSON, up to which the advertised schema repeats a message inline rather than
-	// share it in $defs. 0 means 16 KiB.
+	// InlineBytes is the size in bytes of JSON up to which the advertised schema repeats a message inline instead of
+	// sharing it in $defs. 0 means 16 KiB.
 	InlineBytes int
 }
 
@@ -96,18 +96,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Schema is what one message looks like from outside. All of it belongs to the caller.
+// Schema holds the schemas of one message. The caller owns all of it.
 type Schema struct {
-	// Canonical admits every form that ProtoJSON admits. Input is validated against it.
+	// Canonical accepts every form that ProtoJSON accepts. Input is validated against it.
 	Canonical json.RawMessage
-	// Advertised shows one form of each field, for one profile. What it admits, Canonical admits; in ProfileStrict after
-	// what stands in strings has been decoded, and as far as its descriptions are kept to.
+	// Advertised shows one form of each field, for one profile. Canonical accepts everything that Advertised accepts. In
+	// ProfileStrict, this holds after the JSON in strings has been decoded, and if the descriptions are followed.
 	Advertised json.RawMessage
-	// Warnings say what the schemas could not carry, for the operator. The transcoder reads and checks the message in full
-	// all the same.
+	// Warnings list what the schemas could not express, for the operator. The transcoder still reads and checks the message
+	// in full.
 	Warnings []string
-	// Wrapped is set where the ProtoJSON form of the message is not an object (a Timestamp, a wrapper, ...), so that
-	// Advertised describes an object with the one member "value", the name that Any uses for such types. On input
-	// the canonical schema and the transcoder take both forms; on output the edge has to wrap.
+	// Wrapped is set if the ProtoJSON form of the message is not an object (a Timestamp, a wrapper, ...). Advertised then
+	// describes an object with the single member "value", the name that Any uses for such types. On input, the canonical
+	// schema and the transcoder accept both forms; on output, the edge has to wrap.
 	Wrapped bool
 }

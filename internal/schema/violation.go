@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Violation is one thing that is wrong with a document. The members are part of what callers get; programs should read Path
-// and Keyword, since the text of Message may change.
+// Violation is one problem of a document. The members are part of what callers get. Programs should read Path and
+// Keyword, since the text of Message may change.
 type Violation struct {
 	// Path is the JSON Pointer (RFC 6901) of the value; for an unknown, repeated or missing member it names that member.
 	Path string `json:"path"`
-	// Keyword is the JSON Schema keyword that refused the value, or one of the words of Inspect.
+	// Keyword is the JSON Schema keyword that the value violates, or one of the keywords of Inspect.
 	Keyword string `json:"keyword"`
-	// Message says what was wanted and what was found.
+	// Message says what was expected and what was found.
 	Message string `json:"message"`
 }
 
-// AppendPointer adds one reference token, a member name or an index, to a JSON Pointer, escaped as RFC 6901 asks. The pointer
-// to the whole document is "".
+// AppendPointer appends one reference token, a member name or an index, to a JSON Pointer, escaped as RFC 6901 requires.
+// The pointer to the whole document is "".
 func AppendPointer(pointer, token string) string {
 	if strings.ContainsAny(token, "~/") {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
@@ -29,9 +29,9 @@ func AppendPointer(pointer, token string) string {
 	return pointer + "/" + token
 }
 
-// SortViolations orders violations by path, keyword and message, drops repetitions and keeps at most limit of them.
-// Numbers in paths compare as numbers, so that /items/2 comes before /items/10. A limit of zero or less keeps all. It changes
-// the slice that it is given.
+// SortViolations sorts violations by path, keyword and message, drops duplicates and keeps at most limit of them. Numbers
+// in paths compare as numbers, so that /items/2 comes before /items/10. A limit of zero or less keeps all. It modifies
+// the given slice.
 func SortViolations(vs []Violation, limit int) []Violation {
 	slices.SortFunc(vs, func(a, b Violation) int {
 		return cmp.Or(comparePointers(a.Path, b.Path), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))

@@ -33,8 +33,8 @@ func isWrapper(md protoreflect.MessageDescriptor) bool {
 	}
 }
 
-// IsWrapped says whether a message as the root of an input or output is carried in an object {"value": ...}, because
-// its ProtoJSON form need not be one. As input a google.protobuf.Value is not wrapped: an object is a Value already.
+// IsWrapped reports whether a message at the root of an input or output is wrapped in an object {"value": ...}, because
+// its ProtoJSON form need not be one. As input, a google.protobuf.Value is not wrapped: an object is a Value already.
 func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool { return isWrapped(md, dir) }
 
 func isWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
@@ -161,5 +161,5 @@ func (d *deriver) fieldMask(str any) *object {
 	return doc
 }
 
-// IsWellKnown says whether ProtoJSON writes a message in a form of its own, so that its fields are not members.
+// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
 func IsWellKnown(md protoreflect.MessageDescriptor) bool { return isWellKnown(md) }

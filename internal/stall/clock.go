@@ -23,7 +23,7 @@ const (
 	tolerated = 200 * time.Millisecond
 )
 
-// Clock counts the time in which the process did not run. Make one with [New], and
+// Clock measures the time in which the process did not run. Make one with [New], and
 // end it with Stop.
 type Clock struct {
 	coarse, lost atomic.Int64 // nanoseconds
@@ -34,7 +34,7 @@ type Clock struct {
 	last time.Time
 }
 
-// New returns a Clock that is running.
+// New returns a running Clock.
 func New() *Clock {
 	c := &Clock{stop: make(chan struct{}), done: make(chan struct{}), last: time.Now()}
 	c.coarse.Store(c.last.UnixNano())
@@ -42,7 +42,7 @@ func New() *Clock {
 	return c
 }
 
-// Stop ends the Clock and waits for that. It may be called twice, and of nil.
+// Stop ends the Clock and waits for its end. It may be called twice, and on nil.
 func (c *Clock) Stop() {
 	if c == nil {
 		return
@@ -85,7 +85,7 @@ func (c *Clock) overdue(now time.Time) time.Duration {
 	return 0
 }
 
-// Now is Unix time in nanoseconds, at most a look old. Nil asks the system.
+// Now returns Unix time in nanoseconds, as of the Clock's last tick. A nil Clock reads the system clock.
 func (c *Clock) Now() int64 {
 	if c == nil {
 		return time.Now().UnixNano()
@@ -93,7 +93,7 @@ func (c *Clock) Now() int64 {
 	return c.coarse.Load()
 }
 
-// Mark is a place to count from.
+// Mark returns a reference point for Since.
 func (c *Clock) Mark() int64 {
 	if c == nil {
 		return 0
@@ -101,8 +101,8 @@ func (c *Clock) Mark() int64 {
 	return c.lost.Load()
 }
 
-// Since is how long the process stood still since mark, the present included: after
-// a stop, timers fire before the clock has looked.
+// Since returns how long the process was stalled since mark. It includes a stall that
+// the Clock has not noticed yet: after a stop, timers fire before the Clock ticks.
 func (c *Clock) Since(mark int64) time.Duration {
 	if c == nil {
 		return 0

@@ -11,10 +11,10 @@ import (
 // steps is in how many parts a timeout is counted.
 const steps = 10
 
-// WithTimeout is context.WithTimeout for a time in which this process ran: it is
-// counted in ten steps, and one step is all that a time of standing still costs,
-// however long it was. What the peer did meanwhile is looked at before it is too
-// late for it. The context has no deadline of its own.
+// WithTimeout is like context.WithTimeout, but counts only time in which this process
+// ran. It counts the timeout in ten steps, and a stall of any length costs at most one
+// step. What the peer did during the stall can therefore be processed before the
+// timeout. The context has no deadline other than its parent's.
 func WithTimeout(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	c := &patient{Context: parent, done: make(chan struct{}), left: steps}
 	stop := context.AfterFunc(parent, func() { c.end(parent.Err()) })

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// ClientOptions say whom we trust, and who we are.
+// ClientOptions configure the trusted CAs, the accepted servers and our identity.
 type ClientOptions struct {
-	// CAFile holds authorities that replace the system's.
+	// CAFile holds CAs that replace the system's.
 	CAFile string
-	// CertFile and KeyFile hold our certificate, with what signed it, and its key;
-	// both or neither.
+	// CertFile and KeyFile hold our certificate, with its intermediates, and its
+	// private key. Set both or neither.
 	CertFile, KeyFile string
-	// ServerName is the name that the peer's certificate must carry, unless
-	// ServerURIs are given, and what we ask for (SNI). It has to be given.
+	// ServerName is the name that the peer's certificate must carry, unless ServerURIs
+	// are given, and the SNI that we send. It is required.
 	ServerName string
-	// ServerURIs are patterns (see package glob) of URI names of which the peer's
-	// certificate must carry one. They take ServerName's place in verification.
+	// ServerURIs are patterns (see package glob) for URI names. The peer's certificate
+	// must carry a match. They replace ServerName in verification.
 	ServerURIs []string
 }
 
-// Client is the side that calls. Make one with [NewClient].
+// Client is the client side. Make one with [NewClient].
 type Client struct {
 	opts    ClientOptions
 	current atomic.Pointer[clientFiles]
@@ -37,7 +37,7 @@ type clientFiles struct {
 	pair  *tls.Certificate // nil for none
 }
 
-// NewClient reads the files.
+// NewClient reads the files and returns a Client.
 func NewClient(o ClientOptions) (*Client, error) {
 	c := &Client{opts: o}
 	if o.ServerName == "" {
@@ -49,7 +49,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Reload reads the files again. After an error what was in use stays in use.
+// Reload reads the files again. On an error, the previous content stays in use.
 func (c *Client) Reload() error {
 	files := &clientFiles{}
 	var err error
@@ -71,9 +71,9 @@ func (c *Client) Reload() error {
 	return nil
 }
 
-// Config is for a dialer, which may clone it. The peer is verified against the
-// authorities of the moment, which tls.Config has no hook for: so its own
-// verification is replaced, not left out.
+// Config returns the configuration for a dialer, which may clone it. The peer is
+// verified against the current CAs. tls.Config has no hook for that, so its own
+// verification is replaced, not omitted.
 func (c *Client) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -115,5 +115,5 @@ func (c *Client) verifyPeer(state tls.ConnectionState) error {
 	return nil
 }
 
-// Files are those that are read, each once.
+// Files returns the files that are read, without duplicates.
 func (c *Client) Files() []string { return given(c.opts.CAFile, c.opts.CertFile, c.opts.KeyFile) }

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// ServerOptions say what callers see of us, and whom we let in.
+// ServerOptions configure our identity and the accepted callers.
 type ServerOptions struct {
-	// CertFile and KeyFile hold our certificate, with what signed it, and its key.
+	// CertFile and KeyFile hold our certificate, with its intermediates, and its private key.
 	CertFile, KeyFile string
-	// ClientCAFile holds the authorities that must have signed a caller's
-	// certificate; "" asks for none.
+	// ClientCAFile holds the CAs that must have signed a caller's certificate; "" asks
+	// for no certificate.
 	ClientCAFile string
-	// ClientURIs are patterns (see package glob) of URI names of which the
-	// caller's certificate must carry one. Where there are none any name will do,
-	// but one there must be.
+	// ClientURIs are patterns (see package glob) for URI names. The caller's certificate
+	// must carry a match. If there are no patterns, any name is accepted, but there must
+	// be one.
 	ClientURIs []string
 }
 
-// Server is the side that is called. Make one with [NewServer].
+// Server is the server side. Make one with [NewServer].
 type Server struct {
 	opts    ServerOptions
 	outer   *tls.Config
@@ -30,7 +30,7 @@ type Server struct {
 	refused atomic.Uint64
 }
 
-// NewServer reads the files.
+// NewServer reads the files and returns a Server.
 func NewServer(o ServerOptions) (*Server, error) {
 	s := &Server{opts: o}
 	if err := s.Reload(); err != nil {
@@ -41,7 +41,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// Reload reads the files again. After an error what was in use stays in use.
+// Reload reads the files again. On an error, the previous content stays in use.
 func (s *Server) Reload() error {
 	switch {
 	case s.opts.CertFile == "", s.opts.KeyFile == "":
@@ -80,8 +80,8 @@ func (s *Server) verifyCaller(state tls.ConnectionState) error {
 	return err
 }
 
-// Refused is how many handshakes failed because of the name in the caller's
-// certificate, whose chain was good. A nil Server refuses none.
+// Refused returns the number of handshakes that failed because of the name in the
+// caller's certificate, although its chain was valid. It is 0 for a nil Server.
 func (s *Server) Refused() uint64 {
 	if s == nil {
 		return 0
@@ -89,17 +89,17 @@ func (s *Server) Refused() uint64 {
 	return s.refused.Load()
 }
 
-// Config is for a listener. It is one value for the life of the process.
+// Config returns the configuration for a listener. It is the same value for the life of the process.
 func (s *Server) Config() *tls.Config { return s.outer }
 
-// Files are those that are read, each once.
+// Files returns the files that are read, without duplicates.
 func (s *Server) Files() []string { return given(s.opts.CertFile, s.opts.KeyFile, s.opts.ClientCAFile) }
 
-// AsksCallers reports whether callers have to show certificates.
+// AsksCallers reports whether callers must present certificates.
 func (s *Server) AsksCallers() bool { return s.opts.ClientCAFile != "" }
 
-// Names are the URI names that a connection's caller was let in with; none where
-// no certificate was verified. A nil state is a connection without TLS.
+// Names returns the URI names that authenticated a connection's caller; none if no
+// certificate was verified. A nil state is a connection without TLS.
 func (s *Server) Names(state *tls.ConnectionState) []string {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (s *Server) Names(state *tls.ConnectionState) []string {
 	return names(state.PeerCertificates[0].URIs, s.opts.ClientURIs)
 }
 
-// Expires is when our certificate runs out.
+// Expires returns when our certificate expires.
 func (s *Server) Expires() time.Time { return s.current.Load().Certificates[0].Leaf.NotAfter }
 
 // given are the files that have names, each once.

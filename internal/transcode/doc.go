@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package transcode turns the JSON of a tool's arguments into the wire bytes of a Protobuf message, and the wire bytes
-// of an answer into JSON.
+// of a response into JSON.
 //
-// It stands between the bridge, which knows JSON, and the backend, which knows wire bytes. Only bytes pass, in both
-// directions: no message type and no map leaves the package. [New] makes a [Transcoder] for each snapshot of the catalog,
+// It sits between the bridge, which knows JSON, and the backend, which knows wire bytes. Only bytes cross its
+// boundary: no message type and no map leaves the package. [New] makes a [Transcoder] for each snapshot of the catalog,
 // [Transcoder.Compile] a [Message] for each type, and [Message.ToWire] and [Message.ToJSON] run for each call.
 //
 // # Two engines
 //
 // A document is read by one of two engines.
 //
-// The plan is the fast one. It is compiled from the descriptor once for each message type. It goes from JSON to wire
-// bytes and back in one pass, builds no message in between, and allocates nothing but the result. It only knows right
-// from wrong: it either produces the result or refuses, without a reason.
+// The plan is the fast one. It is compiled from the descriptor once for each message type. It converts JSON to wire
+// bytes and back in one pass, builds no message in between, and allocates only the result. It either produces the
+// result or refuses, without a reason.
 //
-// The general engine is the one that decides. It uses protojson, messages without generated code, and the canonical
-// schema of package schema. It runs where the plan refuses, judges the document again, and explains: a JSON Pointer, what
-// was wanted and what was found.
+// The general engine makes the final decision. It uses protojson, messages without generated code, and the canonical
+// schema of package schema. It runs if the plan refuses, checks the document again, and explains the result: a JSON
+// Pointer, what was expected and what was found.
 //
-// This gives the rule that all code of the plan keeps to: a refusal costs time and never changes a result, so the plan
-// may refuse anything that is rare or hard to get right. What the plan accepts has to be right: the same message, the
+// All code of the plan therefore follows one rule. A refusal costs time and never changes a result, so the plan may
+// refuse anything that is rare or hard to get right. What the plan accepts must be correct: the same message, the
 // same JSON to the byte, the same verdict on rules. Options.Thorough runs both engines on every call and compares them.
 //
 // # The passes
@@ -28,18 +28,18 @@
 // ToWire:
 //
 //  1. read (read.go and read_*.go): the plan turns the document into wire bytes.
-//  2. Unquote (unquote.go), with Options.QuotedObjects alone, and only where 1 refused: objects in strings are decoded,
+//  2. Unquote (unquote.go), only with Options.QuotedObjects, and only if 1 refused: objects in strings are decoded,
 //     and 1 is tried once more.
-//  3. keeps (check.go): simple rules of protovalidate are checked on the wire bytes. Where this pass cannot say that all
+//  3. keeps (check.go): simple rules of protovalidate are checked on the wire bytes. If this pass cannot prove that all
 //     of them hold, the bytes are decoded and protovalidate is asked (rules.go).
-//  4. generalToWire (wire.go), only where 1 and 2 refused: strict inspection, protojson, the schema for what protojson
+//  4. generalToWire (wire.go), only if 1 and 2 refused: strict inspection, protojson, the schema for what protojson
 //     does not check, protovalidate.
 //
 // ToJSON:
 //
 //  1. write (write.go and write_*.go): the plan turns the wire bytes into JSON.
 //  2. keeps, then protovalidate where needed, as above.
-//  3. decode and appendMessage (json.go), only where 1 refused: the wire decoder, protovalidate, protojson, and prune
+//  3. decode and appendMessage (json.go), only if 1 refused: the wire decoder, protovalidate, protojson, and prune
 //     (prune.go), which removes INPUT_ONLY fields.
 //
 // # A worked example
@@ -95,19 +95,19 @@
 // of range, an OUTPUT_ONLY field or a missing required one is an *InputError that lists everything found, each with the
 // JSON Pointer of the value. After that protovalidate's rules run.
 //
-// Where this is stricter than ProtoJSON as protojson reads it:
+// It is stricter than protojson in these cases:
 //   - one level of nesting counts for each object or array, at most Options.MaxDepth of them;
-//   - a number that no double can hold, or of more than Options.MaxNumberLength bytes, is refused wherever it stands;
-//   - a number is one of JSON (RFC 8259, section 6): an exponent without a digit, as in 1e, is refused;
+//   - a number that no double can hold, or of more than Options.MaxNumberLength bytes, is refused anywhere in the document;
+//   - a number follows JSON's grammar (RFC 8259, section 6): an exponent without a digit, as in 1e, is refused;
 //   - an unknown number of a closed enum is refused: the backend would not see it;
-//   - google.api.field_behavior holds: REQUIRED fields must be there, OUTPUT_ONLY fields must not;
-//   - extensions are only known where Options.Resolver lists them.
+//   - google.api.field_behavior holds: REQUIRED fields must be present, OUTPUT_ONLY fields must be absent;
+//   - extensions are known only if Options.Resolver lists them.
 //
-// Where it takes more: a root whose JSON is not an object (a Timestamp, a wrapper, ...) may also come as
+// It is more lenient in one case: a root whose JSON is not an object (a Timestamp, a wrapper, ...) may also come as
 // {"value": ...}, since the arguments of a tool are always an object.
 //
 // What ToJSON writes is compact and deterministic, with the default values of fields that have no presence, so that
-// the answer has every member that the output schema requires. INPUT_ONLY fields are left out.
+// the result has every member that the output schema requires. INPUT_ONLY fields are left out.
 //
 // # Bounds
 //
@@ -126,19 +126,19 @@
 // # Concurrency
 //
 // Transcoder and Message are safe for concurrent use. Compiled state is written once, when a call first needs it
-// (sync.Once, or an atomic pointer that two calls may set to equal values). After that no call waits for another. What a
-// call needs for itself comes from a pool and goes back before the call returns, so no buffer of the package is visible
-// outside. Arguments are not kept.
+// (sync.Once, or an atomic pointer that two calls may set to equal values). After that no call waits for another. The
+// buffers of a call come from a pool and return to it before the call ends, so no buffer of the package is visible
+// outside. Arguments are not retained.
 //
 // # Errors
 //
 //	*InputError         the document is not a message of the type (Structural), or a rule is broken. From ToJSON: the answer
 //	                    breaks a rule
-//	*OutputError        the wire bytes are not an encoding of the message, or hold what JSON cannot say
+//	*OutputError        the wire bytes are not an encoding of the message, or hold what JSON cannot express
 //	*RuleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
-//	*DisagreementError  with Options.Thorough alone: the two engines or the schema disagree
+//	*DisagreementError  only with Options.Thorough: the two engines or the schema disagree
 //	ErrNoDescriptor     Compile got no descriptor, or only its name
 //
-// All of them work with errors.As or errors.Is. The first two say something about the data, the others about the
+// All of them work with errors.As or errors.Is. The first two concern the data, the others the
 // service's descriptors or this package. Any other error is an unexpected failure, such as a schema that cannot be derived.
 package transcode

@@ -8,13 +8,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// InputError says that a document or message is not what its descriptor or rules ask for. From ToWire it is the caller's
-// mistake, and Violations are what to repair. From ToJSON and CheckWire it means that the bytes are a message of the type
-// and break a rule. The texts may repeat parts of the document.
+// InputError means that a document or message does not match its descriptor or breaks its rules. From ToWire, the caller
+// made the mistake, and Violations list what to fix. From ToJSON and CheckWire, the bytes are a message of the type but
+// break a rule. The texts may repeat parts of the document.
 type InputError struct {
 	// Violations are sorted by path and at most Options.MaxViolations; there is at least one.
 	Violations []schema.Violation
-	// Structural is set where the document does not match the form of the message; else rules were broken.
+	// Structural is set if the document does not match the structure of the message. Otherwise it breaks rules.
 	Structural bool
 }
 
@@ -35,10 +35,10 @@ func (e *InputError) Error() string {
 	return text
 }
 
-// OutputError says that wire bytes are not an encoding of the message, or hold what JSON cannot say. Most often the sender
-// has another version of the .proto file.
+// OutputError means that wire bytes are not an encoding of the message, or hold what JSON cannot express. The most common
+// cause is a sender with another version of the .proto file.
 type OutputError struct {
-	// Step is "decode" where the bytes could not be read, and "encode" where the message could not be written as JSON.
+	// Step is "decode" if the bytes could not be read, and "encode" if the message could not be written as JSON.
 	Step string
 	// Err is the cause. Its text is for logs: it comes from the Protobuf library and changes with its version.
 	Err error
@@ -50,16 +50,16 @@ func (e *OutputError) Error() string { return "transcode: " + e.Step + " answer:
 // Unwrap returns the cause.
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// RuleError says that the rules of a message are themselves at fault, found when the message is compiled or, for a CEL
-// rule that fails on a value, when it runs. The service's .proto files have to be repaired.
+// RuleError means that the rules of a message are invalid themselves. It is found when the message is compiled or, for a
+// CEL rule that fails on a value, when the rule runs. The service's .proto files have to be fixed.
 type RuleError struct {
 	// Message is the full name of the message that was compiled. The rule may belong to a message below it.
 	Message string
-	// Err is what protovalidate found.
+	// Err is the error of protovalidate.
 	Err error
 }
 
-// Error names the message and what is wrong with its rules.
+// Error names the message and the problem with its rules.
 func (e *RuleError) Error() string {
 	return "transcode: rules of " + e.Message + ": " + e.Err.Error()
 }

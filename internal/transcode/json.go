@@ -12,23 +12,24 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// ToJSON appends the JSON of wire bytes to dst, compact and deterministic: members in the order of the descriptor, the
-// entries of maps by key.
+// ToJSON appends the JSON of wire bytes to dst, compact and deterministic: members in the order of the descriptor, map
+// entries sorted by key.
 //
-// An *OutputError means that the bytes are not an encoding of the message or hold what JSON cannot say (a Timestamp out of
-// range), an *InputError that rules are broken, a *RuleError that a rule failed to run; a *DisagreementError comes with
-// Options.Thorough alone. On an error dst is returned as it came. Neither argument is kept.
+// An *OutputError means that the bytes are not an encoding of the message or hold what JSON cannot express (a Timestamp
+// out of range). An *InputError means that rules are broken, and a *RuleError that a rule failed to run. A
+// *DisagreementError occurs only with Options.Thorough. On an error, dst is returned unchanged. Neither argument is
+// retained.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
-// ToJSONWith is ToJSON for a caller that keeps buffers: where dst has no pool for the JSON, whose size is known only now,
-// what dst holds and the JSON are written to a buffer of pool's.
+// ToJSONWith is ToJSON for a caller that reuses buffers. If dst has no room for the JSON, whose size is known only now,
+// the content of dst and the JSON are written to a buffer from pool.
 func (m *Message) ToJSONWith(pool BufferPool, dst, wire []byte) ([]byte, error) {
 	out, _, err := m.ToJSONNoting(pool, dst, wire)
 	return out, err
 }
 
-// ToJSONNoting is ToJSONWith that also names the types of Any which the resolver did not know, by their URLs, each once
-// and at most 16 of them. They are {"@type", "value"} in the JSON, with the bytes in base64.
+// ToJSONNoting is ToJSONWith that also returns the URLs of Any types that the resolver did not know, without duplicates
+// and at most 16. In the JSON, such values are {"@type", "value"}, with the bytes in base64.
 func (m *Message) ToJSONNoting(pool BufferPool, dst, wire []byte) (out []byte, unknown []string, err error) {
 	if m.thorough != nil {
 		return m.checkedToJSON(dst, wire)
@@ -81,9 +82,9 @@ func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte,
 	return out, unknown, err
 }
 
-// CheckWire says whether wire bytes that are passed on as they are encode the message and keep its rules; the errors are
-// those of ToJSON. It does not know the direction, so the rules of a field that only one direction has are asked where the
-// field is set. It always runs the general engine: the quick check of rules relies on bytes that a plan has read or written.
+// CheckWire checks that wire bytes to be passed through unchanged encode the message and keep its rules. The errors are
+// those of ToJSON. It does not know the direction, so the rules of a field that exists in one direction only apply if the
+// field is set. It always runs the general engine: the quick check of rules relies on bytes that a plan read or wrote.
 func (m *Message) CheckWire(wire []byte) error {
 	defer turn(len(wire) * jsonGrowth)()
 	msg, err := m.decode(wire)

@@ -13,11 +13,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// ErrNoDescriptor is returned where there is no message descriptor, or only the name of one.
+// ErrNoDescriptor is returned if there is no message descriptor, or only its name.
 var ErrNoDescriptor = errors.New("transcode: no message descriptor")
 
-// Transcoder compiles messages that share one set of types and one validator: what one message has compiled, the others
-// that hold the same types use. It is safe for concurrent use.
+// Transcoder compiles messages that share one set of types and one validator. Messages that use the same types share what
+// has been compiled for them. It is safe for concurrent use.
 type Transcoder struct {
 	shared *shared
 	rules  func() (*ruleBook, error)
@@ -30,8 +30,9 @@ type shared struct {
 	bounds  schema.Bounds // each of them set
 }
 
-// New returns a transcoder. Catalogs keep one for each snapshot: it caches what it compiles and never drops any of it, so
-// it has to go when the types do. The validator is made when the first message with rules is compiled.
+// New returns a transcoder. Catalogs keep one for each snapshot: it caches what it compiles and never evicts any of it,
+// so it has to be dropped together with the types. The validator is created when the first message with rules is
+// compiled.
 func New(opts Options) *Transcoder {
 	return &Transcoder{
 		shared: &shared{opts: opts, planner: &planner{extensions: opts.extensions()}, bounds: opts.effective()},
@@ -39,14 +40,14 @@ func New(opts Options) *Transcoder {
 	}
 }
 
-// Compile is New followed by Transcoder.Compile, for a message on its own.
+// Compile is New followed by Transcoder.Compile, for a single message.
 func Compile(md protoreflect.MessageDescriptor, opts Options) (*Message, error) {
 	return New(opts).Compile(md)
 }
 
-// Message reads and writes one message type. It is immutable and safe for concurrent use. Make one with Compile.
+// Message transcodes one message type. It is immutable and safe for concurrent use. Make one with Compile.
 //
-// A catalog holds thousands, few of which are ever called. So what a call needs is made by the first one.
+// A catalog holds thousands of messages, and few are ever called. The first call therefore creates what calls need.
 type Message struct {
 	*shared
 
@@ -65,8 +66,8 @@ type Message struct {
 }
 
 // Compile prepares a message. A rule that does not compile is a *RuleError, a missing descriptor is ErrNoDescriptor.
-// Rules are compiled here, so that a service with a broken rule is found when its catalog is built and not by a caller.
-// Plans and schemas wait for the first document that needs them.
+// Compile also compiles the rules, so that a broken rule is found when the catalog is built and not by a caller. Plans and
+// schemas are compiled for the first document that needs them.
 func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error) {
 	if md == nil {
 		return nil, ErrNoDescriptor
@@ -84,9 +85,9 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	return m, nil
 }
 
-// Again is the message that Compile would make of one that another transcoder has compiled, without looking at it again:
-// all definitions below it, the extensions of them and the rules that are predefined have to be the same. Its rules are
-// compiled by the first document.
+// Again returns what Compile would return for a message that another transcoder has compiled, without analyzing it again.
+// All definitions that the message uses, their extensions and the predefined rules must be the same. Its rules are
+// compiled on the first document.
 func (t *Transcoder) Again(m *Message) (*Message, error) { return t.message(m.md, m.traits) }
 
 func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) (*Message, error) {

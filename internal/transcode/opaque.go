@@ -46,7 +46,7 @@ type opaqueTypes struct {
 	last     string // of the unknown ones
 }
 
-// FindMessageByURL finds every type; those that are unknown are bytes.
+// FindMessageByURL finds every type; values of unknown types are bytes.
 func (o *opaqueTypes) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	if mt := o.known(url); mt != nil {
 		return mt, nil

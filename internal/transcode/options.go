@@ -10,29 +10,29 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Resolver finds the types that an Any names and, where it also lists them (see schema.Extensions), extensions. It is
-// called during calls, by many at once. It may learn types meanwhile but must not forget one.
+// Resolver finds the types that an Any names and, if it also lists them (see schema.Extensions), extensions. Concurrent
+// calls use it. It may learn types at any time but must not forget one.
 type Resolver interface {
 	protoregistry.MessageTypeResolver
 	protoregistry.ExtensionTypeResolver
 }
 
-// Options of New. The zero value is ready for use.
+// Options configure New. The zero value is ready for use.
 type Options struct {
-	// Resolver is the catalog's registry of types. Without it, an Any may hold the types of the message's own file and
+	// Resolver is the catalog's registry of types. If it is nil, an Any may hold the types of the message's file and
 	// its imports, and those linked into the binary.
 	Resolver Resolver
-	// MaxDepth (open objects and arrays), MaxNumberLength (bytes of one number) and MaxValues (values of the whole
-	// document) bound a document, MaxViolations what is reported of it; zero means the defaults of package schema.
+	// MaxDepth (open objects and arrays), MaxNumberLength (bytes of one number) and MaxValues (values in the whole
+	// document) bound a document. MaxViolations bounds the reported violations. Zero means the defaults of package schema.
 	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
-	// QuotedObjects takes an object, a map or a list of any values also as a JSON string that holds it, which is how the
-	// strict profile of advertised schemas shows what it has no schema for.
+	// QuotedObjects also accepts an object, a map or a list of arbitrary values as a JSON string that contains it. The
+	// strict profile of advertised schemas shows what it cannot express that way.
 	QuotedObjects bool
-	// Thorough has ToWire and ToJSON run both engines and the canonical schema on every message and compare them. What
-	// they do not agree on is a *DisagreementError. It costs many times as much. It is for tests, and for operators who
-	// would rather lose a call than trust one engine.
+	// Thorough makes ToWire and ToJSON run both engines and the canonical schema on every message and compare the results.
+	// A difference is a *DisagreementError. It costs many times as much. It is for tests, and for operators who prefer
+	// losing a call to trusting one engine.
 	Thorough bool
-	// Disagreed, where set, is called with every disagreement before the error is returned. Calls may be concurrent.
+	// Disagreed, if set, is called with every disagreement before the error is returned. Calls may be concurrent.
 	Disagreed func(*DisagreementError)
 }
 

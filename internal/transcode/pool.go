@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// BufferPool lends buffers to ToWireWith and ToJSONWith, so that a caller can use the same memory for one call after another. Get
-// is called by the goroutine that called those. Its buffer comes back as the result, or is dropped where the call fails.
+// BufferPool lends buffers to ToWireWith and ToJSONWith, so that a caller can reuse memory between calls. Get runs on the
+// goroutine of the caller. Its buffer comes back as the result, or is dropped if the call fails.
 type BufferPool interface {
 	// Get returns a buffer of length zero and a capacity of at least n bytes.
 	Get(n int) []byte

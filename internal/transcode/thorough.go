@@ -19,11 +19,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// DisagreementError says that the independent ways to check one message came to different ends, so that none of them can
-// be believed. It is a fault of this package, never of the document. No bytes come with it.
+// DisagreementError means that independent checks of one message had different outcomes, so none of them can be trusted.
+// It is a bug in this package, never an error in the document. No bytes are returned with it.
 type DisagreementError struct {
 	Message string // full name
-	What    string // who found what
+	What    string // which check found what
 }
 
 func (e *DisagreementError) Error() string {

@@ -13,14 +13,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Unquote decodes objects and arrays that stand in JSON strings where the message wants an object or an array: messages,
-// maps, lists, Struct, ListValue and Any. It returns the document with each of them in the place of its string, and where
-// they stood, as JSON Pointers in their order; a document without any, and one that is not strict JSON within the bounds,
-// is returned as it came, without pointers.
+// Unquote decodes objects and arrays in JSON strings where the message expects an object or an array: messages, maps,
+// lists, Struct, ListValue and Any. It returns the document with each string replaced by its decoded value, and the
+// places of these values as JSON Pointers, in order. A document without any, and one that is not strict JSON within the
+// bounds, is returned unchanged, without pointers.
 //
-// A string is only decoded where no string can be right, and only where it holds, but for white space, one whole object or
-// array of the wanted kind within the bounds. It is decoded once: what is inside stays as it is. Nothing is checked
-// beyond that. So a document that was right before is right afterwards and means the same.
+// A string is decoded only if no string can be valid there, and only if it holds, apart from white space, one complete
+// object or array of the expected kind within the bounds. It is decoded once: strings inside stay as they are. Nothing
+// else is checked. A document that was valid before therefore remains valid and keeps its meaning.
 func (m *Message) Unquote(doc []byte) (plain []byte, places []string) { return m.unquoted(doc, true) }
 
 // plainObjects is Unquote for what the strict profile shows as text (Options.QuotedObjects): everything but lists that
@@ -50,12 +50,13 @@ func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
 	return u.Out, u.places
 }
 
-// UnquoteObject returns what stands in a JSON string, where that is one whole object in strict JSON and within the usual
-// bounds; else nil.
+// UnquoteObject returns the content of a JSON string if it is one complete object in strict JSON within the usual
+// bounds; otherwise nil.
 func UnquoteObject(raw []byte) []byte { return unquotedIn(raw, "{") }
 
-// UnquoteAt returns a document in which the object or array that stands in a string at a place is decoded; nil where there
-// is none. The place is a JSON Pointer, and the document is known to be in order. It is for what no descriptor describes.
+// UnquoteAt returns a document in which the string at a place is replaced by the object or array that it holds; nil if
+// there is none. The place is a JSON Pointer, and the document must be valid. It is for values that no descriptor
+// describes.
 func UnquoteAt(doc []byte, place string) []byte {
 	tokens := strings.Split(place, "/")[1:]
 	for i, token := range tokens {

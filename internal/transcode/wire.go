@@ -18,16 +18,16 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, a
-// *RuleError means that a rule failed to run, a *DisagreementError comes with Options.Thorough alone. On an error dst is
-// returned as it came. Neither argument is kept.
+// ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, and a
+// *RuleError means that a rule failed to run. A *DisagreementError occurs only with Options.Thorough. On an error, dst is
+// returned unchanged. Neither argument is retained.
 //
-// The plan of the message reads the document. What it refuses, and the few messages that no plan can serve, is left to the
-// general engine, whose judgement counts and who says what is wrong.
+// The plan of the message reads the document. The general engine handles what the plan refuses, and the few messages that
+// no plan supports. Its verdict is final, and it explains what is wrong.
 func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireWith(nil, dst, doc) }
 
-// ToWireWith is ToWire for a caller that keeps buffers: where dst has no pool for the wire bytes, whose number is known
-// only now, what dst holds and they are written to a buffer of pool's.
+// ToWireWith is ToWire for a caller that reuses buffers. If dst has no room for the wire bytes, whose number is known only
+// now, the content of dst and the wire bytes are written to a buffer from pool.
 func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
 		return m.checkedToWire(dst, m.plainObjects(doc))

@@ -12,9 +12,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Items are the resources that a method among Listings lists, out of the JSON of its response as the transcoder writes it, in
-// their order. Where some of them cannot be resources, or are too many, the error says which and why; the others are
-// returned with it.
+// Items extracts the resources that a method among Listings lists, in order, from the JSON of its response as the
+// transcoder writes it. If some items are invalid as resources, or there are too many, the error says which and why.
+// The others are returned with the error.
 func (m *Method) Items(response []byte) ([]*outriggerv1.Resource, error) {
 	if m.items == nil {
 		return nil, errors.New("the method does not list resources")

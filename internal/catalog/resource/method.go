@@ -22,21 +22,21 @@ const (
 	mimeBytes = "application/octet-stream"
 )
 
-// RPC is what has to be known of an RPC that resources come from.
+// RPC describes an RPC that provides resources.
 type RPC struct {
-	// Procedure is its path, "/pkg.Service/Method".
+	// Procedure is the path of the RPC, "/pkg.Service/Method".
 	Procedure  string
 	Descriptor protoreflect.MethodDescriptor
-	// Name, Title, Description and Icons are what is shown of the resource where its option says nothing.
+	// Name, Title, Description and Icons describe the resource where its option leaves them unset.
 	Name, Title, Description string
 	Icons                    []*outriggerv1.Icon
-	// Destructive RPCs are not read.
+	// Destructive RPCs are never read.
 	Destructive bool
-	// HTTPBody is set where the RPC answers with google.api.HttpBody.
+	// HTTPBody is set if the RPC responds with google.api.HttpBody.
 	HTTPBody bool
 }
 
-// Method is an RPC that resources come from: one, a family, or a list. Immutable and safe for concurrent use.
+// Method is an RPC that provides resources: one, a family, or a list. It is immutable and safe for concurrent use.
 type Method struct {
 	rpc      RPC
 	options  *outriggerv1.ResourceOptions
@@ -54,8 +54,8 @@ type Method struct {
 	items, label *field
 }
 
-// New compiles what an option asks for. The error says what is wrong with it. That the URIs are ones, and the options
-// what the contract admits, is for the caller to check.
+// New compiles an option. The error describes what is wrong with it. The caller must check beforehand that the URIs are
+// valid and that the options satisfy the contract.
 func New(rpc RPC, o *outriggerv1.ResourceOptions) (*Method, error) {
 	md := rpc.Descriptor
 	if md.IsStreamingClient() || md.IsStreamingServer() {
@@ -189,17 +189,17 @@ func (m *Method) defaultType() string {
 	return mimeText
 }
 
-// Procedure is the path of the RPC behind it, "/pkg.Service/Method".
+// Procedure returns the path of the underlying RPC, "/pkg.Service/Method".
 func (m *Method) Procedure() string { return m.rpc.Procedure }
 
-// Resource describes the resource of a method among Fixed; nil for all others. Not to be changed.
+// Resource describes the resource of a method among Fixed; nil for all others. Do not modify it.
 func (m *Method) Resource() *outriggerv1.Resource { return m.resource }
 
-// Template describes the resources of a method among Templates; nil for all others. Not to be changed.
+// Template describes the resources of a method among Templates; nil for all others. Do not modify it.
 func (m *Method) Template() *outriggerv1.ResourceTemplate { return m.family }
 
-// URITemplate is the template of a method's URIs, which is a URI itself for a method among Fixed.
+// URITemplate returns the method's URI template. For a method among Fixed, it is a plain URI.
 func (m *Method) URITemplate() string { return m.template.text }
 
-// Sample is a URI that the template makes.
+// Sample returns an example of a URI that matches the template.
 func (m *Method) Sample() string { return m.template.sample() }

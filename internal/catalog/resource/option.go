@@ -14,8 +14,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/wire"
 )
 
-// ReadOption reads what a method says of itself as a source of resources, from the bytes: descriptors that were built at
-// run time hold extensions as unknown fields. It is nil where it says nothing.
+// ReadOption reads a method's resource option from the raw bytes, because descriptors built at run time hold extensions
+// as unknown fields. It returns nil if the method has no such option.
 func ReadOption(md protoreflect.MethodDescriptor) (*outriggerv1.ResourceOptions, error) {
 	raw, err := proto.Marshal(md.Options())
 	if err != nil {

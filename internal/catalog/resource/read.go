@@ -18,12 +18,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ErrNone is wrapped by the error of a URI that a template makes, and that no resource can have.
+// ErrNone is wrapped by the error for a URI that matches a template but that no resource can have.
 var ErrNone = errors.New("there is no such resource")
 
-// Request is the JSON of the request that reads a resource, made of the variables of its URI. The error wraps
-// ErrNone where a value is none that its field can have: numbers are decimal and as short as they can be, bools
-// are true or false, and enums are names. The request of a method among Listings has no members.
+// Request builds the JSON of the request that reads a resource from the variables of its URI. The error wraps ErrNone
+// if a value is invalid for its field: numbers are decimal and in their shortest form, bools are true or false, and enums
+// are names. The request of a method among Listings has no members.
 func (m *Method) Request(variables map[string]string) ([]byte, error) {
 	return appendArguments(nil, m.arguments, variables)
 }
@@ -100,9 +100,9 @@ func enumNames(ed protoreflect.EnumDescriptor) string {
 	return shown.ClipList(names)
 }
 
-// Contents are the contents of a resource, out of the JSON of a response as the transcoder writes it. A field that is not
-// there counts as empty. An error means that the response cannot be the contents of anything: the media type that it
-// names is none, or the method lists.
+// Contents extracts the contents of a resource from the JSON of a response as the transcoder writes it. An absent field
+// counts as empty. An error means that the response cannot be resource contents: its media type is invalid, or
+// the method lists.
 func (m *Method) Contents(uri string, response []byte) (*outriggerv1.ResourceContents, error) {
 	if m.items != nil {
 		return nil, errors.New("the method lists resources, and has no contents")

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Set are the methods of a catalog that resources come from. Immutable and safe for concurrent use.
+// Set holds the methods of a catalog that provide resources. It is immutable and safe for concurrent use.
 type Set struct {
 	fixed, templates, listings []*Method // by URI or template, then procedure
 	byURI                      map[string]*Method
@@ -20,27 +20,27 @@ type Set struct {
 	fingerprint                string
 }
 
-// Fixed are the methods that are one resource each, sorted by URI.
+// Fixed returns the methods that each provide one resource, sorted by URI.
 func (r *Set) Fixed() []*Method { return r.fixed }
 
-// Templates are the methods that are a family of resources each, sorted by template.
+// Templates returns the methods that each provide a family of resources, sorted by template.
 func (r *Set) Templates() []*Method { return r.templates }
 
-// Listings are the methods that list resources, sorted by template.
+// Listings returns the methods that list resources, sorted by template.
 func (r *Set) Listings() []*Method { return r.listings }
 
-// IsEmpty reports whether no method is a source of resources.
+// IsEmpty reports whether no method provides resources.
 func (r *Set) IsEmpty() bool { return len(r.fixed)+len(r.templates)+len(r.listings) == 0 }
 
-// Fingerprint is the SHA-256 over all that callers can see of the resources before any is read, 64 lower-case hex digits.
+// Fingerprint returns the SHA-256 of everything visible to callers before a resource is read, as 64 lowercase hex digits.
 func (r *Set) Fingerprint() string { return r.fingerprint }
 
-// Match finds the method that reads a URI, and the values of its template's variables. A URI that is given in full wins
-// over templates, and of those the one with the most characters given.
+// Match finds the method that reads a URI, and the values of its template's variables. An exact URI wins over
+// templates. Among templates, the one with the most literal characters wins.
 //
-// URIs are compared as they are written: no case is folded, no dot segment is resolved, and nothing is decoded before
-// the template is chosen. So a value reaches the method whatever it holds, and never chooses the method; a "/" within
-// it has to be percent-encoded. Values are not empty. Whether they fit the method's fields is for Request to say.
+// URIs are compared as written: no case folding, no resolution of dot segments, and no decoding before the template is
+// chosen. A value therefore reaches the method unchanged and never affects which method is chosen. A "/" within a value
+// must be percent-encoded. Values are not empty. Request checks whether they fit the method's fields.
 func (r *Set) Match(uri string) (method *Method, variables map[string]string, ok bool) {
 	if len(uri) > limits().uri {
 		return nil, nil, false
@@ -56,10 +56,10 @@ func (r *Set) Match(uri string) (method *Method, variables map[string]string, ok
 	return nil, nil, false
 }
 
-// Ambiguity is a pair of methods that could both read one URI, where neither is more specific.
+// Ambiguity is a pair of methods that could both read the same URI, neither of them more specific.
 type Ambiguity struct{ One, Two *Method }
 
-// NewSet orders the methods, and tells which of them are ambiguous.
+// NewSet orders the methods and returns the ambiguous pairs among them.
 func NewSet(methods []*Method) (*Set, []Ambiguity) {
 	r := &Set{byURI: map[string]*Method{}}
 	slices.SortFunc(methods, func(a, b *Method) int {
@@ -96,14 +96,14 @@ func NewSet(methods []*Method) (*Set, []Ambiguity) {
 	return r, ambiguous
 }
 
-// Only are the resources of the methods that keep admits. What was not ambiguous among all of them is not among fewer.
+// Only returns the subset of methods that keep accepts. A subset of an unambiguous set is never ambiguous.
 func (r *Set) Only(keep func(m *Method) bool) *Set {
 	methods := slices.DeleteFunc(slices.Concat(r.fixed, r.templates, r.listings), func(m *Method) bool { return !keep(m) })
 	out, _ := NewSet(methods)
 	return out
 }
 
-// Unreadable are the listings whose resources no method reads, as far as can be told.
+// Unreadable returns the listings whose resources no method reads, as far as can be determined.
 func (r *Set) Unreadable() []*Method {
 	return slices.DeleteFunc(slices.Clone(r.listings), func(listing *Method) bool {
 		return slices.ContainsFunc(slices.Concat(r.fixed, r.templates), func(m *Method) bool {

@@ -74,7 +74,7 @@ type unreadable struct{ cause error }
 
 func (u *unreadable) Error() string { return u.cause.Error() }
 
-// Read implements io.Reader. It fails where the file has more than it may have.
+// Read implements io.Reader. It fails if the file exceeds its limit.
 func (b *boundedFile) Read(into []byte) (int, error) {
 	if int64(len(into)) > b.left+1 {
 		into = into[:b.left+1]

@@ -23,8 +23,8 @@ import (
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Builtin is this process's own copy of a file that is the same everywhere: Protobuf's well-known types, our
-// options, and the validation rules that they import. Nil for any other path.
+// Builtin returns this process's copy of a file that is the same everywhere: Protobuf's well-known types, our options,
+// and the validation rules that they import. It returns nil for any other path.
 func Builtin(path string) *descriptorpb.FileDescriptorProto {
 	switch {
 	case strings.HasPrefix(path, "google/protobuf/"), path == "buf/validate/validate.proto":

@@ -25,10 +25,10 @@ type descriptorFile struct {
 	limits Limits
 }
 
-// NewDescriptorFile is a source that reads the file anew on every load: a google.protobuf.FileDescriptorSet as written
-// by `protoc --include_imports -o` or a buf image as written by `buf build -o`, plain or gzipped. Errors are
-// *Error and permanent, since only another file can help. One file of the set that cannot be decoded is a
-// warning; a set without any is an error.
+// NewDescriptorFile returns a source that rereads the file on every load. The file holds a
+// google.protobuf.FileDescriptorSet as written by `protoc --include_imports -o`, or a buf image as written by
+// `buf build -o`, plain or gzipped. Errors are *Error and permanent, since only another file can help. A file of the set
+// that cannot be decoded is a warning; a set with no decodable file is an error.
 func NewDescriptorFile(path string, l Limits) Source {
 	return &descriptorFile{path: path, limits: l.withDefaults()}
 }
@@ -81,8 +81,8 @@ const (
 	isImportField       = 1
 )
 
-// ParseDescriptorSet reads a descriptor set that is in memory already. It takes the set apart file by file, so that one
-// undecodable file does not cost the others. The source is the name that its warnings have.
+// ParseDescriptorSet decodes a descriptor set in memory. It decodes file by file, so that an undecodable file does not
+// affect the others. Warnings name the given source.
 func ParseDescriptorSet(source string, raw []byte, l Limits) (*Loaded, error) {
 	out, err := readSet(source, bytes.NewReader(raw), l.withDefaults(), nil)
 	if err != nil {

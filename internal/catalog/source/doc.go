@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source has what a catalog is built of: descriptors, and where they come from. [NewReflection] asks a running
-// server, [NewDescriptorFile] reads a descriptor set, [NewDescriptors] has descriptors that are linked in, and
+// Package source provides the input of a catalog: descriptors, and the sources they come from. [NewReflection] asks a
+// running server, [NewDescriptorFile] reads a descriptor set, [NewDescriptors] holds descriptors that are linked in, and
 // [NewNative] asks a backend that declares its tools itself.
 //
-// A [Source] of your own has a name and a Load. Where it can tell cheaply that nothing has changed, it is [Conditional]
-// as well, and a refresh costs no decoding and no building. The package's example is one.
+// A custom [Source] has a name and a Load. If it can detect cheaply that nothing has changed, it implements [Conditional]
+// as well, and a refresh needs no decoding and no building. The package's example shows one.
 //
-// Nothing here makes tools: package catalog links the files of all sources and decides what becomes a tool. A source
-// refuses what is larger than its [Limits], and says in a [Error] whether trying again can help.
+// This package makes no tools: package catalog links the files of all sources and decides what becomes a tool. A source
+// refuses input larger than its [Limits], and its [Error] says whether retrying can help.
 //
-// Sources are safe for concurrent use. What they bring must not be changed afterwards.
+// Sources are safe for concurrent use. Do not modify what they return.
 package source

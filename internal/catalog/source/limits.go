@@ -8,17 +8,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Limits bounds what a source may cost. The zero value means the defaults.
+// Limits bound the cost of a source. The zero value means the defaults.
 type Limits struct {
-	// MaxBytes is the most descriptor bytes that one source may deliver. [defaults.MaxDescriptorBytes] by default: the whole of googleapis with
-	// comments is about a third of that.
+	// MaxBytes is the maximum size of the descriptors of one source, in bytes. The default is [defaults.MaxDescriptorBytes].
+	// All of googleapis with comments is about a third of that.
 	MaxBytes int
-	// MaxFiles is the most .proto files of one source. Default 20,000, twice the size of googleapis.
+	// MaxFiles is the maximum number of .proto files of one source. The default is 20,000, twice the size of googleapis.
 	MaxFiles int
-	// MaxServices is the most services that one source may list. Default 5,000: googleapis has about 1,500.
+	// MaxServices is the maximum number of services of one source. The default is 5,000: googleapis has about 1,500.
 	MaxServices int
-	// LoadTimeout bounds one load of one source that talks to a peer. [defaults.CatalogWait] by default, the time for which an edge lets its
-	// callers wait for the first catalog.
+	// LoadTimeout bounds one load of a source that talks to a peer. The default is [defaults.CatalogWait], the time that an
+	// edge lets its callers wait for the first catalog.
 	LoadTimeout time.Duration
 }
 

@@ -12,8 +12,8 @@ import (
 // inMemory is a Source whose descriptors are linked into this process.
 type inMemory struct{ loaded Loaded }
 
-// NewDescriptors is a source that always brings the given set, and offers the named services, or all of the set's where
-// none is named. The set must not be changed afterwards.
+// NewDescriptors returns a source that always provides the given set. It offers the named services, or all services of
+// the set if none is named. Do not modify the set afterwards.
 func NewDescriptors(name string, set *descriptorpb.FileDescriptorSet, services ...string) Source {
 	return &inMemory{Loaded{Source: name, Files: set.GetFile(), Services: slices.Clip(services), Static: true}}
 }
@@ -22,7 +22,7 @@ func (m *inMemory) Name() string { return m.loaded.Source }
 
 func (m *inMemory) Load(ctx context.Context) (*Loaded, error) { return m.LoadUnless(ctx, nil) }
 
-// LoadUnless implements Conditional: one load is like the other.
+// LoadUnless implements Conditional: all loads are the same.
 func (m *inMemory) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	if err := ctx.Err(); err != nil || before != nil {
 		return nil, err

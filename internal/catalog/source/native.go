@@ -12,12 +12,11 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Native is what a backend offers that implements outrigger.v1.ToolService itself. It must not be changed once it was
-// handed over.
+// Native is what a backend that implements outrigger.v1.ToolService provides. Do not modify it after handing it over.
 type Native struct {
-	// Tools are the tools as the backend declares them, each once, in no particular order.
+	// Tools are the tools as the backend declares them, without duplicates, in no particular order.
 	Tools []*outriggerv1.Tool
-	// Description is what the backend says about itself. Its name is the first part of the tools' canonical names.
+	// Description is the backend's description of itself. Its name is the first part of the tools' canonical names.
 	Description *outriggerv1.ServerDescription
 }
 
@@ -27,9 +26,9 @@ type nativeSource struct {
 	load func(ctx context.Context) (*Native, error)
 }
 
-// NewNative is a source that asks a backend which speaks the tool API for its tools and its description, through load,
-// within the time that Limits.LoadTimeout has by default. Where load brings nil and no error, the backend offers
-// nothing of its own, and neither does the source. Errors of load become *Error, and are not permanent.
+// NewNative returns a source that calls load to get the tools and the description of a backend that implements the tool
+// API. The timeout is the default of Limits.LoadTimeout. If load returns nil and no error, the backend declares no tools,
+// and the source is empty. Errors of load become *Error and are not permanent.
 func NewNative(name string, load func(ctx context.Context) (*Native, error)) Source {
 	return &nativeSource{name: name, load: load}
 }

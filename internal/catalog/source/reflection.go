@@ -24,10 +24,10 @@ import (
 // healthy one needs one round trip; after that the stream is cut off.
 const closeWait = 500 * time.Millisecond
 
-// ErrNoServices tells that a server reflects, but lists nothing that could be called.
+// ErrNoServices means that a server supports reflection but lists no callable services.
 var ErrNoServices = errors.New("the server lists no callable services")
 
-// Endpoint is what it takes to call a server.
+// Endpoint holds what is needed to call a server.
 type Endpoint struct {
 	// HTTPClient speaks HTTP/2 to the server, because reflection is a bidirectional stream.
 	HTTPClient connect.HTTPClient
@@ -37,29 +37,28 @@ type Endpoint struct {
 	Options []connect.ClientOption
 }
 
-// Dial finds the endpoint to reflect on. It is called once per load, so that a probe's result need not be final.
+// Dial finds the endpoint to reflect on. It is called once per load, so the result of a probe need not be final.
 type Dial func(ctx context.Context) (Endpoint, error)
 
-// ReflectionOptions of NewReflection. The zero value takes the defaults.
+// ReflectionOptions configure NewReflection. The zero value means the defaults.
 type ReflectionOptions struct {
-	// Selection keeps services that are excluded as a whole from being asked for. Nil asks for all but infrastructure.
-	// A *catalog.Selection is one.
+	// Selection skips services that are excluded as a whole. Nil asks for all except infrastructure.
+	// *catalog.Selection implements it.
 	Selection Selection
 	Limits    Limits
-	// Mask hides secrets in what the server said in an error. Nil changes nothing.
+	// Mask hides secrets in server errors. Nil changes nothing.
 	Mask func(error) error
 }
 
-// Selection says which services are certain not to be wanted, so that their descriptors need not be asked for.
+// Selection tells which services are certainly unwanted, so that their descriptors need not be requested.
 type Selection interface {
 	Skips(service string) bool
 }
 
-// Reflection is a server's reflection: where tools come from, and types that only answers name.
+// Reflection is a server's reflection service: a source of tools, and of types that occur only in responses.
 type Reflection interface {
 	Conditional
-	// FindType asks for the files that define a message. The error wraps ErrRefused where the server answered that it
-	// has none.
+	// FindType requests the files that define a message. The error wraps ErrRefused if the server answered that it has none.
 	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
 }
 
@@ -78,13 +77,14 @@ type serverReflection struct {
 	mask      func(error) error
 }
 
-// NewReflection is a source that asks the server at the target for its services and all files that they need, first
-// over grpc.reflection.v1, then, where the server does not know that, over v1alpha; all on one stream, which is closed
-// before Load returns. Comments come along only where the server's descriptors still have them. The target is only
-// shown; a password in it is not.
+// NewReflection returns a source that asks the server at the target for its services and all files they need. It tries
+// grpc.reflection.v1 first, then v1alpha if the server does not implement v1. It uses one stream and closes it before Load
+// returns. Comments are available only if the server's descriptors contain them. The target is for display only; a
+// password in it is not shown.
 //
-// Errors are *Error and not permanent: another server may answer the next time. A server that lists nothing to
-// call, and does not speak the tool API, lists a service that it cannot describe, or answers with other files than it was asked for, is an error.
+// Errors are *Error and not permanent: another server may answer the next time. It is an error if a server lists nothing
+// callable and does not implement the tool API, if it lists a service that it cannot describe, or if it returns other
+// files than requested.
 func NewReflection(target string, dial Dial, o ReflectionOptions) Reflection {
 	return &serverReflection{
 		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(), mask: o.Mask,
@@ -104,7 +104,7 @@ func (r *serverReflection) Name() string { return r.name }
 
 func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r.LoadUnless(ctx, nil) }
 
-// LoadUnless implements Conditional: it asks for everything all the same.
+// LoadUnless implements Conditional. It always requests everything.
 func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
 		fmt.Errorf("no complete response within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
@@ -138,7 +138,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 	return out, err
 }
 
-// FindType implements Reflection: it asks for the file that defines a message, and for those that it imports.
+// FindType implements Reflection: it requests the file that defines a message, and the files that it imports.
 func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

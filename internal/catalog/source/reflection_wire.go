@@ -40,7 +40,7 @@ const (
 	errorMessage  = 2 // .error_message
 )
 
-// ErrRefused tells that a server answered that it cannot do what was asked: it is there, and asking again will not help.
+// ErrRefused means that a reachable server answered that it cannot serve the request. Retrying does not help.
 var ErrRefused = errors.New("the server rejects the request")
 
 // refusalError is a server's answer that it cannot do what was asked; the stream goes on.
@@ -49,12 +49,12 @@ type refusalError struct {
 	message string
 }
 
-// Error shows the server's code and message.
+// Error returns the server's code and message.
 func (e *refusalError) Error() string {
 	return fmt.Sprintf("the server answered %v: %s", e.code, shown.Clip(e.message))
 }
 
-// Is makes every refusal an ErrRefused.
+// Is reports that every refusal is an ErrRefused.
 func (e *refusalError) Is(target error) bool { return target == ErrRefused }
 
 // frame is one message as bytes.

@@ -11,35 +11,35 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Digest is a SHA-256.
+// Digest is a SHA-256 digest.
 type Digest = [sha256.Size]byte
 
-// Revision identifies one load, so that a source recognizes an unchanged one.
+// Revision identifies one load, so that a source can recognize an unchanged one.
 type Revision struct {
-	// Digest is of everything in the load, warnings included.
+	// Digest covers everything in the load, warnings included.
 	Digest Digest
-	// Memory is what else the source wants back with the next load, such as what it need not decode again. Only the
-	// source reads it. It is not changed after it was handed over.
+	// Memory is state that the source wants back with the next load, such as results that it need not decode again. Only the
+	// source reads it. It must not change after it was handed over.
 	Memory any
-	// Needed are the paths of files that the next load has to bring in Files though they have not changed, because the
-	// catalog does not have them: they could not be used. The catalog sets it.
+	// Needed are the paths of files that the next load must include in Files even if unchanged, because the catalog could not
+	// use them and does not have them. The catalog sets it.
 	Needed map[string]bool
 }
 
-// Is reports whether the digest is that of the revision. It is false for a nil revision.
+// Is reports whether the revision has the digest. It is false for a nil revision.
 func (r *Revision) Is(digest Digest) bool { return r != nil && r.Digest == digest }
 
-// Conditional is a Source that detects an unchanged load before it decodes anything. Nearly every load is unchanged. To
-// decode and build it again would cost as much memory as the catalog has, on top of the catalog in use, and at a time
-// when calls need it. Such a source sets Loaded.Revision to a digest of the bytes that it received, and gets it back.
+// Conditional is a Source that detects an unchanged load before it decodes anything. Nearly every load is unchanged.
+// Decoding and building it again would cost as much memory as the catalog itself, in addition to the catalog in use, and
+// while calls need that memory. Such a source sets Loaded.Revision to a digest of the bytes received, and gets it back.
 type Conditional interface {
 	Source
-	// LoadUnless is Load, but returns nil and no error where the load would be that of the revision. A nil revision
-	// matches none. The revision is one of this source's own, and of the catalog in use.
+	// LoadUnless is like Load, but returns nil and no error if the load would equal the revision. A nil revision
+	// matches none. The revision comes from this source and belongs to the catalog in use.
 	LoadUnless(ctx context.Context, before *Revision) (*Loaded, error)
 }
 
-// Load loads from a source. It returns nil and no error where the source is unchanged since the revision.
+// Load loads from a source. It returns nil and no error if the source is unchanged since the revision.
 func Load(ctx context.Context, s Source, before *Revision) (*Loaded, error) {
 	if c, ok := s.(Conditional); ok {
 		return c.LoadUnless(ctx, before)

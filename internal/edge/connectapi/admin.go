@@ -25,7 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Registrar adds tools to the catalog, replaces them, and takes them back. [*catalog.Live] is one.
+// Registrar registers tools in the catalog, replaces them, and unregisters them. [*catalog.Live] implements it.
 type Registrar interface {
 	Put(ctx context.Context, r catalog.Registration) (catalog.Placement, error)
 	Unregister(ctx context.Context, name, version string) (registered string, err error)
@@ -34,9 +34,9 @@ type Registrar interface {
 // AdminOptions configure the operators' part of the tool API.
 type AdminOptions struct {
 	// Wait bounds how long RegisterTool and UnregisterTool wait for the first
-	// catalog; zero is defaults.CatalogWait.
+	// catalog; zero means defaults.CatalogWait.
 	Wait time.Duration
-	// Log receives one line for each RegisterTool and UnregisterTool; nil discards.
+	// Log receives one line for each RegisterTool and UnregisterTool; nil discards them.
 	Log *zap.Logger
 }
 
@@ -50,8 +50,8 @@ type admin struct {
 }
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
-// the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. It is for a
-// listener that only operators reach, since it does not authenticate.
+// the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. Use it only on
+// a listener that operators alone can reach, since it does not authenticate.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
 	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log}
 	if a.log == nil {
@@ -79,7 +79,7 @@ func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handl
 }
 
 // RegisterTool adds a tool to the catalog or replaces a lower version of it.
-// Every attempt leaves a line in the log.
+// Every attempt is logged.
 func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
 	placed, err := a.register(ctx, req.Msg)
 	from := []zap.Field{

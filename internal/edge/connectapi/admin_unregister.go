@@ -15,8 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
-// UnregisterTool takes back a registered tool. Every attempt leaves a line in
-// the log.
+// UnregisterTool removes a registered tool. Every attempt is logged.
 func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
 	name := req.Msg.GetName()
 	version, err := a.unregister(ctx, req.Msg)
@@ -60,7 +59,7 @@ func unregistrationRefusal(refused *catalog.UnregistrationError) *errmap.Error {
 	return out
 }
 
-// UnregisterTool is for operators, as RegisterTool is.
+// UnregisterTool is for operators only, like RegisterTool.
 func (s *Service) UnregisterTool(context.Context, *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
 	return nil, adminOnly("UnregisterTool")
 }

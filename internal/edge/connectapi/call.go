@@ -111,9 +111,9 @@ func (s *Service) arguments(call *outriggerv1.ToolCall) (bridge.Payload, *errmap
 	return arguments, nil
 }
 
-// CallToolStream runs one tool and reports what happens meanwhile; the outcome
-// is the last event. What the caller did not ask for in the call's context, it
-// does not hear. A caller who leaves, or stops reading, cancels the run.
+// CallToolStream runs one tool and reports events while it runs; the outcome is the
+// last event. It omits events that the caller did not request in the call's context.
+// A caller that disconnects, or stops reading, cancels the run.
 func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outriggerv1.ToolCall], stream *connect.ServerStream[outriggerv1.ToolEvent]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
 		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{ToolCall: true})

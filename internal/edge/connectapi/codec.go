@@ -19,10 +19,10 @@ type message bridge.Payload
 // handler's own codec.
 type protoCodec struct{}
 
-// Name is the codec's name in content types.
+// Name returns the codec's name in content types.
 func (protoCodec) Name() string { return "proto" }
 
-// Marshal returns the bytes as they are.
+// Marshal returns the bytes unchanged.
 func (protoCodec) Marshal(v any) ([]byte, error) {
 	if m, ok := v.(proto.Message); ok {
 		return proto.Marshal(m)
@@ -30,8 +30,7 @@ func (protoCodec) Marshal(v any) ([]byte, error) {
 	return marshalMessage(v, bridge.EncodingProtobuf)
 }
 
-// Unmarshal copies the bytes, because the buffer that they stand in is used
-// again.
+// Unmarshal copies the bytes, because the buffer that holds them is reused.
 func (protoCodec) Unmarshal(data []byte, v any) error {
 	if m, ok := v.(proto.Message); ok {
 		return proto.Unmarshal(data, m)
@@ -39,7 +38,7 @@ func (protoCodec) Unmarshal(data []byte, v any) error {
 	return unmarshalMessage(data, v, bridge.EncodingProtobuf)
 }
 
-// IsBinary says that the encoding is no text.
+// IsBinary reports that the encoding is not text.
 func (protoCodec) IsBinary() bool { return true }
 
 // jsonCodec passes JSON through. Its value is its name.
@@ -52,10 +51,10 @@ const (
 	codecJSONCharset jsonCodec = "json; charset=utf-8"
 )
 
-// Name is the codec's name in content types.
+// Name returns the codec's name in content types.
 func (c jsonCodec) Name() string { return string(c) }
 
-// Marshal returns the bytes as they are.
+// Marshal returns the bytes unchanged.
 func (jsonCodec) Marshal(v any) ([]byte, error) { return marshalMessage(v, bridge.EncodingJSON) }
 
 // Unmarshal copies the bytes.

@@ -28,13 +28,13 @@ func withMessages(limits jsonrpc.Limits) connect.HandlerOption {
 		connect.WithCodec(protoMessages{}))
 }
 
-// Name is the codec's name in content types.
+// Name returns the codec's name in content types.
 func (c jsonMessages) Name() string { return c.name }
 
 // Marshal implements connect.Codec.
 func (c jsonMessages) Marshal(v any) ([]byte, error) { return c.MarshalAppend(nil, v) }
 
-// MarshalAppend lets Connect use a buffer again.
+// MarshalAppend lets Connect reuse a buffer.
 func (jsonMessages) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -43,8 +43,8 @@ func (jsonMessages) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
-// MarshalStable is for requests by GET, which caches compare. protojson varies
-// the white space between its members from build to build.
+// MarshalStable is for GET requests, which caches compare. protojson varies the
+// white space between its members from build to build.
 func (c jsonMessages) MarshalStable(v any) ([]byte, error) {
 	raw, err := c.Marshal(v)
 	if err != nil {
@@ -57,10 +57,10 @@ func (c jsonMessages) MarshalStable(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// IsBinary says that the encoding is text.
+// IsBinary reports that the encoding is text.
 func (jsonMessages) IsBinary() bool { return false }
 
-// Unmarshal reads a message. What is wrong with it is kept in the message, because an error of a codec shows the text of
+// Unmarshal reads a message. It stores an error in the message, because an error of a codec shows the text of
 // the library and has no details; see refuseMessage.
 func (c jsonMessages) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)

@@ -17,13 +17,13 @@ import (
 // the JSON codec does: a request of which a part is not understood must not run as if that part were not there.
 type protoMessages struct{}
 
-// Name is the codec's name in content types.
+// Name returns the codec's name in content types.
 func (protoMessages) Name() string { return "proto" }
 
 // Marshal implements connect.Codec.
 func (protoMessages) Marshal(v any) ([]byte, error) { return protoMessages{}.MarshalAppend(nil, v) }
 
-// MarshalAppend lets Connect use a buffer again.
+// MarshalAppend lets Connect reuse a buffer.
 func (protoMessages) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -32,7 +32,7 @@ func (protoMessages) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
-// MarshalStable is for requests by GET, which caches compare.
+// MarshalStable is for GET requests, which caches compare.
 func (protoMessages) MarshalStable(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -41,10 +41,10 @@ func (protoMessages) MarshalStable(v any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// IsBinary says that the encoding is no text.
+// IsBinary reports that the encoding is not text.
 func (protoMessages) IsBinary() bool { return true }
 
-// Unmarshal reads a message. What is wrong with it is kept in the message; see refuseMessage.
+// Unmarshal reads a message. It stores an error in the message; see refuseMessage.
 func (protoMessages) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
-// Describe tells what the sidecar is and offers. Like every RPC about tools it
-// waits for the first catalog, or it would count none.
+// Describe returns what the sidecar is and offers. Like every RPC about tools, it
+// waits for the first catalog. Otherwise it would count no tools.
 func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1.DescribeRequest]) (*connect.Response[outriggerv1.ServerDescription], error) {
 	resp := s.bridge.Handle(ctx, s.request(ctx, bridge.OpList, req))
 	if resp.Err != nil {

@@ -26,7 +26,7 @@ func withoutBus(procedure string) *connect.Error {
 		"Method not found: %s needs an event bus, and this sidecar has none", procedure)), errmap.About{})
 }
 
-// Publish puts an event on the bus.
+// Publish publishes an event on the bus.
 func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.Notification]) (*connect.Response[outriggerv1.PublishResponse], error) {
 	if s.opts.Events == nil {
 		return nil, withoutBus("Publish")
@@ -88,7 +88,7 @@ func publishError(err error) *errmap.Error {
 }
 
 // Subscribe streams events of the bus, or changes of the sidecar itself, until
-// the caller ends it.
+// the caller ends the stream.
 func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv1.SubscribeRequest], stream *connect.ServerStream[outriggerv1.Notification]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
 		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})

@@ -23,12 +23,11 @@ import (
 // exchangeRoute names the edge in logs.
 const exchangeRoute = "/outrigger.v1.ToolService/Exchange"
 
-// Exchange carries many calls over one stream, in the canonical dialect with
-// string and integer ids. Requests are registered in the order in which they
-// come and answered in the order in which they end. It returns when the caller
-// has half-closed or the service is closed, and everything is answered, or when
-// the stream breaks, which cancels what is left. A caller that takes no replies
-// breaks its stream.
+// Exchange carries many calls over one stream, in the canonical dialect with string
+// and integer ids. Requests are registered in order of arrival and answered in order
+// of completion. It returns when the caller has half-closed or the service is
+// closed, and everything is answered. It also returns when the stream breaks, which
+// cancels the calls in flight. A caller that does not read replies breaks its stream.
 func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]) error {
 	l, failed := s.lastUntil(ctx, stream.Peer().Addr, func(l *lasting) { l.reader.stopReading() })
 	if failed != nil {

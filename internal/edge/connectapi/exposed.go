@@ -45,7 +45,7 @@ func (s *Service) services() map[string]http.Handler {
 	return all
 }
 
-// Root serves what Mount does, and leaves all other paths to next.
+// Root serves the same paths as Mount, and passes all others to next.
 func (s *Service) Root(next http.Handler) http.Handler {
 	root := &rootHandler{services: s.services(), next: next, mux: http.NewServeMux()}
 	for path, handler := range root.services {
@@ -104,8 +104,8 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 // exposes.
 type health struct{ bridge *bridge.Bridge }
 
-// Check implements grpchealth.Checker. A service that is not exposed is
-// unknown; everything is down while there is no catalog or a drain goes on.
+// Check implements grpchealth.Checker. A service that is not exposed is unknown.
+// Every service is down while there is no catalog or the sidecar drains.
 func (h health) Check(ctx context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	known := req.Service == ""
 	for _, name := range exposed(h.bridge.CatalogFor(ctx)) {

@@ -171,7 +171,7 @@ func (w *explainer) WriteHeader(status int) {
 	}
 }
 
-// Write implements [http.ResponseWriter]. An error of Connect is some kilobytes at most.
+// Write implements [http.ResponseWriter]. A Connect error is some kilobytes at most.
 func (w *explainer) Write(p []byte) (int, error) {
 	switch {
 	case w.done:
@@ -258,8 +258,8 @@ type framedConn struct {
 	service *Service
 }
 
-// Receive implements [connect.StreamingHandlerConn]. Messages that were refused when they were read are errors too, but
-// for envelopes, of which a bad one does not end the stream.
+// Receive implements [connect.StreamingHandlerConn]. A message that was refused when it was read is an error too, except
+// an envelope: an invalid envelope does not end the stream.
 func (c framedConn) Receive(message any) error {
 	err := c.StreamingHandlerConn.Receive(message)
 	edge := stats.EdgeOf(c.Peer().Protocol, "", false)

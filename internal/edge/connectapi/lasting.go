@@ -65,8 +65,8 @@ func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)
 	return l, nil
 }
 
-// Streams returns how many such streams are open, and how many were refused
-// because there were too many.
+// Streams returns the number of open long-lived streams, and the number refused
+// because of the limit.
 func (s *Service) Streams() (open int, refused uint64) {
 	return int(s.lasting.Load()), s.crowded.Load()
 }
@@ -131,9 +131,9 @@ func shuttingDown() *errmap.Error {
 		errmap.Message("Tool service unavailable: the sidecar is shutting down; try another replica"))
 }
 
-// Close ends the streams that would otherwise last: their callers are told
-// UNAVAILABLE, after what was already queued for them. New ones are refused. It
-// does not wait, and may be called again.
+// Close ends the long-lived streams. Their callers get UNAVAILABLE after everything
+// that was already queued for them. New streams are refused. It does not wait, and
+// may be called again.
 func (s *Service) Close() { s.end() }
 
 // reader watches over one response whose reader might stop reading without going

@@ -16,12 +16,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 )
 
-// ListResources lists what can be read, page by page.
+// ListResources lists the resources, page by page.
 func (s *Service) ListResources(ctx context.Context, req *connect.Request[outriggerv1.ListResourcesRequest]) (*connect.Response[outriggerv1.ListResourcesResponse], error) {
 	return ask[outriggerv1.ListResourcesResponse](ctx, s, bridge.OpListResources, req, req.Msg)
 }
 
-// ListResourceTemplates lists families of what can be read, page by page.
+// ListResourceTemplates lists the resource templates, page by page.
 func (s *Service) ListResourceTemplates(ctx context.Context, req *connect.Request[outriggerv1.ListResourceTemplatesRequest]) (*connect.Response[outriggerv1.ListResourceTemplatesResponse], error) {
 	return ask[outriggerv1.ListResourceTemplatesResponse](ctx, s, bridge.OpListTemplates, req, req.Msg)
 }
@@ -41,12 +41,12 @@ func (s *Service) GetPrompt(ctx context.Context, req *connect.Request[outriggerv
 	return ask[outriggerv1.PromptOutcome](ctx, s, bridge.OpGetPrompt, req, req.Msg)
 }
 
-// Complete proposes values while a user fills in an argument.
+// Complete suggests values while a user fills in an argument.
 func (s *Service) Complete(ctx context.Context, req *connect.Request[outriggerv1.CompleteRequest]) (*connect.Response[outriggerv1.CompleteResponse], error) {
 	return ask[outriggerv1.CompleteResponse](ctx, s, bridge.OpComplete, req, req.Msg)
 }
 
-// GetTask tells how far a task is.
+// GetTask returns the state of a task.
 func (s *Service) GetTask(ctx context.Context, req *connect.Request[outriggerv1.GetTaskRequest]) (*connect.Response[outriggerv1.Task], error) {
 	req.Msg.Context = withTasks(req.Msg.GetContext())
 	return ask[outriggerv1.Task](ctx, s, bridge.OpGetTask, req, req.Msg)
@@ -58,7 +58,7 @@ func (s *Service) UpdateTask(ctx context.Context, req *connect.Request[outrigger
 	return ask[outriggerv1.UpdateTaskResponse](ctx, s, bridge.OpUpdateTask, req, req.Msg)
 }
 
-// CancelTask asks for a task to end early.
+// CancelTask requests the cancellation of a task.
 func (s *Service) CancelTask(ctx context.Context, req *connect.Request[outriggerv1.CancelTaskRequest]) (*connect.Response[outriggerv1.CancelTaskResponse], error) {
 	req.Msg.Context = withTasks(req.Msg.GetContext())
 	return ask[outriggerv1.CancelTaskResponse](ctx, s, bridge.OpCancelTask, req, req.Msg)

@@ -20,13 +20,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
-// PassThrough serves /<backend service>/<method>: a caller's own generated
-// client calls the backend through the pipeline that every other caller goes
-// through. Protobuf stays Protobuf; Connect's JSON codec goes the way of JSON
-// arguments. Paths that are no tool are left to the next handler.
+// PassThrough serves /<backend service>/<method>: a caller's generated client calls
+// the backend through the same pipeline as every other caller. Protobuf stays
+// Protobuf; Connect's JSON codec takes the path of JSON arguments. Paths that are not
+// tools are passed to the next handler.
 //
-// Which procedures there are is the catalog's to say, per call: one handler
-// serves them all, and nothing is kept of a procedure that has gone.
+// The catalog determines the existing procedures for each call. One handler serves
+// them all, and keeps nothing about a procedure that was removed.
 type PassThrough struct {
 	service *Service
 	unary   http.Handler
@@ -38,7 +38,7 @@ type PassThrough struct {
 	errors *connect.ErrorWriter
 }
 
-// PassThrough returns the handler; next answers what is no tool's path.
+// PassThrough returns the handler. Paths that are not tools are passed to next.
 func (s *Service) PassThrough(next http.Handler) *PassThrough {
 	p := &PassThrough{service: s, next: next, errors: connect.NewErrorWriter()}
 	options := append(s.handlerOptions(),
@@ -169,8 +169,8 @@ func received(req *connect.Request[message]) bridge.Payload {
 	return bridge.Payload(*req.Msg)
 }
 
-// NotFound answers paths that are nothing here, in the protocol of the client:
-// RPC clients get an RPC error, everybody else a 404 with a sentence.
+// NotFound returns a handler for unknown paths, which responds in the protocol of
+// the client. RPC clients get an RPC error, all others a 404 with a sentence.
 func (s *Service) NotFound() http.Handler {
 	// Without its header a Connect request is any request with JSON, or any GET.
 	writer := connect.NewErrorWriter(connect.WithRequireConnectProtocolHeader())
@@ -186,9 +186,9 @@ func (s *Service) NotFound() http.Handler {
 	})
 }
 
-// Refuse answers a request that was refused before it was read, in the words of
-// the client: RPC clients get an RPC error, everybody else the status and the
-// canonical error as JSON.
+// Refuse responds to a request that was refused before it was read, in the client's
+// protocol. RPC clients get an RPC error, all others the status and the canonical
+// error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {

@@ -28,8 +28,8 @@ func (s *Service) refusedAt(edge stats.Edge, err *errmap.Error, about errmap.Abo
 	return errmap.ToConnect(err, about)
 }
 
-// EdgeOf is the edge of a request that is refused before it is read: nothing is known
-// of it but its path and content type.
+// EdgeOf returns the edge of a request that is refused before it is read. It knows only
+// the request's path and content type.
 func EdgeOf(r *http.Request) stats.Edge {
 	edge := edgeOf(r, false)
 	if edge == stats.EdgeConnect && !strings.HasPrefix(r.URL.Path, "/"+outriggerv1connect.ToolServiceName+"/") {

@@ -25,39 +25,39 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Options configure the edge. Zero fields take their defaults.
+// Options configure the edge. Zero fields mean their defaults.
 type Options struct {
-	// Limits bound what comes in; MaxBytes is the read limit of every handler.
+	// Limits bound incoming messages; MaxBytes is the read limit of every handler.
 	// Results are bounded where the backend is called.
 	Limits jsonrpc.Limits
-	// MaxConcurrent bounds the calls that run at a time on one Exchange stream.
+	// MaxConcurrent bounds the concurrent calls on one Exchange stream.
 	MaxConcurrent int
-	// Events is the bus behind Publish and Subscribe; without one they answer
+	// Events is the bus behind Publish and Subscribe. If it is nil, they return
 	// unimplemented.
 	Events EventBus
-	// MaxStreams bounds the streams of Subscribe, WatchTools and Exchange together.
-	// WriteTimeout is how long one message of any stream may wait for its reader.
+	// MaxStreams bounds the total number of Subscribe, WatchTools and Exchange streams.
+	// WriteTimeout bounds how long one message of any stream may wait for its reader.
 	MaxStreams   int
 	WriteTimeout time.Duration
 }
 
-// EventBus takes events and hands them to subscribers. [event.Memory] is the one of a
-// single process.
+// EventBus accepts events and delivers them to subscribers. [event.Memory] is the bus of
+// a single process.
 type EventBus interface {
-	// Publish queues an event for the subscribers that want it, and returns how many
-	// those are. It does not wait for readers, and copies what it keeps. Its error is
-	// an *[event.TooLargeError], [event.ErrNoMethod], [event.ErrClosed], or the
-	// context's, and then the event is not delivered.
+	// Publish queues an event for the subscribers that want it, and returns their
+	// number. It does not wait for readers, and copies what it keeps. Its error is an
+	// *[event.TooLargeError], [event.ErrNoMethod], [event.ErrClosed], or the context's.
+	// On an error, the event is not delivered.
 	Publish(ctx context.Context, e event.Event) (subscribers int, err error)
-	// Subscribe returns the events from now on that f lets through. Its error is
+	// Subscribe returns the events from now on that match f. Its error is
 	// [event.ErrFull], [event.ErrClosed] or an *[event.FilterError].
 	Subscribe(f event.Filter) (event.Subscription, error)
 }
 
 var _ EventBus = (*event.Memory)(nil)
 
-// Service implements ToolService over a bridge. Registration is for operators
-// alone; see [Service.AdminHandler].
+// Service implements ToolService over a bridge. Registration is for operators only;
+// see [Service.AdminHandler].
 type Service struct {
 	bridge    *bridge.Bridge
 	rpc       *dialect.Handler
@@ -73,7 +73,7 @@ type Service struct {
 
 var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
 
-// New returns the service in front of b.
+// New returns a Service in front of rpc.
 func New(rpc *dialect.Handler, o Options) *Service {
 	o.Limits = o.Limits.WithDefaults()
 	defaults.Fill(&o.MaxConcurrent, defaults.MaxPipelinedRequests)
@@ -126,7 +126,7 @@ func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv
 	return connect.NewResponse(toolsPage(resp)), nil
 }
 
-// GetTool describes one tool with both its schemas.
+// GetTool returns the description of one tool with both its schemas.
 func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.GetToolRequest]) (*connect.Response[outriggerv1.Tool], error) {
 	get := s.request(ctx, bridge.OpGet, req)
 	get.Tool, get.Version = req.Msg.GetToolName(), req.Msg.GetVersion()
@@ -155,8 +155,8 @@ func timeLeft(ctx context.Context) time.Duration {
 	return max(time.Until(deadline), 1)
 }
 
-// RegisterTool is for operators; callers of the main listener have no identity
-// that could make them one.
+// RegisterTool is for operators only. Callers of the main listener have no identity
+// that could make them operators.
 func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
 	return nil, adminOnly("RegisterTool")
 }

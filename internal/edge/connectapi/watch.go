@@ -43,8 +43,8 @@ func (s *Service) watchCatalog() (changed <-chan struct{}, stop func()) {
 	return tokens, stop
 }
 
-// WatchTools sends all tools, then every change. It compares what it sent last
-// with what there is now, so that no step is ever lost.
+// WatchTools sends all tools, then every change. It compares the last state it sent
+// with the current one, so that no change is lost.
 func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outriggerv1.WatchToolsRequest], stream *connect.ServerStream[outriggerv1.ToolsChange]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
 		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})

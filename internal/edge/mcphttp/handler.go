@@ -19,16 +19,16 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Path is where the edge is mounted.
+// Path is the path of the endpoint.
 const Path = "/mcp"
 
-// Options configure a Handler. Zero fields take their defaults.
+// Options configure a Handler. Zero fields mean their defaults.
 type Options struct {
 	Limits jsonrpc.Limits
-	// KeepAlive is how often a quiet stream shows that it is alive, and WriteTimeout
-	// how long one write may wait for its reader.
+	// KeepAlive is the keep-alive interval of an idle stream. WriteTimeout bounds how
+	// long one write may wait for its reader.
 	KeepAlive, WriteTimeout time.Duration
-	// MaxBatch bounds the entries of a batch of 2025-03-26.
+	// MaxBatch bounds the entries of a batch in revision 2025-03-26.
 	MaxBatch int
 }
 
@@ -39,7 +39,7 @@ type Handler struct {
 	opts   Options
 }
 
-// New returns a handler in front of b.
+// New returns a Handler in front of rpc.
 func New(rpc *dialect.Handler, o Options) *Handler {
 	defaults.Fill(&o.KeepAlive, defaults.KeepAliveInterval)
 	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
@@ -47,8 +47,8 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 	return &Handler{rpc: rpc, limits: o.Limits.WithDefaults(), opts: o}
 }
 
-// ServeHTTP answers one message. GET and DELETE belong to sessions of the
-// legacy eras.
+// ServeHTTP handles one message. GET and DELETE belong to sessions of the legacy
+// eras.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, answer := h.accept(w, r)
 	switch {
@@ -62,8 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse answers a request that was refused before it was read. Only the version
-// header says which era it is of.
+// Refuse responds to a request that was refused before it was read. Only the version
+// header shows the era of the request.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	httpbody.Write(w, h.rpc.Refuse(&dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,

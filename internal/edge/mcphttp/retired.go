@@ -15,14 +15,14 @@ import (
 // one for messages.
 const versionRetired = "2024-11-05"
 
-// RetiredPaths are where servers of 2024-11-05 usually had their two endpoints.
-// The transport is not offered (its clients speak newer ones too, and it knows
-// neither sessions that end nor streams that can be resumed), but its clients
-// are told so: see [Handler.Retired].
+// RetiredPaths returns the usual paths of the two endpoints of 2024-11-05 servers.
+// The sidecar does not offer that transport: its clients support newer ones too, and
+// it knows neither sessions that end nor resumable streams. These clients get an
+// explanation instead; see [Handler.Retired].
 func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", "/messages/"} }
 
-// Retired returns the handler for these paths: 404, with what to use in their
-// place.
+// Retired returns the handler for these paths. It responds with a 404 that names the
+// replacement.
 func (h *Handler) Retired() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &dialect.Inbound{

@@ -19,19 +19,19 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Path is where the edge is mounted.
+// Path is the path of the endpoint.
 const Path = "/rpc"
 
-// Options configure a Handler. Zero fields take their defaults.
+// Options configure a Handler. Zero fields mean their defaults.
 type Options struct {
 	Limits jsonrpc.Limits
-	// MaxBatch is the most entries of one batch. It bounds the concurrency that
-	// one request can ask for.
+	// MaxBatch is the maximum number of entries of a batch. It bounds the concurrency
+	// of one request.
 	MaxBatch int
-	// AnyID admits integers as ids beside strings.
+	// AnyID also accepts integer ids.
 	AnyID bool
-	// UUIDs admits only UUIDs as ids, as the contract wants where ids are
-	// deterministic. AnyID wins.
+	// UUIDs accepts only UUIDs as ids, as the contract requires for deterministic ids.
+	// AnyID takes precedence.
 	UUIDs bool
 }
 
@@ -42,7 +42,7 @@ type Handler struct {
 	profile jsonrpc.Profile
 }
 
-// New returns a handler in front of b.
+// New returns a Handler in front of rpc.
 func New(rpc *dialect.Handler, o Options) *Handler {
 	o.Limits = o.Limits.WithDefaults()
 	defaults.Fill(&o.MaxBatch, defaults.MaxBatchEntries)
@@ -56,8 +56,8 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 	return h
 }
 
-// ServeHTTP answers one message or one batch. The request's own context is the
-// caller's: when the connection goes away, what it asked for is cancelled.
+// ServeHTTP handles one message or one batch. It uses the request's context: when
+// the caller disconnects, its calls are cancelled.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http
 	}
 }
 
-// Refuse answers a request that was refused before it was read.
+// Refuse responds to a request that was refused before it was read.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Mode says which dialects a conversation may use.
+// Mode determines the dialects that a conversation may use.
 type Mode uint8
 
-// The modes. ModeAuto is the zero value: every message may be of any dialect.
+// The modes. ModeAuto is the zero value: each message may use any dialect.
 const (
 	ModeAuto Mode = iota
 	ModeMCP
 	ModeCanonical
 )
 
-// ParseMode reads "auto", "mcp" or "canonical".
+// ParseMode parses "auto", "mcp" or "canonical".
 func ParseMode(s string) (Mode, error) {
 	switch s {
 	case "auto":

@@ -14,27 +14,27 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
-// Options configure Serve. Zero fields take their defaults.
+// Options configure Serve. Zero fields mean their defaults.
 type Options struct {
 	Mode   Mode
 	Limits jsonrpc.Limits
-	// AnyID admits integers as ids in the canonical dialect.
+	// AnyID also accepts integer ids in the canonical dialect.
 	AnyID bool
-	// UUIDs admits only UUIDs there, as the contract wants where ids are
-	// deterministic. AnyID wins.
+	// UUIDs accepts only UUIDs there, as the contract requires for deterministic ids.
+	// AnyID takes precedence.
 	UUIDs bool
-	// Grace bounds how long calls may go on at the end. After the end of input it
-	// counts from the last one that began, and all that were read begin; after the
-	// end of the context it counts from there. What is not answered by then is
-	// answered UNAVAILABLE.
+	// Grace bounds how long calls may continue during shutdown. After the end of input,
+	// all requests that were read still start, and the grace period counts from the last
+	// start. After the end of the context, it counts from there. Calls that have not
+	// finished by then get UNAVAILABLE.
 	Grace time.Duration
-	// MaxConcurrent bounds the requests that run at a time. More wait in the queue.
-	// A request that waits for its client, or for changes, does not count.
+	// MaxConcurrent bounds the concurrent requests. Further ones wait in the queue. A
+	// request that waits for its client, or for changes, does not count.
 	MaxConcurrent int
-	// MaxQueueBytes bounds the requests that were read and not answered. While
-	// there are more, nothing is read, so that the peer waits too.
+	// MaxQueueBytes bounds the size of requests that were read and not answered. Above
+	// it, nothing is read, so that the peer has to wait.
 	MaxQueueBytes int
-	// QueueBytes, where set, is kept at their size.
+	// QueueBytes, if set, is updated with the current size of these requests.
 	QueueBytes *atomic.Int64
 	// MaxBatch bounds the entries of a batch of MCP 2025-03-26.
 	MaxBatch int
@@ -44,22 +44,22 @@ type Options struct {
 // period: an unread pipe must not keep the process alive.
 const flushTime = time.Second
 
-// ErrStuck is what Serve returns where the peer did not read its answers.
+// ErrStuck is returned by Serve if the peer did not read its responses.
 var ErrStuck = errors.New("standard output was not read: responses are lost")
 
-// Serve answers lines from in on out until the input ends or ctx does. All
-// requests that were read by then are run and answered within the grace period,
-// and what is not is answered UNAVAILABLE. After ctx has ended lines are still
-// read while calls are in flight: cancellations count, and new requests are
-// refused.
+// Serve reads messages from in, one per line, and writes responses to out until the
+// input or ctx ends. All requests that were read by then still run within the grace
+// period, and requests that do not finish in time get UNAVAILABLE. After ctx has
+// ended, lines are still read while calls are in flight: cancellations take effect,
+// and new requests are refused.
 //
-// A pipe has flow control, so requests that come too fast are not refused: they
-// wait, and at last the peer does.
+// A pipe has flow control, so requests that arrive too fast are not refused. They
+// wait in the queue, and when it is full, the peer has to wait.
 //
-// It returns nil at the end of input, at the end of ctx and where the peer
-// closed its end; ErrStuck, or the error of a failed read or write otherwise.
-// Where it stops before the end of input and in is an io.Closer, it closes in,
-// so that a pending read returns.
+// It returns nil at the end of input, at the end of ctx, and if the peer closed its
+// end. Otherwise it returns ErrStuck, or the error of a failed read or write. If it
+// stops before the end of input and in is an io.Closer, it closes in, so that a
+// pending read returns.
 func Serve(ctx context.Context, rpc *dialect.Handler, in io.Reader, out io.Writer, o Options) error {
 	s := newSession(rpc, out, o)
 	defer s.cancel(nil)

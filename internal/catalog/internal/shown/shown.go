@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shown makes the texts of peers fit to be shown to people and models and repeated in errors, and puts lists and
-// numbers into words.
+// Package shown sanitizes text from peers so that it is safe to show to people and models and to repeat in errors, and
+// formats lists and numbers as words.
 package shown
 
 import (
@@ -19,7 +19,7 @@ const (
 	shownItems = 8
 )
 
-// Clip makes a peer's text fit for an error: short, on one line and printable.
+// Clip makes a peer's text suitable for an error: short, on one line and printable.
 func Clip(s string) string {
 	out := make([]rune, 0, min(len(s), shownRunes))
 	for _, r := range s {
@@ -46,7 +46,7 @@ func ClipList(items []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// Plural chooses the word for one or for any other number.
+// Plural returns the word for one or the word for any other number.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -54,11 +54,11 @@ func Plural(n int, one, many string) string {
 	return many
 }
 
-// SortedKeys are a map's keys in order.
+// SortedKeys returns the keys of a map in sorted order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// IsUnprintable reports whether the character shows as nothing and is no line end or tab. The joiners U+200C and
-// U+200D are kept: Persian, Indic scripts and emoji are written with them.
+// IsUnprintable reports whether the character is invisible and neither a line end nor a tab. The joiners U+200C and
+// U+200D count as printable: Persian, Indic scripts and emoji need them.
 func IsUnprintable(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200c', '\u200d':

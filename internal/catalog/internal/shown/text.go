@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes a peer's text safe to show: valid UTF-8, one kind of line end, and no characters that a reader does
-// not see (controls, direction marks, invisible tags), because what people cannot see should not reach a model.
+// Clean makes a peer's text safe to show: valid UTF-8, one kind of line end, and no invisible characters (controls,
+// direction marks, invisible tags). Text that people cannot see should not reach a model.
 func Clean(raw string) string {
 	raw = strings.ReplaceAll(strings.ToValidUTF8(raw, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -19,7 +19,7 @@ func Clean(raw string) string {
 	}, raw)
 }
 
-// OneSpaced is a text on one line.
+// OneSpaced returns the cleaned text on one line, with single spaces.
 func OneSpaced(text string) string { return strings.Join(strings.Fields(Clean(text)), " ") }
 
 // CutBytes shortens a text to the limit, between two characters, and marks the cut.

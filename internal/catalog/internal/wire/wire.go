@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire reads single fields of messages from their bytes, whatever extensions this process knows.
+// Package wire reads single fields from the wire bytes of messages, independent of the extensions this process knows.
 package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// EachField calls fn with every length-delimited field of a message and passes over the others.
+// EachField calls fn for every length-delimited field of a message and skips the others.
 func EachField(body []byte, fn func(protowire.Number, []byte) error) error {
 	for len(body) > 0 {
 		num, typ, n := protowire.ConsumeTag(body)
@@ -28,7 +28,7 @@ func EachField(body []byte, fn func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// EachBytes calls fn with every value of one length-delimited field.
+// EachBytes calls fn for every value of one length-delimited field.
 func EachBytes(body []byte, want protowire.Number, fn func([]byte) error) error {
 	return EachField(body, func(num protowire.Number, value []byte) error {
 		if num != want {
@@ -38,7 +38,7 @@ func EachBytes(body []byte, want protowire.Number, fn func([]byte) error) error 
 	})
 }
 
-// LastVarint is the last value of a varint field among the bytes of a message.
+// LastVarint returns the last value of a varint field in the wire bytes of a message.
 func LastVarint(body []byte, want protowire.Number) (value uint64, found bool) {
 	for len(body) > 0 {
 		num, typ, n := protowire.ConsumeTag(body)
