@@ -54,8 +54,8 @@ type Outcome struct {
 // a question. If the store has no room at that time, or the manager drains, the call
 // does not become a task: its work continues, and Start returns when it ends.
 //
-// The error is [ErrFull] or [ErrClosed], or that of the store if the call must be a task at
-// once. Then the work was not started. If the request ended before the call became a task,
+// The error is [ErrFull], [ErrShare] or [ErrClosed], or that of the store if the call must
+// be a task at once. Then the work was not started. If the request ended before the call became a task,
 // the error is the cause of ctx, and the context of the work ends with it.
 func (m *Manager) Start(ctx context.Context, spec Spec, work Run) (*Outcome, error) {
 	if ctx.Err() != nil {
