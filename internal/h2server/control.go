@@ -164,7 +164,7 @@ func (c *Conn) Left() (told, confirmed time.Time) {
 }
 
 // Shutdown admits no more streams. It closes the connection when the open streams have
-// ended and the client had time to read the responses.
+// ended and the client had time to read the GOAWAY.
 func (c *Conn) Shutdown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
