@@ -22,9 +22,10 @@ const (
 	leastCallers = 8
 )
 
-// Fit divides the file descriptors. The backend and the listeners for operators have a
-// fixed part, so that probes are answered whatever callers do. Callers get the rest, up
-// to want. If files is 0 or less, the number is unknown and every want fits.
+// Fit divides the file descriptors. It reserves some for the backend and the listeners for
+// operators, so that probes are answered whatever callers do. Callers get the rest, up to
+// want. If files is 0, or 1<<31 and more, the number is unknown or unlimited and every want
+// fits.
 func Fit(files uint64, want int) BufferPool {
 	if files == 0 || files >= 1<<31 {
 		return BufferPool{Callers: want, Operators: mostOperators}
