@@ -51,8 +51,8 @@ type Sources struct {
 	Events  *event.Memory
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
-	// Slots has the counts of calls that wait for a slot. It is nil if there are no
-	// slots.
+	// Slots reports the running and queued calls of each tool and caller. Nil exports
+	// nothing.
 	Slots  *policy.Slots
 	Record *record.Run
 	// RecordUnavailable means that records were enabled, but their directory could not be
