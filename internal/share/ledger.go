@@ -14,7 +14,7 @@ const (
 	Granted Verdict = iota
 	// Full means that nothing is left for any caller.
 	Full
-	// Over means that the rest is reserved for other callers.
+	// Over means that something is left, but the caller has used up its share.
 	Over
 )
 
