@@ -8,39 +8,39 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// Credentials are what a caller shows with a request.
+// Credentials are the credentials of a request.
 type Credentials struct {
-	// Token is the bearer token; "" for none.
+	// Token is the bearer token, or "" for none.
 	Token string
-	// URIs are the URI names of the certificate that the caller's connection was
-	// made with, which has been verified; none where there was none.
+	// URIs are the URI names of the verified client certificate of the caller's
+	// connection. They are empty if there was no certificate.
 	URIs []string
 }
 
-// Reason is why credentials were refused.
+// Reason is the reason why credentials were rejected.
 type Reason string
 
-// The reasons, as metrics and the log have them.
+// The reasons, as metrics and logs name them.
 const (
-	// Missing: nothing was shown.
+	// Missing means that the request had no credentials.
 	Missing Reason = "missing"
-	// Malformed: what was shown is no bearer token.
+	// Malformed means that the credentials are not a bearer token.
 	Malformed Reason = "malformed"
-	// Unknown: the credentials are not known.
+	// Unknown means that the credentials are unknown.
 	Unknown Reason = "unknown"
 )
 
-// Reasons are all reasons, in their order.
+// Reasons returns all reasons in order.
 func Reasons() []Reason { return []Reason{Missing, Malformed, Unknown} }
 
-// Refusal is the answer to missing, malformed or unknown credentials.
+// Refusal is the error for missing, malformed or unknown credentials.
 type Refusal struct {
 	Reason Reason
 	// Challenge is the value of WWW-Authenticate (RFC 6750, section 3).
 	Challenge string
 }
 
-// Error says what to do, and holds nothing of what was shown.
+// Error says what to do. It contains nothing of the credentials.
 func (r *Refusal) Error() string {
 	switch r.Reason {
 	case Missing:
@@ -52,8 +52,8 @@ func (r *Refusal) Error() string {
 	return "unknown credentials; ask the operator of the sidecar for an entry in its callers file"
 }
 
-// Authenticator finds out who shows what. The error is a *[Refusal] where the
-// credentials are at fault; anything else is a fault of this side.
+// Authenticator identifies callers by their credentials. The error is a *[Refusal] if
+// the credentials are at fault. Any other error is a fault of the sidecar.
 type Authenticator interface {
 	Authenticate(ctx context.Context, shown Credentials) (*Identity, error)
 }
@@ -61,8 +61,8 @@ type Authenticator interface {
 // realm names what the credentials are for.
 const realm = `Bearer realm="outrigger"`
 
-// Refuse is the refusal for a reason. A request that showed nothing is not told
-// of an error (RFC 6750, section 3.1).
+// Refuse returns the refusal for a reason. The challenge for a request without
+// credentials contains no error code (RFC 6750, section 3.1).
 func Refuse(why Reason) *Refusal {
 	r := &Refusal{Reason: why, Challenge: realm}
 	switch why {
@@ -75,15 +75,13 @@ func Refuse(why Reason) *Refusal {
 	return r
 }
 
-// NotPermitted is the value of WWW-Authenticate for a caller who is known, and may
-// not do what it asks for (RFC 6750, section 3.1). It names no scope: what a caller
-// may do stands in the callers file, and there is no server that a client could
-// ask for more.
+// NotPermitted returns the value of WWW-Authenticate for an authenticated caller that
+// lacks permission (RFC 6750, section 3.1). It names no scope: the callers file defines
+// permissions, and there is no server from which a client could request more.
 func NotPermitted() string { return realm + `, error="insufficient_scope"` }
 
-// Certificates takes callers for whom their certificate names, and lets them call
-// everything: whose certificates are believed was settled before. A token is no
-// use to it.
+// Certificates identifies callers by the names in their certificates, and permits all
+// calls. The TLS handshake has already verified the certificates. It ignores tokens.
 type Certificates struct{}
 
 // Authenticate implements [Authenticator].

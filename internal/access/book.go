@@ -14,20 +14,19 @@ import (
 // Digest is the SHA-256 of a token.
 type Digest = [sha256.Size]byte
 
-// Entry is one caller of a book: by which credentials it is known, and what it
-// may do.
+// Entry is one caller of a book: its credentials and permissions.
 type Entry struct {
 	Grant
 	// Tokens are the digests of the caller's tokens.
 	Tokens []Digest
-	// URIs are names of certificates that are the caller.
+	// URIs are the names in certificates that identify the caller.
 	URIs []string
 }
 
 const (
-	// MinToken and MaxToken bound the length of a token in bytes. Sixteen hold the
-	// 96 bits in base64 that cannot be guessed; what is shorter was made up by a
-	// person, and its digest could be searched for.
+	// MinToken and MaxToken bound the length of a token in bytes. Sixteen bytes of base64
+	// hold 96 bits, which cannot be guessed. A shorter token was made up by a person, and
+	// a search could find it from its digest.
 	MinToken = 16
 	MaxToken = 4096
 )
@@ -74,8 +73,8 @@ func (w *words) differs(other *words) uint64 {
 	return (d | -d) >> 63
 }
 
-// NewBook returns a book of callers, of whom no two have one name, one token or
-// one certificate. The entries must not be changed any more.
+// NewBook returns a book of callers. No two entries may share a name, a token or a
+// certificate name. Do not change the entries afterwards.
 func NewBook(entries []Entry) *Book {
 	b := &Book{}
 	b.page.Store(newPage(entries, &page{}))
@@ -109,9 +108,9 @@ func newPage(entries []Entry, before *page) *page {
 	return p
 }
 
-// Replace puts other entries in the place of those that are there, and returns
-// how many callers they ended: those that are gone, or whose entry says something
-// else. The next request of such a caller is judged anew; what it has open ends.
+// Replace replaces all entries and returns the number of callers that it revoked: those
+// whose entry was removed or changed. The next request of such a caller is authenticated
+// again. Its open streams end.
 func (b *Book) Replace(entries []Entry) (ended int) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -131,12 +130,12 @@ func (b *Book) Replace(entries []Entry) (ended int) {
 	return ended
 }
 
-// Len is how many callers there are.
+// Len returns the number of callers.
 func (b *Book) Len() int { return len(b.page.Load().callers) }
 
-// Authenticate implements [Authenticator]. A token that is shown decides, even
-// where it is unknown and the certificate is known: a caller that sends one means
-// it.
+// Authenticate implements [Authenticator]. A token takes precedence, even if it is
+// unknown and the certificate is known, because a caller that sends a token intends to
+// use it.
 func (b *Book) Authenticate(_ context.Context, shown Credentials) (*Identity, error) {
 	p := b.page.Load()
 	if shown.Token != "" {

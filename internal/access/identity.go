@@ -11,34 +11,34 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// Trust is what is said of one caller about destructive tools.
+// Trust is the permission of one caller to run destructive tools.
 type Trust uint8
 
-// The trust states. Unsaid is the zero value: what the sidecar says of everybody
-// holds for this caller too.
+// The trust states. Unsaid is the zero value: the sidecar's global setting applies to
+// this caller too.
 const (
 	Unsaid Trust = iota
 	Untrusted
 	Trusted
 )
 
-// ErrRevoked is the cause with which the life of an [Identity] ends.
+// ErrRevoked is the cause with which an [Identity] is revoked.
 var ErrRevoked = errors.New("access: the caller's entry was changed or removed")
 
-// Grant is what somebody may do.
+// Grant is the permissions of a caller.
 type Grant struct {
-	// Name is what the caller is called. It is written to the log and told to the
-	// backend, so it is printable ASCII.
+	// Name is the name of the caller. It is printable ASCII, because it goes to the log
+	// and to the backend.
 	Name string
-	// Tools are globs over canonical names of tools, Resources over URIs and
-	// Prompts over names of what a native backend offers.
+	// Tools are globs over canonical tool names. Resources are globs over URIs and
+	// Prompts over prompt names of a native backend.
 	Tools, Resources, Prompts []string
 	Trust                     Trust
 }
 
-// Identity is one who was found to be who they say, with what they may do. A nil
-// Identity is a caller without authentication: it may do everything. Immutable, except
-// that its life ends when what it says no longer holds.
+// Identity is an authenticated caller with its permissions. A nil Identity is a caller
+// without authentication and may do everything. An Identity is immutable, except that it
+// is revoked when its entry changes.
 type Identity struct {
 	grant     Grant
 	principal string
@@ -48,8 +48,7 @@ type Identity struct {
 	end  context.CancelCauseFunc
 }
 
-// NewIdentity returns the identity of a grant, which must not be changed any
-// more.
+// NewIdentity returns the identity of a grant. Do not change the grant afterwards.
 func NewIdentity(g Grant) *Identity {
 	i := newLasting(g)
 	i.life, i.end = context.WithCancelCause(context.Background())
@@ -66,7 +65,7 @@ func newLasting(g Grant) *Identity {
 	return i
 }
 
-// Name is what the caller is called; "" for nil.
+// Name returns the name of the caller, or "" for nil.
 func (i *Identity) Name() string {
 	if i == nil {
 		return ""
@@ -78,8 +77,8 @@ func (i *Identity) Name() string {
 // without an identity.
 const principalPrefix = "caller:"
 
-// Principal is what belongs to the caller is bound to; "" for nil. It is equal
-// for equal names alone, and is no address.
+// Principal returns the key to which the caller's data is bound, or "" for nil. It is
+// equal only for equal names, and is not an address.
 func (i *Identity) Principal() string {
 	if i == nil {
 		return ""
@@ -87,8 +86,8 @@ func (i *Identity) Principal() string {
 	return i.principal
 }
 
-// Scope tells sets of tools apart: callers with an equal scope may call the same
-// tools, and "" is all of them.
+// Scope identifies the set of tools that the caller may call: callers with an equal
+// scope may call the same tools, and "" means all tools.
 func (i *Identity) Scope() string {
 	if i == nil {
 		return ""
@@ -96,8 +95,7 @@ func (i *Identity) Scope() string {
 	return i.scope
 }
 
-// MayCall reports whether the caller may call a tool, given by its canonical
-// name.
+// MayCall reports whether the caller may call the tool with this canonical name.
 func (i *Identity) MayCall(tool string) bool {
 	return i == nil || i.scope == "" || glob.MatchAny(i.grant.Tools, tool)
 }
@@ -112,7 +110,7 @@ func (i *Identity) MayPrompt(name string) bool {
 	return i == nil || glob.MatchAny(i.grant.Prompts, name)
 }
 
-// Trust is what is said of the caller about destructive tools.
+// Trust returns the caller's permission to run destructive tools.
 func (i *Identity) Trust() Trust {
 	if i == nil {
 		return Unsaid
@@ -120,9 +118,9 @@ func (i *Identity) Trust() Trust {
 	return i.grant.Trust
 }
 
-// Revoked is closed once what the identity says no longer holds; nil, which never
-// is, for nil. Calls that were admitted run to their end; what would last for
-// longer has to end with this.
+// Revoked returns a channel that is closed when the identity is revoked. For nil it is a
+// nil channel, which is never closed. Admitted calls run to their end. Streams and other
+// long-lived work must end with this channel.
 func (i *Identity) Revoked() <-chan struct{} {
 	if i == nil || i.life == nil {
 		return nil
@@ -144,13 +142,13 @@ func (i *Identity) revoke() { i.end(ErrRevoked) }
 // identityKey is the context key of the identity behind a request.
 type identityKey struct{}
 
-// NewContext returns a context of a request that i sent.
+// NewContext returns a context that carries i as the sender of the request.
 func NewContext(ctx context.Context, i *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// FromContext returns who sent the request of a context, nil where nothing was
-// asked.
+// FromContext returns the sender of the request of a context, or nil if there was no
+// authentication.
 func FromContext(ctx context.Context) *Identity {
 	i, _ := ctx.Value(identityKey{}).(*Identity)
 	return i

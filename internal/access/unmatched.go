@@ -8,15 +8,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
-// Unmatched is something in a book that grants nothing: a glob that no
-// tool's name matches, which is most often a name that was misspelt.
+// Unmatched is a glob in a book that grants nothing because it matches no tool. Most
+// often it is a misspelled name.
 type Unmatched struct {
 	// Caller is the name of the entry, Pattern the glob in its tools.
 	Caller, Pattern string
 }
 
-// Unmatched returns the globs over tools that match none of these canonical
-// names, in the order of the book.
+// Unmatched returns the tool globs that match none of the given canonical names, in the
+// order of the book.
 func (b *Book) Unmatched(tools []string) []Unmatched {
 	var out []Unmatched
 	entries := b.page.Load().entries

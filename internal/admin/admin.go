@@ -24,35 +24,35 @@ import (
 // Options are the callbacks into the process. The zero value is valid: a process
 // that has started, is ready, and has nothing to drain.
 type Options struct {
-	// Started reports whether the process serves. Nil: it does.
+	// Started reports whether the process serves requests. Nil means that it does.
 	Started func() bool
-	// Ready reports whether calls can be answered, and what that depends on. It
-	// must not block, since probes have short timeouts. Nil: ready.
+	// Ready reports whether calls can be answered, and the checks that this depends on.
+	// It must not block, because probes have short timeouts. Nil means ready.
 	Ready func() (bool, []Check)
-	// Drain drains the process and ends it. Nil: there is nothing to drain, and
-	// /drain is not there.
+	// Drain drains the process and ends it. Nil means that there is nothing to drain and
+	// no /drain page.
 	Drain Drainer
-	// Trust is who may run destructive tools. Nil: there is no /trust.
+	// Trust is the switch for destructive tools. Nil means no /trust page.
 	Trust Trust
-	// Describe returns what the process says about itself, as JSON. Its error is
-	// why it cannot say anything yet. Nil: there is no /describe.
+	// Describe returns a description of the process as JSON. It returns an error while
+	// there is no description yet. Nil means no /describe page.
 	Describe func(context.Context) ([]byte, error)
-	// Refresh loads the catalog again. Nil: there is no /refresh.
+	// Refresh reloads the catalog. Nil means no /refresh page.
 	Refresh func(ctx context.Context) Refreshed
-	// Metrics answers scrapes on both listeners. Nil: there is no /metrics.
+	// Metrics answers scrapes on both listeners. Nil means no /metrics page.
 	Metrics http.Handler
-	// Handlers are more of what operators reach, by the pattern of http.ServeMux:
-	// for the admin listener alone.
+	// Handlers are more handlers for operators, by the pattern of http.ServeMux. They are
+	// served only on the admin listener.
 	Handlers map[string]http.Handler
 }
 
-// Check is one thing that readiness depends on, or that helps to understand it.
+// Check is one check that readiness depends on, or that explains it.
 type Check struct {
 	Name string
 	OK   bool
-	// Detail says in words what is the matter.
+	// Detail describes the problem in words.
 	Detail string
-	// Info marks a check that does not decide.
+	// Info marks a check that does not affect readiness.
 	Info bool
 }
 
@@ -64,7 +64,7 @@ type Admin struct {
 	waiting, told atomic.Int64
 }
 
-// New takes the callbacks.
+// New returns an Admin that uses these callbacks.
 func New(o Options) *Admin {
 	return &Admin{options: o}
 }
@@ -74,7 +74,7 @@ const (
 	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose) and /metrics"
 )
 
-// Handler serves the admin listener.
+// Handler returns the handler of the admin listener.
 func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	a.probes(mux, adminPages, true)
@@ -102,8 +102,8 @@ func (a *Admin) Handler() http.Handler {
 	return fresh(mux)
 }
 
-// HealthHandler serves the health listener: the probes, the metrics and nothing
-// else. Its /readyz names what failed, without details.
+// HealthHandler returns the handler of the health listener. It serves only the probes
+// and the metrics. Its /readyz names failed checks, without details.
 func (a *Admin) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	a.probes(mux, healthPages, false)

@@ -11,12 +11,12 @@ import (
 
 // Drainer drains the process and ends it.
 type Drainer interface {
-	// Drain begins to end it and returns at once. It may be called again while that
-	// goes on.
+	// Drain starts the drain and returns at once. It may be called again during the
+	// drain.
 	Drain()
-	// Drained returns nil once there is no work left, or an error when ctx ends.
+	// Drained returns nil once no work is left, or an error when ctx ends.
 	Drained(ctx context.Context) error
-	// InFlight is how many requests have no answer yet.
+	// InFlight returns the number of requests that have no response yet.
 	InFlight() int
 }
 
@@ -59,5 +59,5 @@ func drainWait(r *http.Request) (time.Duration, error) {
 	return wait, nil
 }
 
-// Awaited reports whether anybody waits, or has waited, for the drain to be over.
+// Awaited reports whether a client waits, or has waited, for the end of the drain.
 func (a *Admin) Awaited() bool { return a.waiting.Load() > 0 || a.told.Load() > 0 }

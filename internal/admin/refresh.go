@@ -7,16 +7,17 @@ import (
 	"net/http"
 )
 
-// Refreshed is what a refresh of the catalog came to.
+// Refreshed is the result of a refresh of the catalog.
 type Refreshed struct {
-	// OK tells that the catalog was loaded.
+	// OK means that the catalog was loaded.
 	OK bool `json:"ok"`
-	// Changed tells that it is another one than before.
+	// Changed means that the catalog differs from the previous one.
 	Changed     bool    `json:"changed"`
 	Tools       int     `json:"tools"`
 	Fingerprint string  `json:"fingerprint,omitempty"`
 	TookMS      float64 `json:"took_ms"`
-	// Error says why it was not loaded, Cause names the fault, Fix mends it.
+	// Error says why the catalog was not loaded, Cause names the fault, and Fix says how
+	// to fix it.
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Fix   string `json:"fix,omitempty"`

@@ -18,10 +18,10 @@ import (
 
 // Trust is the switch that lets callers run destructive tools.
 type Trust interface {
-	// Trust returns the present state, and how often it has changed.
+	// Trust returns the current state and the number of its changes.
 	Trust() (state string, changes uint64)
-	// SetTrust changes the state, writes down who did, and returns the state
-	// before. An unknown state is an error that says which there are.
+	// SetTrust changes the state, logs who changed it, and returns the previous state.
+	// For an unknown state it returns an error that lists the valid ones.
 	SetTrust(who, state string) (before string, err error)
 }
 

@@ -14,25 +14,25 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Answer is what the service returned.
+// Answer is the service's response.
 type Answer struct {
-	// Body is the encoded message; it belongs to the caller. Nil for a stream,
-	// whose messages have gone to its receiver.
+	// Body is the encoded message. The caller owns it. It is nil for a stream, whose
+	// messages went to the receiver.
 	Body []byte
-	// Header and Trailer are the answer's metadata without the protocol's own
-	// entries; nil where there is none.
+	// Header and Trailer are the metadata of the response, without the protocol's own
+	// entries. They are nil if there is none.
 	Header, Trailer http.Header
 }
 
-// MethodOptions describe a method beyond its name.
+// MethodOptions describe the properties of a method other than its name.
 type MethodOptions struct {
-	// Idempotency is the method's idempotency level, for interceptors. It does not
-	// make the client repeat a call.
+	// Idempotency is the method's idempotency level, for interceptors. It does not make
+	// the client retry a call.
 	Idempotency connect.IdempotencyLevel
 }
 
-// Method calls one procedure, unary or server-streaming. It is safe for
-// concurrent use and as long lived as its client.
+// Method calls one procedure, unary or server-streaming. It is safe for concurrent use
+// and valid as long as its client.
 type Method struct {
 	client    *Client
 	procedure string
@@ -46,8 +46,8 @@ type binding struct {
 	rpc  *connect.Client[rawMessage, rawMessage]
 }
 
-// Method prepares calls of procedure ("/package.Service/Method"). Its error is an
-// *Error of KindRejected.
+// Method prepares calls of procedure ("/package.Service/Method"). The error is an *Error
+// of KindRejected.
 func (c *Client) Method(procedure string, o MethodOptions) (*Method, error) {
 	if !validProcedure(procedure) {
 		return nil, newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(procedure)), nil)
@@ -55,8 +55,8 @@ func (c *Client) Method(procedure string, o MethodOptions) (*Method, error) {
 	return &Method{client: c, procedure: procedure, opts: o}, nil
 }
 
-// Call calls procedure with an encoded message. It keeps a Method for each
-// procedure, up to MaxMethods.
+// Call calls procedure with an encoded message. It caches a Method for each procedure,
+// up to MaxMethods.
 func (c *Client) Call(ctx context.Context, procedure string, in []byte, md http.Header) (*Answer, error) {
 	m, err := c.method(procedure)
 	if err != nil {
@@ -84,13 +84,13 @@ func (c *Client) method(procedure string) (*Method, error) {
 	return m, nil
 }
 
-// Procedure returns the path that the method was made for.
+// Procedure returns the path of the method.
 func (m *Method) Procedure() string { return m.procedure }
 
-// Call sends the encoded message in and returns the encoded answer. The
-// context's deadline goes to the service with the request; its cancellation
-// ends the call there. md is sent as metadata, without entries that belong to
-// HTTP or the protocol. The error is an *Error.
+// Call sends the encoded message in and returns the encoded response. The request
+// carries the context's deadline to the service, and cancellation of the context cancels
+// the call at the service. md is sent as metadata, without entries that belong to HTTP
+// or the protocol. The error is an *Error.
 func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
 	header, err := m.check(in, md)
@@ -161,9 +161,9 @@ func request(in []byte, header http.Header) *connect.Request[rawMessage] {
 	return req
 }
 
-// Ping tells whether the backend can be reached and answers in its protocol. It
-// makes the standard health check and takes any answer to it, "unimplemented"
-// too; what the answer says about health it leaves aside. The error is an *Error.
+// Ping checks that the backend is reachable and speaks its protocol. It sends the
+// standard health check and accepts any response, including "unimplemented". It ignores
+// the health status in the response. The error is an *Error.
 func (c *Client) Ping(ctx context.Context) error {
 	err := c.Check(ctx)
 	if e := new(Error); errors.As(err, &e) && e.Kind == KindStatus {
@@ -172,8 +172,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return err
 }
 
-// Check is Ping, but returns the backend's own refusal too: an *Error of
-// KindStatus, of which CodeUnimplemented only says that it has no health check.
+// Check is like Ping, but also returns an error status from the backend as an *Error of
+// KindStatus. CodeUnimplemented means only that the backend has no health check.
 func (c *Client) Check(ctx context.Context) error {
 	if _, err := c.find(ctx, reflectionProcedures()); err != nil {
 		return err

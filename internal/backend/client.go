@@ -49,8 +49,8 @@ type link struct {
 	probed   bool // found out, not said by the target
 }
 
-// New makes a client. It dials nothing. Errors are about the target and the TLS
-// options (ErrTLSUnused, unreadable files), and about credentials
+// New makes a client. It opens no connections. It returns an error for an invalid target
+// or TLS options (ErrTLSUnused, unreadable files), or invalid credentials
 // (ErrPlaintextCredentials, unreadable files).
 func New(target Target, o Options) (*Client, error) {
 	if target.IsZero() {
@@ -98,16 +98,16 @@ func (c *Client) declared() *link {
 	}
 }
 
-// Target returns what the client was made for.
+// Target returns the target of the client.
 func (c *Client) Target() Target { return c.target }
 
-// Lost gets a value after a connection to the backend was lost: the backend closed
-// it, as at a restart, or it broke. Connections that end because they are idle
-// do not count. Several losses may be one value; there is one reader.
+// Lost returns a channel that receives a value after a connection to the backend is
+// lost: the backend closed it, as at a restart, or it broke. Connections closed because
+// they were idle do not count. One value may stand for several losses. The channel has
+// one reader.
 func (c *Client) Lost() <-chan struct{} { return c.conns.lost }
 
-// Protocol returns the protocol in use, ProtocolUnknown while it has not been
-// found.
+// Protocol returns the protocol in use, or ProtocolUnknown until it is detected.
 func (c *Client) Protocol() Protocol {
 	if l := c.link.Load(); l != nil {
 		return l.protocol
@@ -115,9 +115,9 @@ func (c *Client) Protocol() Protocol {
 	return c.target.protocol
 }
 
-// Endpoint is what a generic RPC client needs to use a backend's connections:
-// connect.NewClient(e.HTTPClient, e.BaseURL+procedure, e.Options...), or the
-// reflection client of grpcreflect. Messages are bounded one by one.
+// Endpoint is the information that a generic RPC client needs to use a backend's
+// connections: connect.NewClient(e.HTTPClient, e.BaseURL+procedure, e.Options...), or
+// the reflection client of grpcreflect. The size limit applies to each message.
 type Endpoint struct {
 	HTTPClient connect.HTTPClient
 	BaseURL    string
@@ -125,10 +125,10 @@ type Endpoint struct {
 	Protocol   Protocol
 }
 
-// Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2,
-// without which there is no bidirectional stream; gRPC-Web, which has none, uses
-// what unary calls use. Where the protocol is not known yet, Streams looks for
-// it; its error is an *Error.
+// Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2, because
+// bidirectional streams require it. gRPC-Web has no bidirectional streams and uses the
+// same transport as unary calls. Streams probes for the protocol if it is not known yet.
+// The error is an *Error.
 func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
 	l, err := c.find(ctx, reflectionProcedures())
 	if err != nil {
@@ -162,8 +162,8 @@ func (c *Client) clientOptions(p Protocol) []connect.ClientOption {
 	}
 }
 
-// Close ends probes and closes every connection; a call still in flight fails
-// with KindTransport, a later one with KindUnreachable. It may be called twice.
+// Close stops probes and closes every connection. A call in flight fails with
+// KindTransport, a later one with KindUnreachable. Close may be called twice.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -34,8 +34,8 @@ func (rawCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	}
 }
 
-// MarshalStable exists for HTTP GET, which wants equal bytes for equal messages:
-// bytes that were given are as stable as their giver made them.
+// MarshalStable is for HTTP GET, which needs equal bytes for equal messages. It returns
+// the given bytes unchanged, so they are only as stable as the caller made them.
 func (rawCodec) MarshalStable(message any) ([]byte, error) {
 	switch m := message.(type) {
 	case *rawMessage:
@@ -47,7 +47,7 @@ func (rawCodec) MarshalStable(message any) ([]byte, error) {
 	}
 }
 
-// Unmarshal copies: the buffer behind data returns to a pool.
+// Unmarshal copies data, because its buffer returns to a pool.
 func (rawCodec) Unmarshal(data []byte, message any) error {
 	switch m := message.(type) {
 	case *rawMessage:

@@ -43,8 +43,8 @@ const (
 	brokeWriting
 )
 
-// Read tells the peer's beginning when the reader comes back for more: by then
-// it has taken in what it read first, such as the SETTINGS.
+// Read announces the peer's first bytes when the reader calls it again. By then the reader
+// has processed what it read first, such as the SETTINGS.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.have == len(c.begin) {
 		c.hear.Do(func() { close(c.heard) })
@@ -105,7 +105,7 @@ func (c *conn) greeted() greeting {
 	return greeting(c.greeting.Load())
 }
 
-// NetConn is the connection below.
+// NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // failedToWrite reports whether the first thing to fail was a write: the last

@@ -17,21 +17,22 @@ import (
 )
 
 // CredentialOptions are the headers that the client adds to every request: calls,
-// probes, health checks and reflection. The values are secrets. No error, log line
-// or String method of this package shows them, and what the backend says about
-// them in an error is masked.
+// probes, health checks and reflection. The values are secrets. No error, log line or
+// String method of this package shows them. Errors from the backend that contain them
+// are masked.
 type CredentialOptions struct {
-	// Headers are fixed headers, by name.
+	// Headers are fixed headers by name.
 	Headers map[string]string
-	// HeaderFile holds more headers, one "name: value" per line. Empty lines and
+	// HeaderFile is a file with more headers, one "name: value" per line. Empty lines and
 	// lines that begin with "#" are ignored.
 	HeaderFile string
-	// TokenFile holds a token, which is sent as "authorization: Scheme TOKEN".
+	// TokenFile is a file with a token. The client sends it as "authorization: Scheme
+	// TOKEN".
 	TokenFile string
-	// Scheme is the scheme of the token; "" is Bearer.
+	// Scheme is the scheme of the token. "" means Bearer.
 	Scheme string
-	// AllowPlaintext permits secrets on a connection without TLS to a host other
-	// than loopback.
+	// AllowPlaintext permits secrets on a connection without TLS to a host other than
+	// loopback.
 	AllowPlaintext bool
 }
 
@@ -42,21 +43,21 @@ const (
 	maxCredentialHeaders = 64
 )
 
-// DefaultTokenScheme is the scheme of a token where none is configured.
+// DefaultTokenScheme is the default scheme of a token.
 const DefaultTokenScheme = "Bearer"
 
-// ErrPlaintextCredentials reports secrets that would cross a network in the clear.
+// ErrPlaintextCredentials reports credentials that would cross a network unencrypted.
 var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
 	"use https:// or grpcs://, or allow that with --insecure-backend-credentials, if a mesh encrypts the connection")
 
-// String keeps the values out of anything that is formatted.
+// String returns a mask, so that formatted output never contains the values.
 func (o CredentialOptions) String() string { return masked }
 
-// GoString does the same for %#v.
+// GoString returns a mask for %#v.
 func (o CredentialOptions) GoString() string { return masked }
 
-// Check reads the files and reports what is wrong with the credentials, for a
-// backend at this target.
+// Check reads the files and returns an error if the credentials are not valid for a
+// backend at target.
 func (o CredentialOptions) Check(target Target) error {
 	_, err := o.read(target)
 	return err
@@ -133,7 +134,7 @@ func (c *credentials) set() *credentialSet {
 	return c.current.Load()
 }
 
-// CredentialFiles are the files that the credentials come from.
+// CredentialFiles returns the files that the credentials come from.
 func (c *Client) CredentialFiles() []string {
 	if c.credentials == nil {
 		return nil
@@ -141,11 +142,11 @@ func (c *Client) CredentialFiles() []string {
 	return c.credentials.opts.files()
 }
 
-// HasCredentials reports whether requests carry credentials of the sidecar.
+// HasCredentials reports whether requests carry the sidecar's credentials.
 func (c *Client) HasCredentials() bool { return c.credentials != nil }
 
-// ReloadCredentials reads the files again, for requests made from now on, and
-// reports whether anything changed. After an error the last good ones stay in use.
+// ReloadCredentials reloads the files for new requests and reports whether anything
+// changed. After an error the last valid credentials stay in use.
 func (c *Client) ReloadCredentials() (changed bool, err error) {
 	if c.credentials == nil {
 		return false, nil
@@ -168,10 +169,10 @@ type credentialSet struct {
 	secrets []string // masked in what the backend says
 }
 
-// String keeps the values out of anything that is formatted.
+// String returns a mask, so that formatted output never contains the values.
 func (s *credentialSet) String() string { return masked }
 
-// GoString does the same for %#v.
+// GoString returns a mask for %#v.
 func (s *credentialSet) GoString() string { return masked }
 
 // add takes one header. Its errors do not show the value.

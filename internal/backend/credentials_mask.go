@@ -91,9 +91,8 @@ func (s *credentialSet) maskError(e *Error) {
 	}
 }
 
-// Mask hides the client's credentials in an error that was made from a backend's
-// answer outside of this package, as reflection does. The code of a Connect error
-// is kept.
+// Mask hides the client's credentials in an error that another package made from a
+// backend's response, as reflection does. It keeps the code of a Connect error.
 func (c *Client) Mask(err error) error {
 	s := c.credentials.set()
 	if err == nil || s == nil {

@@ -10,36 +10,37 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Kind sorts failures by what a caller may conclude from them.
+// Kind classifies failures by what a caller may conclude from them.
 type Kind uint8
 
 const (
-	// KindUnreachable: the request did not reach the service, or not to its end.
-	// Connection or TLS handshake failed, there is no such socket, the connection
-	// broke while the request was being written, the peer turned it away
-	// unprocessed (GOAWAY, REFUSED_STREAM), no protocol was found, or the client
-	// is closed. Safe to repeat.
+	// KindUnreachable means that the service did not receive the request, or not all of
+	// it. The connection or TLS handshake failed, the socket does not exist, the
+	// connection broke while the request was being written, the peer refused it
+	// unprocessed (GOAWAY, REFUSED_STREAM), no protocol was detected, or the client is
+	// closed. A retry is safe.
 	KindUnreachable Kind = iota + 1
-	// KindTimeout: the caller's deadline passed. Sent tells whether the service may
-	// have seen the request.
+	// KindTimeout means that the caller's deadline passed. Sent tells whether the service
+	// may have seen the request.
 	KindTimeout
-	// KindCancelled: the caller's context was cancelled.
+	// KindCancelled means that the caller's context was cancelled.
 	KindCancelled
-	// KindTransport: the request was sent and no answer came: reset, end of stream,
-	// or an intermediary's 429, 502, 503 or 504. The outcome is unknown.
+	// KindTransport means that the request was sent and no response came: reset, end of
+	// stream, or an intermediary's 429, 502, 503 or 504. The outcome is unknown.
 	KindTransport
-	// KindTooLarge: the answer exceeds MaxResponseBytes.
+	// KindTooLarge means that the response exceeds MaxResponseBytes.
 	KindTooLarge
-	// KindRequestTooLarge: the request exceeds MaxRequestBytes and was not sent.
+	// KindRequestTooLarge means that the request exceeds MaxRequestBytes and was not
+	// sent.
 	KindRequestTooLarge
-	// KindGarbage: an answer came and is not one of the protocol: another content
-	// type, a broken frame, no status, undecodable details.
+	// KindGarbage means that the response violates the protocol: another content type, a
+	// broken frame, no status, or undecodable details.
 	KindGarbage
-	// KindStatus: the service, or an HTTP server in its place (401, 403, 404),
-	// answered with an error. Code, PeerCode, Message and Details are its own.
+	// KindStatus means that the service, or an HTTP server in its place (401, 403, 404),
+	// returned an error. Code, PeerCode, Message and Details are from that error.
 	KindStatus
-	// KindRejected: the request was refused here and not sent: metadata that must
-	// not go on the wire, or a bad procedure.
+	// KindRejected means that the client rejected the request and did not send it,
+	// because of metadata that must not go on the wire or an invalid procedure.
 	KindRejected
 )
 
@@ -69,30 +70,30 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is every failure of this package's calls and probes.
+// Error is the error type of all calls and probes of this package.
 type Error struct {
 	Kind Kind
-	// Code is always one of the sixteen codes. KindStatus: the peer's, with
-	// CodeUnknown for a number or name that is none of them. Other kinds: the code
-	// that fits.
+	// Code is always one of the sixteen codes. For KindStatus it is the peer's code, or
+	// CodeUnknown if the peer's number or name is none of them. For other kinds it is the
+	// code that fits.
 	Code connect.Code
-	// PeerCode is the peer's code as it named it ("not_found", "code_42"), only
+	// PeerCode is the peer's name for the code ("not_found", "code_42"). It is set only
 	// for KindStatus.
 	PeerCode string
-	// PeerStatus is the peer's status number where it is above those that gRPC
-	// and Connect define, 0 where it is not.
+	// PeerStatus is the peer's status number if it is above those that gRPC and Connect
+	// define, else 0.
 	PeerStatus uint32
-	// Message is the peer's own for KindStatus (not redacted), else a sentence of
+	// Message is the peer's message for KindStatus (not redacted), else a sentence of
 	// this package.
 	Message string
-	// Details are the peer's, undecoded.
+	// Details are the peer's details, undecoded.
 	Details []*anypb.Any
-	// Metadata is what headers and trailers of the answer carried beside the
-	// protocol's own; nil where there is none. Protocols mix the two on errors.
+	// Metadata is the headers and trailers of the response, without the protocol's own
+	// entries. It is nil if there is none. Protocols mix the two on errors.
 	Metadata http.Header
-	// HTTPStatus is the status of the HTTP response, 0 where none came.
+	// HTTPStatus is the status of the HTTP response, or 0 if none came.
 	HTTPStatus int
-	// Sent is false where the service certainly did not get the whole request.
+	// Sent is false if the service certainly did not receive the whole request.
 	Sent bool
 
 	cause error

@@ -15,10 +15,9 @@ import (
 // greeting in milliseconds.
 const examineTimeout = 2 * time.Second
 
-// Examine tells whether the wrong expectation about TLS explains a fault that
-// leaves that open: it asks the port what it speaks. Nothing but a greeting is
-// sent, so that no credential meets an unverified peer. Other faults come back as
-// they are.
+// Examine tells whether a wrong expectation about TLS explains a fault that leaves this
+// open. It tests whether the port speaks TLS or plaintext. It sends only a greeting, so an
+// unverified peer never sees a credential. It returns other faults unchanged.
 func (c *Client) Examine(ctx context.Context, f Fault) Fault {
 	switch f {
 	case FaultHungUp, FaultNotRPC, FaultWebServer, FaultNoAnswer, FaultUnknown:

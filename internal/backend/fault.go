@@ -16,49 +16,51 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Fault is why a backend cannot be used, as far as that can be told.
+// Fault is the reason why a backend cannot be used, as far as it can be determined.
 type Fault string
 
-// The faults. Each has another fix.
+// The faults. Each has a different fix.
 const (
 	FaultUnknown Fault = ""
-	// FaultUnknownHost: the host's name does not resolve.
+	// FaultUnknownHost means that the host name does not resolve.
 	FaultUnknownHost Fault = "unknown_host"
-	// FaultRefused: nothing listens there.
+	// FaultRefused means that nothing listens on the port or socket.
 	FaultRefused Fault = "connection_refused"
-	// FaultNoAnswer: no answer came in time.
+	// FaultNoAnswer means that no response came in time.
 	FaultNoAnswer Fault = "no_answer"
-	// FaultHungUp: the peer closed the connection without an answer.
+	// FaultHungUp means that the peer closed the connection without a response.
 	FaultHungUp Fault = "hung_up"
-	// FaultNeedsTLS: the port speaks TLS, the target does not.
+	// FaultNeedsTLS means that the port speaks TLS and the target does not.
 	FaultNeedsTLS Fault = "tls_needed"
-	// FaultNoTLS: the target has TLS, the port does not.
+	// FaultNoTLS means that the target has TLS and the port does not.
 	FaultNoTLS Fault = "tls_not_spoken"
-	// FaultAuthority: no trusted CA signed the certificate.
+	// FaultAuthority means that no trusted CA signed the certificate.
 	FaultAuthority Fault = "tls_unknown_authority"
-	// FaultName: the certificate is for another name.
+	// FaultName means that the certificate is for another name.
 	FaultName Fault = "tls_wrong_name"
-	// FaultExpired: the certificate is not valid now.
+	// FaultExpired means that the certificate is not valid now.
 	FaultExpired Fault = "tls_expired"
-	// FaultCertificate: the certificate is refused for another reason.
+	// FaultCertificate means that the certificate was rejected for another reason.
 	FaultCertificate Fault = "tls_bad_certificate"
-	// FaultClientCertificate: the backend refuses our certificate, or the lack of one.
+	// FaultClientCertificate means that the backend rejects the client certificate, or
+	// requires one.
 	FaultClientCertificate Fault = "tls_client_refused"
-	// FaultNoHTTP2: the server behind TLS does not offer HTTP/2, which gRPC needs.
+	// FaultNoHTTP2 means that the server behind TLS does not offer HTTP/2, which gRPC
+	// needs.
 	FaultNoHTTP2 Fault = "no_http2"
-	// FaultWebServer: the port belongs to a web server.
+	// FaultWebServer means that the port belongs to a web server.
 	FaultWebServer Fault = "web_server"
-	// FaultNotRPC: something answers, in none of the protocols.
+	// FaultNotRPC means that the peer responds, but in none of the protocols.
 	FaultNotRPC Fault = "not_rpc"
-	// FaultCredentials: the backend wants credentials, or others.
+	// FaultCredentials means that the backend requires credentials, or other ones.
 	FaultCredentials Fault = "unauthenticated"
-	// FaultForbidden: the credentials do not suffice.
+	// FaultForbidden means that the credentials lack permission.
 	FaultForbidden Fault = "permission_denied"
-	// FaultNotServed: the service that was asked for is not there.
+	// FaultNotServed means that the backend does not serve the requested service.
 	FaultNotServed Fault = "unimplemented"
 )
 
-// FaultOf tells why a call, a probe or a reflection of a backend failed.
+// FaultOf returns the reason why a call, a probe or a reflection of a backend failed.
 func FaultOf(err error) Fault {
 	if err == nil {
 		return FaultUnknown

@@ -37,8 +37,7 @@ func newFramedBody(body io.ReadCloser, limits frameLimits, f *facts) *framedBody
 	return &framedBody{ReadCloser: &watchedBody{body: body, left: math.MaxInt64, facts: f}, limits: limits, facts: f}
 }
 
-// Read implements io.Reader. What came before a frame that is too large is
-// passed on.
+// Read implements io.Reader. It passes on the data before a frame that is too large.
 func (b *framedBody) Read(p []byte) (int, error) {
 	if b.over {
 		b.facts.overLimit = true

@@ -10,63 +10,61 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Defaults of Options, each with its reason.
+// Defaults of Options, with reasons.
 const (
-	// DefaultMaxHeaderBytes bounds the headers and trailers of an answer; room for
-	// rich error details, which travel there, and far below net/http's 10 MiB.
+	// DefaultMaxHeaderBytes bounds the headers and trailers of a response. It leaves room
+	// for rich error details, which travel there, and is far below net/http's 10 MiB.
 	DefaultMaxHeaderBytes = 1 << 20
 	// DefaultMaxMetadataBytes bounds the metadata of a request. gRPC peers are
 	// advised to accept 8 KiB; common proxies stop near 60 KiB.
 	DefaultMaxMetadataBytes = 32 << 10
-	// DefaultMaxConns bounds the HTTP/1.1 connections to one backend; each carries
-	// one call at a time, and calls beyond it wait.
+	// DefaultMaxConns bounds the HTTP/1.1 connections to one backend. Each carries one
+	// call at a time, and excess calls wait.
 	DefaultMaxConns = 512
-	// DefaultMaxHTTP2Conns bounds the HTTP/2 connections to one backend. One is used
-	// until the peer's limit of streams is reached (Go's HTTP server: 250), then
-	// the next is opened: 8 carry 2,000 calls at the least favourable common limit.
+	// DefaultMaxHTTP2Conns bounds the HTTP/2 connections to one backend. The client opens
+	// another one when all reach the peer's stream limit (250 in Go's HTTP server). With
+	// that limit, the lowest common one, 8 connections carry 2,000 calls.
 	DefaultMaxHTTP2Conns = 8
-	// DefaultIdleTimeout is how long an unused connection is kept. Below the 2 to
-	// 5 minutes after which common servers and firewalls drop one silently.
+	// DefaultIdleTimeout is how long an unused connection is kept. It is below the 2 to 5
+	// minutes after which common servers and firewalls silently drop one.
 	DefaultIdleTimeout = 90 * time.Second
-	// DefaultPingAfter is the silence on an HTTP/2 connection after which it is
-	// pinged. gRPC servers count pings that come more often than every 5 minutes
-	// as abuse and close the connection, calls in flight included. A dead
-	// connection is found earlier: see DefaultQuietAfter, and net/http also pings
-	// when it cancels a stream.
+	// DefaultPingAfter is the silence on an HTTP/2 connection after which the client
+	// pings. gRPC servers treat pings more often than every 5 minutes as abuse and close
+	// the connection, including calls in flight. Dead connections are detected earlier:
+	// see DefaultQuietAfter, and net/http also pings when it cancels a stream.
 	DefaultPingAfter = 5*time.Minute + 10*time.Second
-	// DefaultPingTimeout is how long the answer to a ping may take (net/http's own
-	// default).
+	// DefaultPingTimeout is the timeout of a ping (net/http's own default).
 	DefaultPingTimeout = 15 * time.Second
-	// DefaultQuietAfter is how long nothing may come back on a connection of unary
-	// gRPC calls after a call was made before the peer is pinged. Most calls are
-	// answered sooner, and servers tolerate one ping for each answer and two more.
+	// DefaultQuietAfter is the silence after a call on a connection of unary gRPC calls
+	// before the client pings the peer. Most calls are answered sooner, and servers
+	// tolerate one ping for each response and two more.
 	DefaultQuietAfter = time.Second
-	// DefaultSuspectAfter is how long that ping may have no answer before new calls
-	// go to another connection. Servers answer pings at once, whatever their methods
-	// do; 1 s is two round trips of a satellite.
+	// DefaultSuspectAfter is how long that ping may be unanswered before new calls use
+	// another connection. Servers answer pings at once, whatever their methods do. 1 s is
+	// two round trips of a satellite.
 	DefaultSuspectAfter = time.Second
-	// DefaultWriteTimeout closes an HTTP/2 connection on which not one byte could
-	// be written for so long: the peer is stopped or gone.
+	// DefaultWriteTimeout is how long a write may make no progress on an HTTP/2
+	// connection before the client closes it: the peer is stopped or gone.
 	DefaultWriteTimeout = 20 * time.Second
-	// DefaultAttemptTimeout bounds one attempt of a search: a server that holds
-	// back its answer must not use up the time of the other protocols.
+	// DefaultAttemptTimeout bounds one attempt of a probe, so that a server that delays
+	// its response does not use up the time for the other protocols.
 	DefaultAttemptTimeout = 2 * time.Second
-	// DefaultMaxMethods bounds how many methods Client.Call remembers. A catalog
-	// is far smaller; beyond it a method is built anew for each call.
+	// DefaultMaxMethods bounds the number of methods that Client.Call caches. A catalog
+	// is far smaller. Beyond the limit, each call builds its method.
 	DefaultMaxMethods = 10_000
 )
 
-// Options tune a Client. The zero value is ready to use; a value that is not
+// Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
 type Options struct {
-	// TLS is for targets with TLS; anything set with another target is an error.
+	// TLS applies to targets with TLS. Options for any other target are an error.
 	TLS TLSOptions
 
 	// Credentials are sent with every request.
 	Credentials CredentialOptions
 
-	// MaxRequestBytes bounds an encoded request, MaxResponseBytes an encoded
-	// answer, counted after decompression.
+	// MaxRequestBytes bounds an encoded request, MaxResponseBytes an encoded response
+	// after decompression.
 	MaxRequestBytes  int
 	MaxResponseBytes int
 	MaxHeaderBytes   int
@@ -85,11 +83,12 @@ type Options struct {
 	ProbeTimeout   time.Duration
 	AttemptTimeout time.Duration
 
-	// Gzip asks the backend to compress its answers. Off by default: beside the
-	// backend, bandwidth is cheaper than CPU. Compressed answers are read anyway.
+	// Gzip asks the backend to compress its responses. It is off by default, because next
+	// to the backend bandwidth is cheaper than CPU. The client always accepts compressed
+	// responses.
 	Gzip bool
 
-	// Dial, where set, makes the connections in place of the network, such as to a
+	// Dial, if set, makes the connections instead of the network dialer, for example to a
 	// service in the same process.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 

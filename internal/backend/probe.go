@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Attempt is one thing that a probe tried.
+// Attempt is one attempt of a probe.
 type Attempt struct {
-	// What was tried, such as "gRPC over HTTP/2".
+	// What describes the attempt, such as "gRPC over HTTP/2".
 	What string
-	// Cause is why it did not prove anything.
+	// Cause is why the attempt proved nothing.
 	Cause error
 }
 
-// ProbeError tells what a probe tried. It is the cause of the *Error that Probe
-// and calls return.
+// ProbeError lists the attempts of a failed probe. It is the cause of the *Error that
+// Probe and calls return.
 type ProbeError struct {
 	Target   Target
 	Attempts []Attempt
@@ -34,7 +34,7 @@ func (e *ProbeError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the attempts' causes.
+// Unwrap returns the causes of the attempts.
 func (e *ProbeError) Unwrap() []error {
 	causes := make([]error, 0, len(e.Attempts))
 	for _, a := range e.Attempts {
@@ -51,11 +51,11 @@ func reflectionProcedures() []string {
 	}
 }
 
-// Probe finds the protocol and remembers it; once it is known, Probe returns at
-// once. It runs no method but the standard health check. Where the backend
-// serves neither health nor reflection, a probe may fail and a call still find
-// the protocol, because it knows a procedure that exists; procedures name some
-// for that purpose (they are asked which content types they take, not run). The
+// Probe detects the protocol and remembers it. Once the protocol is known, Probe returns
+// at once. It runs no method except the standard health check. If the backend serves
+// neither health nor reflection, a probe may fail although a call can still detect the
+// protocol, because a call knows a procedure that exists. procedures names some for that
+// purpose: the probe asks which content types they accept and does not run them. The
 // error is an *Error whose cause is a *ProbeError.
 func (c *Client) Probe(ctx context.Context, procedures ...string) error {
 	for _, p := range procedures {

@@ -238,7 +238,7 @@ func (r reply) judge(protocol Protocol) error {
 	return &AnswerError{Status: r.status, ContentType: clip(r.header.Get("Content-Type"))}
 }
 
-// AnswerError is an answer of HTTP that is none of the protocol that was tried.
+// AnswerError is an HTTP response that does not belong to the attempted protocol.
 type AnswerError struct {
 	Status      int
 	ContentType string

@@ -4,20 +4,20 @@ package backend
 
 import "context"
 
-// Again decides whether a call that could be made a second time will be. Claim
-// reserves that, and reports false where there will be no second time: its budget is
-// used up, or this was the last attempt. It must not block, and may be called from
-// any goroutine while the call runs.
+// Again decides whether a call that can be retried is retried. Claim reserves the retry
+// and returns false if there will be none: the retry budget is exhausted, or this was
+// the last attempt. Claim must not block, and any goroutine may call it while the call
+// runs.
 type Again interface{ Claim() bool }
 
 // againKey is the context key of an Again.
 type againKey struct{}
 
-// Repeatable says of the unary calls made with the context that they do no harm if
-// they run twice, and who decides whether one that fails with KindTransport is made
-// again. A call with a claim does not wait for its answer on a connection that has
-// gone silent once another one has reached the backend; any other call does, until
-// the connection is given up. The client itself repeats nothing for it.
+// Repeatable marks the unary calls made with the context as safe to run twice. again
+// decides whether a call that fails with KindTransport is retried. A call with a claim
+// stops waiting for its response on a silent connection once another connection has
+// reached the backend. Any other call waits until the connection is given up. The client
+// itself does not retry these calls.
 func Repeatable(ctx context.Context, again Again) context.Context {
 	return context.WithValue(ctx, againKey{}, again)
 }

@@ -17,8 +17,8 @@ import (
 // large message holds no megabytes meanwhile.
 const keptBuffer = 64 << 10
 
-// Stream calls a server-streaming procedure with an encoded message. It keeps a
-// Method for each procedure, like Call; see [Method.Stream].
+// Stream calls a server-streaming procedure with an encoded message. Like Call, it
+// caches a Method for each procedure; see [Method.Stream].
 func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	m, err := c.method(procedure)
 	if err != nil {
@@ -27,21 +27,19 @@ func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md htt
 	return m.Stream(ctx, in, md, each)
 }
 
-// Stream sends the encoded message in and hands every message of the answer to
-// each, in order and on the caller's goroutine; it returns when the service has
-// ended the stream. The bytes that each gets are valid until it returns. While
-// each runs nothing more is read, so a slow one slows the service down, not
-// other calls.
+// Stream sends the encoded message in and passes every message of the response to each,
+// in order and on the caller's goroutine. It returns when the service has ended the
+// stream. The bytes passed to each are valid until it returns. Stream does not read
+// while each runs, so a slow each slows down the service, but no other calls.
 //
-// Deadline, cancellation and metadata go as with [Method.Call]. There is no
-// bound on the number of messages, on their sum, or on the silence between two;
-// each single one is bounded by MaxResponseBytes, after decompression.
+// Deadline, cancellation and metadata work as with [Method.Call]. There is no limit on
+// the number of messages, their total size, or the silence between two. MaxResponseBytes
+// bounds each message, after decompression.
 //
-// Where each returns an error, the call is cancelled and that error comes back
-// wrapped (errors.Is and errors.As find it). Every other error is an *Error, of
-// the kinds of a unary call; messages may have arrived before it. The Answer
-// holds the metadata. It is there beside an error too, with the header alone,
-// if the header had arrived.
+// If each returns an error, Stream cancels the call and returns that error wrapped
+// (errors.Is and errors.As find it). Every other error is an *Error, with the kinds of a
+// unary call, and may follow messages. The Answer holds the metadata. It is also
+// returned with an error, with only the header, if the header had arrived.
 func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	c := m.client
 	metadata, err := m.check(in, md)

@@ -16,7 +16,7 @@ import (
 type Protocol uint8
 
 const (
-	// ProtocolUnknown is the zero value: the protocol has to be found by probing.
+	// ProtocolUnknown is the zero value: the protocol must be detected by a probe.
 	ProtocolUnknown Protocol = iota
 	// ProtocolGRPC is gRPC over HTTP/2.
 	ProtocolGRPC
@@ -26,7 +26,7 @@ const (
 	ProtocolGRPCWeb
 )
 
-// String returns the protocol's own spelling of its name.
+// String returns the name of the protocol in its official spelling.
 func (p Protocol) String() string {
 	switch p {
 	case ProtocolGRPC:
@@ -48,8 +48,8 @@ const maxSocketPath = 107
 const targetForms = "http://HOST:PORT and https://HOST:PORT (protocol found by probing), grpc://, grpcs://, " +
 	"connect+http(s)://, grpcweb+http(s)://, unix:///PATH, grpc+unix:///PATH, connect+unix:///PATH, grpcweb+unix:///PATH"
 
-// Target says where a backend is and how to speak to it. The zero value is no
-// target; ParseTarget makes one. It is comparable.
+// Target is the address of a backend and how to connect to it. The zero value is not a
+// valid target; use ParseTarget. It is comparable.
 type Target struct {
 	protocol Protocol
 	tls      bool
@@ -58,19 +58,20 @@ type Target struct {
 	prefix   string // path before every procedure, without a closing slash
 }
 
-// Protocol is ProtocolUnknown where the target leaves it to probing.
+// Protocol returns the configured protocol, or ProtocolUnknown if a probe must detect
+// it.
 func (t Target) Protocol() Protocol { return t.protocol }
 
 // TLS reports whether the connection is encrypted.
 func (t Target) TLS() bool { return t.tls }
 
-// Socket is the path of the Unix socket, or "".
+// Socket returns the path of the Unix socket, or "".
 func (t Target) Socket() string { return t.socket }
 
 // IsZero reports whether t is the zero value.
 func (t Target) IsZero() bool { return t == Target{} }
 
-// String returns a form that ParseTarget reads back to the same target.
+// String returns a form that ParseTarget parses to the same target.
 func (t Target) String() string {
 	switch {
 	case t.IsZero():
@@ -132,9 +133,9 @@ func targetSchemes() [12]targetScheme {
 	}
 }
 
-// TargetError says why a text is no target, and which forms there are.
+// TargetError says why a text is not a valid target, and lists the valid forms.
 type TargetError struct {
-	// Text is what was given; "" where it carried a user name or password.
+	// Text is the given text, or "" if it contained a user name or password.
 	Text   string
 	Reason string
 }
@@ -147,9 +148,8 @@ func (e *TargetError) Error() string {
 	return fmt.Sprintf("backend target %q: %s; forms: %s", e.Text, e.Reason, targetForms)
 }
 
-// ParseTarget reads the text form of a target. A missing port means 80, or 443
-// with TLS. A path becomes a prefix of every procedure. Its error is a
-// *TargetError.
+// ParseTarget parses the text form of a target. The default port is 80, or 443 with TLS.
+// A path becomes a prefix of every procedure. The error is a *TargetError.
 func ParseTarget(text string) (Target, error) {
 	t, err := parseTarget(text)
 	if err == nil {

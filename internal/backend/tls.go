@@ -10,20 +10,19 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
-// TLSOptions say whom we trust and who we are. The zero value trusts the
-// system's roots and shows no certificate. There is no way to switch off
-// verification. Files are read when the client is made, and again by
-// [Client.ReloadTLS].
+// TLSOptions are the trusted CAs and the identity of the client. The zero value trusts
+// the system's roots and sends no certificate. Verification cannot be disabled. The
+// files are read when the client is made, and again by [Client.ReloadTLS].
 type TLSOptions struct {
-	// CAFile holds PEM certificates that replace the system's roots.
+	// CAFile is a file with PEM certificates that replace the system's roots.
 	CAFile string
-	// CertFile and KeyFile hold the client's certificate chain and key, PEM; both
-	// or neither.
+	// CertFile and KeyFile are the client's certificate chain and private key in PEM. Set
+	// both or neither.
 	CertFile, KeyFile string
 	// ServerName replaces the target's host in verification and SNI.
 	ServerName string
-	// ServerURIs are patterns of URI names (spiffe://...) of which the backend's
-	// certificate must carry one, in place of its host's name; "*" stands for any
+	// ServerURIs are patterns of URI names (spiffe://...). The backend's certificate must
+	// have a name that matches one of them, instead of its host name. "*" matches any
 	// characters.
 	ServerURIs []string
 }
@@ -33,7 +32,7 @@ func (o TLSOptions) isZero() bool {
 	return o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" && o.ServerName == "" && len(o.ServerURIs) == 0
 }
 
-// ErrTLSUnused is returned by New where TLS options come with a plain target.
+// ErrTLSUnused is returned by New for TLS options with a target without TLS.
 var ErrTLSUnused = errors.New("TLS options given, but the target is not one with TLS (https, grpcs, connect+https, grpcweb+https)")
 
 // files reads what the options name, for a target whose host is the default name.
@@ -48,7 +47,7 @@ func (o TLSOptions) files(target Target) (*tlsfiles.Client, error) {
 	})
 }
 
-// TLSFiles are the files that the TLS options name; none where there are none.
+// TLSFiles returns the files in the TLS options, or none.
 func (c *Client) TLSFiles() []string {
 	if c.files == nil {
 		return nil
@@ -56,8 +55,8 @@ func (c *Client) TLSFiles() []string {
 	return c.files.Files()
 }
 
-// ReloadTLS reads the files of the TLS options again, for connections that are
-// made from now on. After an error what was in use stays in use.
+// ReloadTLS reloads the files of the TLS options for new connections. After an error the
+// previous options stay in use.
 func (c *Client) ReloadTLS() error {
 	if c.files == nil {
 		return nil

@@ -60,8 +60,8 @@ func (c *Conn) expire() {
 	}
 }
 
-// Begin notes that a handler has a request, until [Conn.End], and reports whether the
-// connection is to end with its answer. A nil Conn has no gate, and goes on.
+// Begin notes that a handler has a request, until [Conn.End]. It reports whether the
+// connection must end with this response. A nil Conn has no gate and continues.
 func (c *Conn) Begin() bool {
 	if c == nil {
 		return false
@@ -74,8 +74,8 @@ func (c *Conn) Begin() bool {
 	return most > 0 && n >= most || c.old.Load()
 }
 
-// End notes that a handler has returned. A body that it did not want may hold the
-// connection for a while; nothing waits for that.
+// End notes that a handler has returned. The rest of a request body that the handler did
+// not read may still occupy the connection for a while. No other connection waits for that.
 func (c *Conn) End() {
 	if c != nil {
 		c.idle.Store(time.Now().UnixNano())
@@ -105,7 +105,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// CloseWrite lets a server half-close, so that a client can read why it was refused.
+// CloseWrite lets a server half-close the connection, so that a client can read why it
+// was refused.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -113,7 +114,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn implements [syscall.Conn] where the connection underneath does.
+// SyscallConn implements [syscall.Conn] if the underlying connection does.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
 
 func rawOf(of any) (syscall.RawConn, error) {

@@ -2,9 +2,9 @@
 
 package connlimit
 
-// BufferPool is how many connections the listeners of a process may have.
+// BufferPool holds the maximum numbers of connections of the listeners of a process.
 type BufferPool struct {
-	// Callers is for the main listener, Operators for each of the others.
+	// Callers is the maximum of the main listener, Operators that of each other listener.
 	Callers, Operators int
 }
 
@@ -22,9 +22,10 @@ const (
 	leastCallers = 8
 )
 
-// Fit divides file descriptors: the backend and the listeners for operators keep
-// theirs, so that probes answer whatever callers do, and callers get the rest, up
-// to want. Files of 0 or less are not known, and every number fits.
+// Fit divides the file descriptors. It reserves some for the backend and the listeners for
+// operators, so that probes are answered whatever callers do. Callers get the rest, up to
+// want. If files is 0, or 1<<31 and more, the number is unknown or unlimited and every want
+// fits.
 func Fit(files uint64, want int) BufferPool {
 	if files == 0 || files >= 1<<31 {
 		return BufferPool{Callers: want, Operators: mostOperators}

@@ -4,5 +4,6 @@
 
 package connlimit
 
-// Files is how many file descriptors the process may have; 0 where that is unknown.
+// Files returns the maximum number of file descriptors of the process, or 0 if it is
+// unknown.
 func Files() uint64 { return 0 }

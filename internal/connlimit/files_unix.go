@@ -6,8 +6,8 @@ package connlimit
 
 import "syscall"
 
-// Files is how many file descriptors the process may have; 0 where that is unknown. Go
-// raises the soft limit to the hard one when a program starts.
+// Files returns the maximum number of file descriptors of the process, or 0 if it is
+// unknown. Go raises the soft limit to the hard limit at program start.
 func Files() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

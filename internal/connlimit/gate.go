@@ -10,51 +10,52 @@ import (
 	"time"
 )
 
-// Options are the bounds of a listener. Zero is no bound.
+// Options are the limits of a listener. Zero means no limit.
 type Options struct {
-	// Most is how many connections there may be at once, PerPeer how many of them
-	// from one address: an IPv4 address, or an IPv6 network of 64 bits, which is what
-	// one host is given.
+	// Most is the maximum number of connections, PerPeer the maximum number from one
+	// address. An address is an IPv4 address, or an IPv6 /64 network, which is what one
+	// host is assigned.
 	Most, PerPeer int
-	// ExemptLoopback: PerPeer does not hold for this machine's own addresses, which
-	// everybody behind a local proxy shares. Peers without an address, those of Unix
+	// ExemptLoopback exempts this machine's own addresses from PerPeer, because all
+	// clients behind a local proxy share them. Peers without an address, those of Unix
 	// sockets, are always exempt.
 	ExemptLoopback bool
-	// IdleAfter is how long a connection has to be idle before a new one may take its
-	// place.
+	// IdleAfter is how long a connection must be idle before a new one may replace it.
 	IdleAfter time.Duration
-	// Requests is how many requests a connection gets, Age how long it gets new ones,
-	// less up to a tenth, so that connections of one moment do not all end in
-	// another. Grace is how long it then lasts at most.
+	// Requests is the maximum number of requests of a connection. Age is how long a
+	// connection accepts new requests, less a random part of up to a tenth, so that
+	// connections opened together do not all end together. Grace is the maximum time that
+	// the connection lasts after that.
 	Requests   uint64
 	Age, Grace time.Duration
-	// Refused is called for each connection that is closed unheard; it may be nil. It
-	// must not block.
+	// Refused is called for each connection that is closed without a request being read.
+	// It may be nil. It must not block.
 	Refused func(Reason, net.Addr)
 }
 
-// Reason is the bound that a connection met.
+// Reason is the limit because of which a connection was refused.
 type Reason string
 
-// Reasons, by the names of the limits in the configuration.
+// The reasons, named after the limits in the configuration.
 const (
 	Full     Reason = "max_connections"
 	PeerFull Reason = "max_connections_per_peer"
 )
 
-// Stats are counts since the start, and Open, how many connections there are now.
+// Stats are counts since the start. Open is the current number of connections.
 type Stats struct {
 	Open int
-	// MostOfPeer is how many of them the address with the most has.
+	// MostOfPeer is the largest number of open connections from one address.
 	MostOfPeer int
-	// Full and PeerFull were closed unheard. Replaced were idle and made room.
+	// Full and PeerFull count connections that were refused. Replaced counts idle
+	// connections that were closed to make room.
 	Full, PeerFull, Replaced uint64
-	// Used had all their requests, Aged reached their age, Cut were closed at the end
-	// of the grace that follows.
+	// Used counts connections that reached their maximum of requests, Aged those that
+	// reached their age, and Cut those that were closed at the end of the grace period.
 	Used, Aged, Cut uint64
 }
 
-// Gate keeps the bounds of one listener. Make one with [New].
+// Gate enforces the limits of one listener. Make one with [New].
 type Gate struct {
 	opts Options
 
@@ -73,7 +74,7 @@ func New(o Options) *Gate {
 	return &Gate{opts: o, open: map[*Conn]struct{}{}, peers: map[netip.Prefix]map[*Conn]struct{}{}}
 }
 
-// Stats says what has happened. A nil gate has seen nothing.
+// Stats returns the counts. For a nil gate they are zero.
 func (g *Gate) Stats() Stats {
 	if g == nil {
 		return Stats{}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Listen returns a listener whose connections the gate has let in.
+// Listen returns a listener for the connections that the gate admits.
 func (g *Gate) Listen(on net.Listener) net.Listener { return &listener{Listener: on, gate: g} }
 
 type listener struct {
@@ -16,8 +16,8 @@ type listener struct {
 	gate *Gate
 }
 
-// Accept implements [net.Listener]. What is over a bound is accepted and closed:
-// left in the kernel's queue it would keep out those who come after.
+// Accept implements [net.Listener]. It accepts and closes connections over a limit. In
+// the kernel's queue they would block the connections behind them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -31,5 +31,5 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// SyscallConn implements [syscall.Conn] where the listener underneath does.
+// SyscallConn implements [syscall.Conn] if the underlying listener does.
 func (l *listener) SyscallConn() (syscall.RawConn, error) { return rawOf(l.Listener) }

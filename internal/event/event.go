@@ -13,23 +13,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// Event is one notification on its way. Subscribers share it and must not
-// change it.
+// Event is one notification in flight. Subscribers share it and must not change it.
 type Event struct {
-	// Method says what it is about; at most [MaxMethodBytes].
+	// Method is the method of the notification, of at most [MaxMethodBytes].
 	Method string
 	// Params is the JSON text of an object, or nil.
 	Params json.RawMessage
-	// Publisher is the scope in which order holds: a publisher of one event
-	// after the other, under one number of its own.
+	// Publisher identifies the publisher. Order is guaranteed among the events of one
+	// publisher, which publishes one event after the other under its own number.
 	Publisher uint64
 }
 
-// MaxMethodBytes is the longest method: what Notification.method of the contract
-// outrigger.v1 admits.
+// MaxMethodBytes is the maximum length of a method, as Notification.method of the
+// contract outrigger.v1 allows.
 const MaxMethodBytes = 1024
 
-// Size is how many bytes an event takes.
+// Size returns the size of an event in bytes.
 func (e *Event) Size() int { return len(e.Method) + len(e.Params) }
 
 // own returns a copy that keeps nothing else alive: method and params may be
@@ -38,34 +37,33 @@ func (e *Event) own() *Event {
 	return &Event{Method: strings.Clone(e.Method), Params: bytes.Clone(e.Params), Publisher: e.Publisher}
 }
 
-// Subscription is one reader's queue. It has to be closed.
+// Subscription is one reader's queue. It must be closed.
 type Subscription interface {
-	// Next returns the next event, or waits for it until ctx ends. After the end
-	// of the subscription its error is a *[SlowError] where the reader fell
-	// behind, and [ErrClosed] where it or the bus was closed. One reader at a
-	// time.
+	// Next returns the next event, or waits for it until ctx ends. When the subscription
+	// has ended, the error is a *[SlowError] if the reader fell behind, or [ErrClosed] if
+	// the subscription or the bus was closed. There is one reader at a time.
 	Next(ctx context.Context) (*Event, error)
-	// Close gives up what is unread. It may be called again, and by others than
-	// the reader.
+	// Close discards the unread events. It may be called again, and by other goroutines
+	// than the reader.
 	Close()
 }
 
 // Errors of a bus.
 var (
-	// ErrClosed: the bus, or the subscription, has been closed.
+	// ErrClosed means that the bus or the subscription has been closed.
 	ErrClosed = hub.ErrClosed
-	// ErrFull: there are as many subscribers as the bus has room for.
+	// ErrFull means that the bus has reached its maximum number of subscribers.
 	ErrFull = hub.ErrFull
-	// ErrNoMethod: the event has no method.
+	// ErrNoMethod means that the event has no method.
 	ErrNoMethod = errors.New("event: no method")
 )
 
 // SlowError ends the subscription of a reader that fell behind.
 type SlowError = hub.SlowError
 
-// TooLargeError refuses an event.
+// TooLargeError reports an event that is too large.
 type TooLargeError struct {
-	// Part is "method" or "event", Size its bytes and Limit what is admitted.
+	// Part is "method" or "event". Size is its size and Limit the maximum, in bytes.
 	Part        string
 	Size, Limit int
 }

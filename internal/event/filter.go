@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// MaxPatterns is the most patterns of one filter: what EventFilter.methods of
-// the contract outrigger.v1 admits. Every publisher pays for them.
+// MaxPatterns is the maximum number of patterns in one filter, as EventFilter.methods of
+// the contract outrigger.v1 allows. Every publisher pays for them.
 const MaxPatterns = 256
 
-// Filter chooses events. The zero value lets all through.
+// Filter selects events. The zero value selects all events.
 type Filter struct {
-	// Methods are names of which * stands for any run of characters, the empty
-	// one included; every other character stands for itself, and case counts. An
-	// event passes if one of them fits its whole method.
+	// Methods are patterns in which * matches any run of characters, including an empty
+	// one. Every other character matches itself, and case matters. An event passes if a
+	// pattern matches its whole method.
 	Methods []string
 }
 
-// FilterError says what is wrong with a filter.
+// FilterError says why a filter is invalid.
 type FilterError struct {
-	// Index is the pattern's, or -1 where there are too many.
+	// Index is the index of the pattern, or -1 if there are too many.
 	Index  int
 	Reason string
 }

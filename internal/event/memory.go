@@ -9,21 +9,21 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// DefaultMaxBacklogBytes keeps a reader that stopped reading from holding
-// [defaults.MaxSubscriberBacklog] events of the largest size.
+// DefaultMaxBacklogBytes prevents a stalled reader from holding
+// [defaults.MaxSubscriberBacklog] events of the maximum size.
 const DefaultMaxBacklogBytes = 16 << 20
 
 // Options configure a Memory. Zero fields take the defaults of this package.
 type Options struct {
-	// MaxSubscribers is how many subscriptions there may be at a time.
+	// MaxSubscribers is the maximum number of subscriptions at a time.
 	MaxSubscribers int
-	// MaxBacklog is how many unread events a subscriber may have, MaxBacklogBytes
-	// how many bytes of them. One event of the largest size always fits.
+	// MaxBacklog is the maximum number of unread events of a subscriber, MaxBacklogBytes
+	// their maximum total size. One event of the maximum size always fits.
 	MaxBacklog, MaxBacklogBytes int
-	// MaxEventBytes bounds method and params of one event together.
+	// MaxEventBytes bounds the method and params of one event together.
 	MaxEventBytes int
-	// OnDrop is called for every subscriber that is dropped, by the publisher
-	// whose event did not fit: it must be quick. Nil: nothing.
+	// OnDrop is called for every dropped subscriber, by the publisher whose event did not
+	// fit. It must return quickly. Nil means no callback.
 	OnDrop func(*SlowError)
 }
 
@@ -55,11 +55,11 @@ func NewMemory(o Options) *Memory {
 	return m
 }
 
-// Publish queues an event for the subscribers that want it, and returns how
-// many those are. It does not wait for readers. What it keeps it copies. Its
-// error is a *[TooLargeError], [ErrNoMethod], [ErrClosed], or the context's,
-// and then the event is not delivered. Of events that are published at the same
-// time, subscribers may see different orders.
+// Publish queues an event for the subscribers that want it, and returns the number of
+// these subscribers. It does not wait for readers. It copies the data that it keeps. The
+// error is a *[TooLargeError], [ErrNoMethod], [ErrClosed], or the context's; then the
+// event is not delivered. Subscribers may see concurrently published events in different
+// orders.
 func (m *Memory) Publish(ctx context.Context, e Event) (subscribers int, err error) {
 	if err := m.check(ctx, &e); err != nil {
 		return 0, err
@@ -96,9 +96,9 @@ func (m *Memory) check(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// Subscribe returns the events from now on that f lets through: what is published
-// after it has returned, reaches the subscription. Its error is [ErrFull],
-// [ErrClosed] or a *[FilterError].
+// Subscribe returns a subscription to the events that f selects. Every event published
+// after Subscribe has returned reaches it. The error is [ErrFull], [ErrClosed] or a
+// *[FilterError].
 func (m *Memory) Subscribe(f Filter) (Subscription, error) {
 	wants, err := compile(f)
 	if err != nil {
@@ -111,14 +111,13 @@ func (m *Memory) Subscribe(f Filter) (Subscription, error) {
 	return s, nil
 }
 
-// Close ends all subscriptions once their queues have been read. It may be
-// called again.
+// Close ends each subscription once its queue has been read. It may be called again.
 func (m *Memory) Close() { m.hub.Close() }
 
-// Stats are what a bus has done so far.
+// Stats are the counts of a bus.
 type Stats = hub.Stats
 
-// Stats returns the counts. Each is right, but they are not taken at one
+// Stats returns the counts. Each count is correct, but they are not a snapshot of one
 // moment.
 func (m *Memory) Stats() Stats { return m.hub.Stats() }
 
@@ -147,5 +146,6 @@ func (x index) Topic(key *matcher) (*topic, bool) {
 // Release implements [hub.Index].
 func (x index) Release(t *topic) { delete(x, t.Key.text) }
 
-// Cost implements [hub.Index]: the number of subscribers is the bound of filters.
+// Cost implements [hub.Index]. It is 0, because the maximum number of subscribers also
+// bounds the filters.
 func (x index) Cost(*matcher) int { return 0 }

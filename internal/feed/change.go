@@ -8,20 +8,21 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Kind is what a change is about.
+// Kind is the kind of a change.
 type Kind uint8
 
-// The kinds of changes. The zero Kind is none.
+// The kinds of changes. The zero Kind is invalid.
 const (
-	// ToolsListChanged: the list of tools.
+	// ToolsListChanged means that the list of tools changed.
 	ToolsListChanged Kind = iota + 1
-	// PromptsListChanged: the list of prompts.
+	// PromptsListChanged means that the list of prompts changed.
 	PromptsListChanged
-	// ResourcesListChanged: the list of resources, or that of resource templates.
+	// ResourcesListChanged means that the list of resources, or that of resource
+	// templates, changed.
 	ResourcesListChanged
-	// ResourceUpdated: the contents of one resource.
+	// ResourceUpdated means that the contents of one resource changed.
 	ResourceUpdated
-	// TaskChanged: one task.
+	// TaskChanged means that one task changed.
 	TaskChanged
 )
 
@@ -46,32 +47,31 @@ func (k Kind) String() string {
 // isList reports whether changes of the kind are about nothing but a list.
 func (k Kind) isList() bool { return ToolsListChanged <= k && k <= ResourcesListChanged }
 
-// Bounds of what a change names and a filter asks for.
+// Limits of the names in changes and filters.
 const (
-	// MaxURIBytes is the longest URI of a resource: what Resource.uri and
-	// ChangeFilter.resource_uris of the contract outrigger.v1 admit.
+	// MaxURIBytes is the maximum length of a resource URI, as Resource.uri and
+	// ChangeFilter.resource_uris of the contract outrigger.v1 allow.
 	MaxURIBytes = 8192
-	// MaxTaskIDBytes is the longest task id: the 256 bytes of Task.task_id in the
-	// contract outrigger.v1, with room for being sealed towards callers.
+	// MaxTaskIDBytes is the maximum length of a task id: the 256 bytes of Task.task_id in
+	// the contract outrigger.v1, with room for the sealed form that callers get.
 	MaxTaskIDBytes = 1024
 )
 
-// Change says that something is different now. What its kind does not name below
-// stays zero.
+// Change reports that something changed. Fields that do not belong to its kind are zero.
 type Change struct {
 	Kind Kind
-	// URI of the resource, with ResourceUpdated: at most [MaxURIBytes]. It may be
-	// below the one that a subscriber named.
+	// URI is the URI of the resource, for ResourceUpdated, of at most [MaxURIBytes]. It
+	// may be below the URI in a subscriber's filter.
 	URI string
-	// Task as it is now, with TaskChanged; its id has at most [MaxTaskIDBytes].
-	// Subscribers share it: it must not change once it is published.
+	// Task is the current task, for TaskChanged. Its id has at most [MaxTaskIDBytes].
+	// Subscribers share it, so it must not change once it is published.
 	Task *outriggerv1.Task
-	// Principal is who the task belongs to, with TaskChanged; empty where callers
-	// are not told apart. Other callers do not see the change.
+	// Principal is the owner of the task, for TaskChanged. It is empty if callers are not
+	// distinguished. Other callers do not see the change.
 	Principal string
 }
 
-// ChangeError refuses a change that says too little or too much.
+// ChangeError reports a change with missing or unexpected fields.
 type ChangeError struct {
 	Kind   Kind
 	Reason string

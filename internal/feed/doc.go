@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed is the hub between what changes and who wants to know: the lists
-// of tools, prompts and resources, the contents of resources, and tasks. Changes
-// of the sidecar's own catalog and those that a backend reports come in through
-// [Hub.Publish]; MCP's subscriptions/listen, the unsolicited notifications of
-// the legacy eras and ToolService.Subscribe with a change filter read them from
-// a [Subscription].
+// Package feed delivers changes to subscribers: changes of the lists of tools, prompts
+// and resources, of the contents of resources, and of tasks. Changes of the sidecar's
+// own catalog and changes that a backend reports arrive through [Hub.Publish]. MCP's
+// subscriptions/listen, the unsolicited notifications of the legacy eras and
+// ToolService.Subscribe with a change filter read them from a [Subscription].
 //
-// A change says that something is different now, not what it was in between, so
-// a reader that is behind is told once of what changed often: a list that is
-// pending is pending once, a URI too, and of a task only the newest state is
-// kept. A change that joins a pending one keeps that one's place, so what
-// changes all the time cannot push itself back for ever; apart from that,
-// changes of one publisher are seen in the order in which they were published. A
-// reader too far behind all the same is dropped and told so ([SlowError]).
+// A change reports that something is different now, and not the states in between. So a
+// slow reader gets one notification of something that changed often: a list or a URI is
+// pending at most once, and only the newest state of a task is kept. A change that
+// merges with a pending one keeps the position of the pending one, so that something
+// that changes all the time cannot delay itself forever. Apart from that, readers see
+// the changes of one publisher in the order of publication. A reader that is still too
+// far behind is dropped with a [SlowError].
 //
-// Publishing never waits for a reader. An idle subscription costs some hundred
-// bytes and no goroutine; [Subscription.Ready] lets a reader wait for it beside
-// its other events.
+// Publishing never waits for a reader. An idle subscription costs a few hundred bytes
+// and no goroutine. [Subscription.Ready] lets a reader wait for changes and other events
+// together.
 //
-// The package knows no dialect and no edge, acknowledges nothing, keeps nothing
-// for subscribers that come later, checks no permission but a task's principal,
-// and starts no goroutine. Events of the bus, which are never told twice and
-// never merged, belong to internal/event. Everything is safe for concurrent use,
-// except that a subscription has one reader.
+// The package knows no dialect and no edge, sends no acknowledgements, keeps nothing for
+// later subscribers, checks no permission except a task's principal, and starts no
+// goroutine. Events of the bus, which are never delivered twice and never merged, belong
+// to internal/event. Everything is safe for concurrent use, except that a subscription
+// has one reader.
 package feed

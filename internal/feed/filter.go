@@ -10,34 +10,34 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// Bounds of one filter: what ChangeFilter of the contract outrigger.v1 admits.
+// Limits of one filter, as ChangeFilter of the contract outrigger.v1 allows.
 const (
-	// MaxURIs is the most resource URIs.
+	// MaxURIs is the maximum number of resource URIs.
 	MaxURIs = 1024
-	// MaxTaskIDs is the most task ids.
+	// MaxTaskIDs is the maximum number of task ids.
 	MaxTaskIDs = 1024
 )
 
-// Filter chooses changes. The zero value chooses none, which is no error: such a
-// subscription waits for its end.
+// Filter selects changes. The zero value selects none. This is not an error: such a
+// subscription waits until it ends.
 type Filter struct {
-	// Tools, Prompts and Resources ask for changes of these lists.
+	// Tools, Prompts and Resources select changes of these lists.
 	Tools, Prompts, Resources bool
-	// ResourceURIs asks for updates of these resources and of what is below them;
-	// at most [MaxURIs]. An updated URI is at or below a wanted one if it is the
-	// same; or begins with it, followed by one of / ? #; or begins with it and it
-	// ends in a slash. URIs are compared byte by byte, as RFC 3986 section 6.2.1
-	// has it, without any normalisation.
+	// ResourceURIs selects updates of these resources and the resources below them, at
+	// most [MaxURIs]. An updated URI is at or below a URI of the filter in three cases:
+	// it is the same; it begins with the filter's URI followed by one of / ? #; or it
+	// begins with the filter's URI and that ends in a slash. URIs are compared byte by
+	// byte (RFC 3986, section 6.2.1), without normalization.
 	ResourceURIs []string
-	// TaskIDs asks for changes of these tasks; at most [MaxTaskIDs].
+	// TaskIDs selects changes of these tasks, at most [MaxTaskIDs].
 	TaskIDs []string
-	// Principal is who asks. Tasks of others do not change for it.
+	// Principal is the subscriber. It does not see changes of tasks of others.
 	Principal string
 }
 
-// FilterError says what is wrong with a filter.
+// FilterError says why a filter is invalid.
 type FilterError struct {
-	// Field is "resource URI" or "task id"; Index is the element's, or -1 where
+	// Field is "resource URI" or "task id". Index is the index of the element, or -1 if
 	// there are too many.
 	Field  string
 	Index  int

@@ -11,20 +11,20 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/hub"
 )
 
-// Bounds that no setting changes.
+// Limits that no setting changes.
 const (
-	// DefaultMaxPending is as many as a filter may have URIs or task ids: who asks for so
-	// many resources may have all of them pending.
+	// DefaultMaxPending is the maximum number of URIs or task ids of a filter, so that a
+	// subscriber to that many resources may have all of them pending.
 	DefaultMaxPending = max(MaxURIs, MaxTaskIDs)
-	// DefaultMaxBytes leaves every one of 10,000 subscribers some fifty URIs of usual length.
+	// DefaultMaxBytes allows each of 10,000 subscribers about fifty URIs of usual length.
 	DefaultMaxBytes = 64 << 20
 )
 
 // Errors of the hub.
 var (
-	// ErrClosed: the hub, or the subscription, has been closed.
+	// ErrClosed means that the hub or the subscription has been closed.
 	ErrClosed = hub.ErrClosed
-	// ErrFull: the hub has no room for this subscription; see the bounds of
+	// ErrFull means that the hub has no room for this subscription; see the limits in
 	// [Options].
 	ErrFull = hub.ErrFull
 )
@@ -32,24 +32,24 @@ var (
 // SlowError ends the subscription of a reader that fell behind.
 type SlowError = hub.SlowError
 
-// Stats are what a hub has done so far.
+// Stats are the counts of a hub.
 type Stats = hub.Stats
 
 // Options configure a Hub.
 type Options struct {
-	// MaxSubscribers is how many subscriptions there may be at a time; zero for
+	// MaxSubscribers is the maximum number of subscriptions at a time. Zero means
 	// [defaults.MaxStreams].
 	MaxSubscribers int
-	// MaxPending is how many resources and tasks together a subscriber may have
-	// pending; zero for as many as a filter may name. The lists come on top, each at
-	// most once.
+	// MaxPending is the maximum number of pending resources and tasks together of a
+	// subscriber. Zero means the maximum that a filter may name. Each list may be pending
+	// once in addition.
 	MaxPending int
-	// MaxBytes bounds what all subscriptions ask for together: the URIs and task
-	// ids, and 64 bytes for each of them. Zero for 64 MiB.
+	// MaxBytes bounds what all subscriptions ask for together: the bytes of the URIs and
+	// task ids, plus 64 bytes for each. Zero means 64 MiB.
 	MaxBytes int
 }
 
-// Hub takes changes and hands them to subscribers. Make one with [New].
+// Hub delivers changes to subscribers. Make one with [New].
 type Hub struct {
 	hub    *hub.Hub[topicKey, item]
 	index  *index
@@ -69,10 +69,9 @@ func New(o Options) *Hub {
 	})}
 }
 
-// Publish hands a change to the subscribers that want it. It never waits for
-// their readers. Its error is a *[ChangeError] or [ErrClosed], and then no subscriber
-// gets the change. Of changes that are published at the same time, subscribers
-// may see different orders.
+// Publish delivers a change to the subscribers that want it. It never waits for their
+// readers. The error is a *[ChangeError] or [ErrClosed]; then no subscriber gets the
+// change. Subscribers may see concurrently published changes in different orders.
 func (h *Hub) Publish(c Change) error {
 	if err := c.check(); err != nil {
 		return err
@@ -94,9 +93,9 @@ func (h *Hub) Publish(c Change) error {
 	return nil
 }
 
-// Subscribe returns the changes from now on that f chooses: what is published
-// after it has returned reaches the subscription. Its error is [ErrFull],
-// [ErrClosed] or a *[FilterError].
+// Subscribe returns a subscription to the changes that f selects. Every change published
+// after Subscribe has returned reaches it. The error is [ErrFull], [ErrClosed] or a
+// *[FilterError].
 func (h *Hub) Subscribe(f Filter) (*Subscription, error) {
 	// One copy for all of its tasks.
 	f.Principal = strings.Clone(f.Principal)
@@ -111,10 +110,10 @@ func (h *Hub) Subscribe(f Filter) (*Subscription, error) {
 	return s, nil
 }
 
-// Close ends every subscription once what is pending has been read, and lets no
-// new one in. It may be called again.
+// Close stops new subscriptions, and ends every subscription once its pending changes
+// have been read. It may be called again.
 func (h *Hub) Close() { h.hub.Close() }
 
-// Stats returns the counts. Each is right, but they are not taken at one
+// Stats returns the counts. Each count is correct, but they are not a snapshot of one
 // moment.
 func (h *Hub) Stats() Stats { return h.hub.Stats() }

@@ -4,9 +4,9 @@ package feed
 
 import "context"
 
-// Interest returns the union of what all subscriptions ask for, URIs and task
-// ids in order and each once, without a principal; nothing once the hub is
-// closed. It takes a look at everything that is subscribed to.
+// Interest returns the union of all subscriptions' filters, with URIs and task ids
+// sorted and without duplicates, and without a principal. It is empty once the hub is
+// closed. Its cost grows with everything that is subscribed to.
 func (h *Hub) Interest() Filter {
 	var f Filter
 	h.hub.View(func() {
@@ -21,26 +21,27 @@ func (h *Hub) Interest() Filter {
 	return f
 }
 
-// OnInterest names who is to be told that what [Hub.Interest] returns has
-// changed; at once where it already had. It replaces the one before.
+// OnInterest sets a function that is called when the result of [Hub.Interest] has
+// changed. It is called at once if the result already had changed. It replaces the
+// previous function.
 //
-// The calls come one after the other, on the goroutine that subscribes or
-// closes, with no lock of the hub held. Changes during a call lead to one more
-// call together. So changed should do no more than wake its owner, who asks for
-// the Interest at its own pace. After [Hub.Close] no further call begins.
+// The calls are sequential, on the goroutine that subscribes or closes, and without a
+// lock of the hub. Changes during a call cause one more call for all of them. So changed
+// should only wake its owner, which then calls Interest when it is ready. No call begins
+// after [Hub.Close].
 func (h *Hub) OnInterest(changed func()) { h.hub.OnTopics(changed) }
 
-// OnSettle names who can wait until the source of the hub's changes reports what
-// [Hub.Interest] returned when it was called, or until its context ends. It
-// replaces the one before; nil names none.
+// OnSettle sets a function that waits until the source of the hub's changes reports the
+// current [Hub.Interest], or until its context ends. It replaces the previous function.
+// Nil removes it.
 func (h *Hub) OnSettle(settle func(context.Context)) {
 	h.settle.Store(&settle)
 }
 
-// Settle waits until what is subscribed to by now is reported to the hub as well,
-// as far as the function of [Hub.OnSettle] can tell: at once where there is none.
-// A subscriber that is told afterwards that it is one misses nothing from then
-// on, although the changes come from elsewhere. It returns early with ctx.
+// Settle waits until the source reports everything that is subscribed to now, as far as
+// the function of [Hub.OnSettle] can tell. Without such a function it returns at once. A
+// subscriber that gets its acknowledgement afterwards misses nothing from then on,
+// although the changes come from elsewhere. Settle returns early when ctx ends.
 func (h *Hub) Settle(ctx context.Context) {
 	if settle := h.settle.Load(); settle != nil && *settle != nil {
 		(*settle)(ctx)

@@ -7,7 +7,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// Methods of the notifications of a change feed, as the contract has them
+// Methods of the notifications of a change feed, as defined by the contract
 // (outrigger.v1.Notification; the same as in MCP 2026-07-28, subscriptions).
 const (
 	MethodAcknowledged     = "notifications/subscriptions/acknowledged"
@@ -18,8 +18,8 @@ const (
 	MethodTaskChanged      = "notifications/tasks"
 )
 
-// Acknowledgement is the first notification of a change feed: which of the wanted
-// changes will be reported.
+// Acknowledgement returns the first notification of a change feed. It says which of the
+// requested changes will be reported.
 func Acknowledgement(honoured *outriggerv1.ChangeFilter) *outriggerv1.Notification {
 	return &outriggerv1.Notification{
 		Method:     MethodAcknowledged,
@@ -27,8 +27,8 @@ func Acknowledgement(honoured *outriggerv1.ChangeFilter) *outriggerv1.Notificati
 	}
 }
 
-// Notification is the change in the words of the contract; nil for a change of no
-// known kind. The task in it is the change's own.
+// Notification returns the change as a notification of the contract, or nil for a change
+// of unknown kind. It shares the task of the change.
 func (c *Change) Notification() *outriggerv1.Notification {
 	switch c.Kind {
 	case ToolsListChanged:

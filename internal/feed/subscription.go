@@ -25,11 +25,12 @@ type itemKey struct {
 // Key implements [hub.Keyed].
 func (it item) Key() itemKey { return itemKey{kind: it.kind, name: it.name} }
 
-// Counts implements [hub.Keyed]: of the lists there is one each.
+// Counts implements [hub.Keyed]. Lists do not count, because each list is pending at
+// most once.
 func (it item) Counts() bool { return !it.kind.isList() }
 
-// Subscription is one reader's view of the changes. It has to be closed. It has
-// one reader at a time.
+// Subscription is one reader's view of the changes. It must be closed. It has one reader
+// at a time.
 type Subscription struct {
 	feed      *Hub
 	principal string
@@ -37,38 +38,38 @@ type Subscription struct {
 	pending   hub.Merging[itemKey, item]
 }
 
-// Ready returns the channel that has something to receive while a change is
-// pending or the subscription has ended. Who has received from it calls Poll,
-// which makes it ready again where more is pending: so one call for each receive
-// is enough. It is the same channel every time, and never closed.
+// Ready returns a channel that has a value to receive while a change is pending or the
+// subscription has ended. After each receive, call Poll once: Poll makes the channel
+// ready again if more changes are pending. Ready always returns the same channel, which
+// is never closed.
 func (s *Subscription) Ready() <-chan struct{} { return s.sub.Ready() }
 
-// Poll returns the oldest pending change. It reports false where there is none
-// yet. Its error says that the subscription is over, with nothing pending any
-// more: a *[SlowError] where the reader fell behind, and [ErrClosed] where the
-// subscription or the hub was closed. It never waits.
+// Poll returns the oldest pending change, or false if there is none yet. It never waits.
+// An error means that the subscription has ended and no changes are pending: a
+// *[SlowError] if the reader fell behind, or [ErrClosed] if the subscription or the hub
+// was closed.
 func (s *Subscription) Poll() (Change, bool, error) {
 	it, ok, err := s.sub.Poll()
 	return s.change(&it), ok, err
 }
 
-// Next returns the oldest pending change, or waits for one until ctx ends: then
-// its error is the context's cause. Its other errors are those of Poll. What is
-// pending comes first, even where ctx has ended.
+// Next returns the oldest pending change, or waits for one until ctx ends. Then the
+// error is the context's cause. Other errors are those of Poll. Pending changes come
+// first, even if ctx has ended.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	it, err := s.sub.Next(ctx)
 	return s.change(&it), err
 }
 
-// Close gives up what is pending. It may be called again, and by others than the
-// reader.
+// Close discards the pending changes. It may be called again, and by other goroutines
+// than the reader.
 func (s *Subscription) Close() { s.sub.Close() }
 
-// Refilter makes the subscription ask for f from now on, in one step: what it
-// asked for before and f does, too, is neither missed nor told twice. What is
-// pending and not asked for any more is given up. The principal stays as it was,
-// whatever f says. Its error is [ErrFull], a *[FilterError], or [ErrClosed] where
-// the subscription is over; then nothing has changed.
+// Refilter replaces the filter of the subscription with f, in one step. Changes that
+// both filters select are neither missed nor delivered twice. Pending changes that f
+// does not select are discarded. The principal does not change, whatever f says. The
+// error is [ErrFull], a *[FilterError], or [ErrClosed] if the subscription has ended.
+// After an error nothing has changed.
 func (s *Subscription) Refilter(f Filter) error {
 	f.Principal = s.principal
 	wants, err := f.wants()

@@ -32,24 +32,24 @@ const (
 	maxOwed = 1 << 20
 )
 
-// Options of a Conn. All are needed.
+// Options configure a Conn. All are required.
 type Options struct {
-	// MaxHeaderBytes bounds the header fields of an answer, and its trailers, each
+	// MaxHeaderBytes bounds the header fields of a response, and its trailers, each
 	// counted as in RFC 9113, section 6.5.2.
 	MaxHeaderBytes int
-	// PingAfter is the silence of a peer that owes answers after which it is
-	// pinged, PingTimeout how long it may take to answer.
+	// PingAfter is how long a peer with outstanding responses may be silent before the
+	// client pings it. PingTimeout is the timeout of that ping.
 	PingAfter, PingTimeout time.Duration
-	// QuietAfter is how long nothing at all may come back after a call was made
-	// before the peer is pinged, as often as servers allow; SuspectAfter how long
-	// the answer may take before the connection is under suspicion.
+	// QuietAfter is how long the peer may be silent after a call before the client pings
+	// it, as often as servers allow. SuspectAfter is how long that ping may be unanswered
+	// before the connection becomes suspect.
 	QuietAfter, SuspectAfter time.Duration
 	// WriteTimeout bounds one write, of about 64 KiB.
 	WriteTimeout time.Duration
-	// IdleTimeout closes a connection without calls.
+	// IdleTimeout closes a connection that has no calls.
 	IdleTimeout time.Duration
-	// Changed is told when there may be room for another call although none ended,
-	// when suspicion begins or ends, and when the connection has failed. It must not
+	// Changed is called when another call may fit although none ended, when the
+	// connection becomes suspect or is no longer, and when it has failed. It must not
 	// call the Conn.
 	Changed func()
 }
@@ -102,7 +102,7 @@ type peerSettings struct {
 	headerList int64
 }
 
-// New begins HTTP/2 on a connection. It does not wait for the peer.
+// New starts HTTP/2 on a connection. It does not wait for the peer.
 func New(nc net.Conn, o Options) *Conn {
 	now := time.Now()
 	c := &Conn{
@@ -132,12 +132,12 @@ func New(nc net.Conn, o Options) *Conn {
 	return c
 }
 
-// Ready is closed once the peer has said its settings, or the connection has
-// failed.
+// Ready returns a channel that is closed once the peer has sent its settings, or the
+// connection has failed.
 func (c *Conn) Ready() <-chan struct{} { return c.ready }
 
-// Err is why the connection takes no more calls; nil while it does. Calls in
-// flight may still end well.
+// Err returns the reason why the connection accepts no more calls, or nil while it does.
+// Calls in flight may still succeed.
 func (c *Conn) Err() error {
 	if c.free.Load() >= 0 {
 		return nil
@@ -147,17 +147,17 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// Available is how many calls may be added.
+// Available returns the number of calls that can be added.
 func (c *Conn) Available() int { return int(max(c.free.Load(), 0)) }
 
-// InFlight is the number of calls on the connection.
+// InFlight returns the number of calls on the connection.
 func (c *Conn) InFlight() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.streams)
 }
 
-// Close ends the connection and the calls on it. It may be called twice.
+// Close closes the connection and ends the calls on it. It may be called twice.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,17 +36,16 @@ type pulse struct {
 	looks    int
 }
 
-// Suspect reports whether the peer owes a sign of life: calls are under way, or
-// were given up, and a ping has had no answer for SuspectAfter. A connection that
-// is alive after all is no longer suspect as soon as one byte has come. Calls on
-// it go on; new ones had better go elsewhere.
+// Suspect reports whether the peer has failed to answer a ping within SuspectAfter while
+// calls are in flight or were given up. One byte from the peer clears the suspicion.
+// Calls on a suspect connection continue; new ones should use another connection.
 func (c *Conn) Suspect() bool { return c.doubt.Load() }
 
-// Replaced tells that a younger connection has reached the peer. A connection that
-// is under suspicion then gives up the calls that may be repeated, if it stays
-// silent for two more looks, and everything when the ping has had no answer for
-// PingTimeout. One that has not been replaced is kept: the peer as a whole stands
-// still, and its answers may still come.
+// Replaced tells the connection that a newer one has reached the peer. A suspect
+// connection then gives up the calls that are safe to retry if it stays silent for two
+// more checks, and all calls when the ping has had no answer for PingTimeout. A
+// connection that has not been replaced is kept: the whole peer is stalled, and its
+// responses may still come.
 func (c *Conn) Replaced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

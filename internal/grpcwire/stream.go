@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// Request is one call. Nothing of it is kept after [Conn.Do] has returned.
+// Request is one call. [Conn.Do] keeps nothing of it after it has returned.
 type Request struct {
 	Scheme, Authority, Path string
 	UserAgent               string
-	// Timeout is what the peer is told; zero tells nothing.
+	// Timeout is the timeout that is sent to the peer. Zero sends none.
 	Timeout time.Duration
-	// AcceptGzip says that the answer may be compressed.
+	// AcceptGzip allows a compressed response.
 	AcceptGzip bool
-	// Metadata has valid names and values, none of them the protocol's own.
+	// Metadata has valid names and values, and none of the protocol's own.
 	Metadata http.Header
-	// Message is sent as it is, in one frame of gRPC.
+	// Message is sent unchanged, in one gRPC frame.
 	Message []byte
-	// MaxAnswer bounds the message of the answer, compressed or not.
+	// MaxAnswer bounds the message of the response, compressed or not.
 	MaxAnswer int
-	// Again reserves another run of a call that does no harm if it runs twice, so that
-	// it need not wait for a connection that is probably dead. Nil never does. It must
-	// not block.
+	// Again reserves a retry of a call that is safe to run twice, so that it need not
+	// wait for a connection that is probably dead. Nil means no retry. It must not block.
 	Again interface{ Claim() bool }
 }
 
-// Answer is what came back. One that is none of gRPC (by its HTTP status or its
-// content type) is not read beyond its headers. Beside an error of [Conn.Do] it holds what had
-// arrived: the HTTP status at most.
+// Answer is the response. If it is not a gRPC response (by HTTP status or content type),
+// only its headers are read. With an error of [Conn.Do] it holds what had arrived: at
+// most the HTTP status.
 type Answer struct {
-	// HTTPStatus is zero where no headers came.
+	// HTTPStatus is zero if no headers came.
 	HTTPStatus            int
 	ContentType, Encoding string
-	// Messages counts the messages. Only the first is kept, with its flag byte.
+	// Messages is the number of messages. Only the first is kept, with its flag byte.
 	Messages int
 	Flags    byte
 	Message  []byte
-	// Cut tells that the answer ended within a message.
+	// Cut means that the response ended within a message.
 	Cut bool
-	// Status, StatusMessage and StatusDetails are grpc-status, grpc-message and
-	// grpc-status-details-bin as they came; HasStatus tells that there was one.
+	// Status, StatusMessage and StatusDetails are the received values of grpc-status,
+	// grpc-message and grpc-status-details-bin. HasStatus means that there was a
+	// grpc-status.
 	HasStatus                            bool
 	Status, StatusMessage, StatusDetails string
-	// Header and Trailer are the metadata, in canonical form; nil where there is
+	// Header and Trailer are the metadata in canonical form. They are nil if there is
 	// none.
 	Header, Trailer http.Header
 }
@@ -76,9 +76,9 @@ type stream struct {
 	consumed   int64 // what was taken in and not told the peer
 }
 
-// Do makes one call and waits for its end. The error is a *Failure. Where it is
-// nil, into holds a complete answer of HTTP, of which gRPC may still think
-// nothing. The message belongs to the caller.
+// Do makes one call and waits for it to end. The error is a *Failure. If the error is
+// nil, into holds a complete HTTP response, which may still be invalid for gRPC. The
+// caller owns the message.
 func (c *Conn) Do(ctx context.Context, req *Request, into *Answer) error {
 	*into = Answer{}
 	s := &stream{req: req, done: make(chan struct{}, 1), credit: streamWindow}

@@ -20,7 +20,7 @@ const (
 // body is a request's body.
 type body stream
 
-// Read implements [io.Reader]. What has come is read before an error is.
+// Read implements [io.Reader]. It returns the received data before it returns an error.
 func (b *body) Read(p []byte) (int, error) {
 	s := (*stream)(b)
 	c := s.conn
@@ -69,7 +69,7 @@ func (s *stream) read(p []byte) int {
 	return n
 }
 
-// Close implements [io.Closer]: what is left is of no use.
+// Close implements [io.Closer]. It discards unread data.
 func (b *body) Close() error {
 	s := (*stream)(b)
 	s.conn.mu.Lock()

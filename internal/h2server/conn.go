@@ -42,19 +42,20 @@ const (
 	maxStreamID   = 1<<31 - 1
 )
 
-// Options of a Conn. All but State, TLS and Base are needed.
+// Options configure a Conn. All but State, TLS and Base are required.
 type Options struct {
 	// Handler serves the requests.
 	Handler http.Handler
-	// Server has the timeouts, the limit of headers and the log, as net/http takes them.
+	// Server provides the timeouts, the header limit and the log, with the meaning of
+	// net/http.
 	Server *http.Server
-	// MaxStreams is how many requests may be in flight.
+	// MaxStreams is the maximum number of requests in flight.
 	MaxStreams int
-	// Base is the context of all requests; nil is the background.
+	// Base is the base context of all requests. Nil means the background context.
 	Base context.Context //nolint:containedctx // as in http.Server.BaseContext
-	// TLS is what requests show; nil for a plain connection.
+	// TLS is the TLS state of requests. It is nil for a plaintext connection.
 	TLS *tls.ConnectionState
-	// State is told when the connection gets idle or active.
+	// State is called when the connection becomes idle or active.
 	State func(http.ConnState)
 }
 
@@ -116,7 +117,7 @@ type peerSettings struct {
 	frameSize int
 }
 
-// New makes a connection of which the client's preface has been read.
+// New makes a connection. The client's preface must have been read from nc.
 func New(nc net.Conn, o Options) *Conn {
 	if o.Base == nil {
 		o.Base = context.Background()
@@ -154,8 +155,8 @@ func (c *Conn) maxHeaderList() uint32 {
 	return uint32(min(limit, 1<<30) + 10*32)
 }
 
-// Serve reads until the connection ends. Handlers may outlast it; their contexts are
-// cancelled by then.
+// Serve reads until the connection ends. Handlers may run longer than Serve, but their
+// contexts are cancelled by then.
 func (c *Conn) Serve() {
 	c.opts.State(http.StateActive) // as net/http begins
 	c.opts.State(http.StateIdle)
@@ -184,7 +185,7 @@ func (c *Conn) fail() {
 	_ = c.nc.Close()
 }
 
-// Close ends the connection and what is in flight on it. It may be called twice.
+// Close closes the connection and ends the requests in flight. It may be called twice.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -136,9 +136,10 @@ func (c *Conn) owe(answer []byte) error {
 	return nil
 }
 
-// Leave tells the client to open no more streams, and admits those that cross the word
-// on the way: RFC 9113, section 6.8, asks for such a GOAWAY before the one that names
-// the last stream. The answer to a PING behind it shows that the client has read it.
+// Leave asks the client to open no more streams. It sends a first GOAWAY and still
+// admits streams that cross it in flight: RFC 9113, section 6.8, recommends this before
+// the GOAWAY that names the last stream. The answer to a PING after the GOAWAY confirms
+// that the client has read it.
 func (c *Conn) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +151,8 @@ func (c *Conn) Leave() {
 	c.startWriting()
 }
 
-// Left returns when the client was told to leave, and when it confirmed; zero where that
-// has not been.
+// Left returns when the client was asked to leave, and when it confirmed. Each time is
+// zero if that has not happened.
 func (c *Conn) Left() (told, confirmed time.Time) {
 	at := func(nanos int64) (t time.Time) {
 		if nanos != 0 {
@@ -162,8 +163,8 @@ func (c *Conn) Left() (told, confirmed time.Time) {
 	return at(c.leftAt.Load()), at(c.ackedAt.Load())
 }
 
-// Shutdown admits no more streams, and closes the connection when those that are open
-// have ended and the client had the time to read that.
+// Shutdown admits no more streams. It closes the connection when the open streams have
+// ended and the client had time to read the GOAWAY.
 func (c *Conn) Shutdown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -158,7 +158,7 @@ func (w *response) Write(p []byte) (int, error) {
 // WriteString implements [io.StringWriter].
 func (w *response) WriteString(p string) (int, error) { return w.Write([]byte(p)) }
 
-// FlushError is for [http.ResponseController].
+// FlushError implements the flush of [http.ResponseController].
 func (w *response) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -169,7 +169,7 @@ func (w *response) FlushError() error {
 // Flush implements [http.Flusher].
 func (w *response) Flush() { _ = w.FlushError() } // the next write tells
 
-// SetReadDeadline is for [http.ResponseController].
+// SetReadDeadline implements the read deadline of [http.ResponseController].
 func (w *response) SetReadDeadline(t time.Time) error {
 	w.s.conn.mu.Lock()
 	defer w.s.conn.mu.Unlock()
@@ -178,8 +178,8 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is for [http.ResponseController]. As in net/http, one that has passed
-// ends the stream.
+// SetWriteDeadline implements the write deadline of [http.ResponseController]. As in
+// net/http, a deadline that has passed ends the stream.
 func (w *response) SetWriteDeadline(t time.Time) error {
 	c := w.s.conn
 	c.mu.Lock()
@@ -192,7 +192,8 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// EnableFullDuplex is for [http.ResponseController]: HTTP/2 always is.
+// EnableFullDuplex is for [http.ResponseController]. It does nothing, because HTTP/2 is
+// always full duplex.
 func (w *response) EnableFullDuplex() error { return nil }
 
 // bodyAllowed holds for statuses whose answers may have a body (RFC 9110, section 6.4.1).

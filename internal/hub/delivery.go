@@ -2,15 +2,15 @@
 
 package hub
 
-// Delivery is the publishing of one item. It holds the hub's lock for reading, so
-// that the index may be read, until [Delivery.End].
+// Delivery is the delivery of one published item. It holds the hub's lock for reading
+// until [Delivery.End], so that the index may be read.
 type Delivery[K, T any] struct {
 	hub   *Hub[K, T]
 	slow  []*Subscription[K, T]
 	count [ended + 1]uint64
 }
 
-// Deliver begins a delivery, which has to be ended. Its error is [ErrClosed].
+// Deliver begins a delivery. The caller must end it. The error is [ErrClosed].
 func (h *Hub[K, T]) Deliver() (Delivery[K, T], error) {
 	h.mu.RLock()
 	if h.closed {
@@ -21,7 +21,7 @@ func (h *Hub[K, T]) Deliver() (Delivery[K, T], error) {
 	return Delivery[K, T]{hub: h}, nil
 }
 
-// To hands the item to the members of a topic. It never waits for their readers.
+// To delivers the item to the members of a topic. It never waits for their readers.
 func (d *Delivery[K, T]) To(t *Topic[K, T], item T) {
 	for _, s := range t.members {
 		done := s.sub.offer(item)
@@ -32,9 +32,9 @@ func (d *Delivery[K, T]) To(t *Topic[K, T], item T) {
 	}
 }
 
-// End lets go of the hub, drops the subscribers for which the item was too much, and
-// returns for how many it became pending. All of them are dropped at once, because
-// one item may be too much for many.
+// End unlocks the hub, drops the subscribers whose queues had no room for the item, and
+// returns the number of subscribers for which the item became pending. It drops all of
+// them at once, because one item may overflow many queues.
 func (d *Delivery[K, T]) End() int {
 	h := d.hub
 	h.mu.RUnlock()

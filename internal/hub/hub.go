@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// Sentinels of this package.
+// Errors of this package.
 var (
-	// ErrClosed: the hub, or the subscription, has been closed.
+	// ErrClosed means that the hub or the subscription has been closed.
 	ErrClosed = errors.New("hub: closed")
-	// ErrFull: the hub has no room for this subscription; see the bounds of
+	// ErrFull means that the hub has no room for this subscription; see the limits in
 	// [Options].
 	ErrFull = errors.New("hub: too many subscriptions, or too much that they ask for")
 )
 
 // SlowError ends the subscription of a reader that fell behind.
 type SlowError struct {
-	// Missed is how many items the reader was not given: what was pending, and the
-	// one that did not fit. Those that joined others do not count.
+	// Missed is the number of items that the reader did not get: the pending ones, and
+	// the one that did not fit. Items that merged with others do not count.
 	Missed int
 }
 
@@ -30,21 +30,21 @@ func (e *SlowError) Error() string {
 	return fmt.Sprintf("hub: the subscriber fell behind and missed %d items", e.Missed)
 }
 
-// Options configure a Hub. There are no defaults: a bound of zero admits nothing.
+// Options configure a Hub. There are no defaults: a limit of zero admits nothing.
 type Options struct {
-	// MaxSubscribers is how many subscriptions there may be at a time.
+	// MaxSubscribers is the maximum number of subscriptions at a time.
 	MaxSubscribers int
-	// MaxBytes bounds what all subscriptions ask for together, as [Index] counts it.
+	// MaxBytes bounds the total cost of what all subscriptions ask for, as [Index] counts
+	// it.
 	MaxBytes int
-	// Queue bounds what one subscriber may have pending.
+	// Queue bounds the pending items of one subscriber.
 	Queue Bounds
-	// OnDrop is called for every subscriber that is dropped, by the publisher whose
-	// item did not fit: it must be quick. Nil: nothing.
+	// OnDrop is called for every dropped subscriber, by the publisher whose item did not
+	// fit. It must return quickly. Nil means no callback.
 	OnDrop func(*SlowError)
 }
 
-// Hub takes items and hands them to subscribers, which ask for keys of type K. Make
-// one with [New].
+// Hub delivers items to subscribers, which ask for keys of type K. Make one with [New].
 type Hub[K, T any] struct {
 	opts    Options
 	index   Index[K, T]
@@ -60,22 +60,23 @@ type Hub[K, T any] struct {
 	published, queued, merged, dropped atomic.Uint64
 }
 
-// New returns a hub without subscribers. The index is the hub's from now on.
+// New returns a hub without subscribers. The hub owns the index from now on.
 func New[K, T any](index Index[K, T], o Options) *Hub[K, T] {
 	h := &Hub[K, T]{opts: o, index: index}
 	h.root.next, h.root.prev = &h.root, &h.root
 	return h
 }
 
-// Want is one thing that a subscription asks for. A subscription names each key once.
+// Want is one thing that a subscription asks for. A subscription contains each key once.
 type Want[K any] struct {
 	Key K
-	// Covered: another one of the same subscription brings all that this one would.
+	// Covered means that another Want of the same subscription delivers all items of this
+	// one.
 	Covered bool
 }
 
-// Join admits a new subscription with an empty queue: what is published after Join
-// has returned reaches it. Its error is [ErrFull] or [ErrClosed].
+// Join adds a new subscription with an empty queue. Every item published after Join has
+// returned reaches it. The error is [ErrFull] or [ErrClosed].
 func (h *Hub[K, T]) Join(s *Subscription[K, T], queue Queue[T], wants []Want[K]) error {
 	s.hub, s.queue, s.ready = h, queue, make(chan struct{}, 1)
 	changed, err := h.admit(s, wants)
@@ -104,11 +105,11 @@ func (h *Hub[K, T]) admit(s *Subscription[K, T], wants []Want[K]) (bool, error) 
 	return h.seat(s, wants), nil
 }
 
-// Reseat makes a subscription ask for other things, in one step: what it asked for
-// before and still does is neither missed nor told twice. Once that is certain, sift
-// is called with the queue locked, to give up what is not wanted any more. Its error
-// is [ErrFull], or [ErrClosed] where the subscription is over; then nothing has
-// changed.
+// Reseat replaces what a subscription asks for, in one step. For keys in both the old
+// and the new list, no item is missed or delivered twice. Once the change is certain,
+// Reseat calls sift with the queue locked, to remove items that are not wanted any more.
+// The error is [ErrFull], or [ErrClosed] if the subscription has ended. After an error
+// nothing has changed.
 func (h *Hub[K, T]) Reseat(s *Subscription[K, T], wants []Want[K], sift func()) error {
 	changed, err := h.reseat(s, wants, sift)
 	if changed {
@@ -167,8 +168,8 @@ func (h *Hub[K, T]) unseat(s *Subscription[K, T]) bool {
 	return h.leave(left)
 }
 
-// Close ends every subscription once what is pending has been read, and lets no
-// new one in. It may be called again.
+// Close stops new subscriptions, and ends every subscription once its pending items have
+// been read. It may be called again.
 func (h *Hub[K, T]) Close() {
 	h.watcher.stop()
 	h.mu.Lock()
@@ -187,26 +188,27 @@ func (h *Hub[K, T]) View(look func()) {
 	look()
 }
 
-// OnTopics names a function that is called when topics have been added or released;
-// at once where there already were some. It replaces the one before.
+// OnTopics sets a function that is called when topics have been added or released. It is
+// called at once if there already are some. It replaces the previous function.
 //
-// The calls come one after the other, on the goroutine that subscribes or closes,
-// with no lock of the hub held. Changes during a call lead to one more call together.
-// After [Hub.Close] no further call begins.
+// The calls are sequential, on the goroutine that subscribes or closes, and without a
+// lock of the hub. Changes during a call cause one more call for all of them. No call
+// begins after [Hub.Close].
 func (h *Hub[K, T]) OnTopics(changed func()) { h.watcher.set(changed) }
 
-// Stats are what a hub has done so far.
+// Stats are the counts of a hub.
 type Stats struct {
-	// Subscribers is how many there are now; Bytes is what they ask for, as
-	// [Options.MaxBytes] counts it.
+	// Subscribers is the current number of subscribers. Bytes is the cost of what they
+	// ask for, as [Options.MaxBytes] counts it.
 	Subscribers, Bytes int
-	// Published counts items, Queued how many times one became pending, Merged how
-	// many times one joined another that was pending, Dropped subscribers that fell
-	// behind.
+	// Published counts items. Queued counts how many times one became pending. Merged
+	// counts how many times one merged with a pending item. Dropped counts subscribers
+	// that fell behind.
 	Published, Queued, Merged, Dropped uint64
 }
 
-// Stats returns the counts. Each is right, but they are not taken at one moment.
+// Stats returns the counts. Each count is correct, but they are not a snapshot of one
+// moment.
 func (h *Hub[K, T]) Stats() Stats {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

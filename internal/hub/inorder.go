@@ -2,11 +2,10 @@
 
 package hub
 
-// Sized is an item that takes memory.
+// Sized is an item that has a size in memory.
 type Sized interface{ Size() int }
 
-// InOrder is the queue whose items are all told, in the order in which they came. The
-// zero value is empty.
+// InOrder is a queue that keeps all items in order of arrival. The zero value is empty.
 type InOrder[T Sized] struct {
 	ring[T]
 	bytes int

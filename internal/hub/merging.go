@@ -2,18 +2,18 @@
 
 package hub
 
-// Keyed is an item that joins a pending one with the same key.
+// Keyed is an item that merges with a pending item of the same key.
 type Keyed[K comparable] interface {
-	// Key says what the item is about.
+	// Key identifies what the item is about.
 	Key() K
-	// Counts reports whether the item counts against [Bounds]. Those of which there
-	// are few keys need not.
+	// Counts reports whether the item counts against [Bounds]. Items with few possible
+	// keys need not count.
 	Counts() bool
 }
 
-// Merging is the queue that has each thing once, the first one's place and the last
-// one's state. So what changes all the time cannot push itself back for ever. The
-// zero value is empty.
+// Merging is a queue that keeps one item per key, with the position of the first item
+// and the state of the last one. So an item that changes all the time cannot delay
+// itself forever. The zero value is empty.
 type Merging[K comparable, T Keyed[K]] struct {
 	ring[T]
 	// counted is how many of the pending ones count against the bounds.
@@ -92,7 +92,7 @@ func (q *Merging[K, T]) Take() (T, bool) {
 // Reset implements [Queue].
 func (q *Merging[K, T]) Reset() { *q = Merging[K, T]{} }
 
-// Retain gives up what is not wanted, and keeps the order of the rest.
+// Retain removes items that are not wanted, and keeps the order of the rest.
 func (q *Merging[K, T]) Retain(isWanted func(T) bool) {
 	pending := q.items[q.head:]
 	q.Reset()

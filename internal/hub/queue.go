@@ -2,35 +2,35 @@
 
 package hub
 
-// Queue is what a subscriber has not read yet, under a policy: [Merging] or
-// [InOrder]. The subscription has the lock.
+// Queue holds the unread items of a subscriber under a policy: [Merging] or [InOrder].
+// The subscription locks it.
 type Queue[T any] interface {
-	// Put takes an item in, within the bounds. One that does not fit changes nothing.
+	// Put adds an item within the bounds. An item that does not fit changes nothing.
 	Put(item T, within *Bounds) Outcome
-	// Take returns the oldest item, and false where there is none.
+	// Take removes and returns the oldest item, or returns false if there is none.
 	Take() (T, bool)
-	// Len is how many items are pending.
+	// Len returns the number of pending items.
 	Len() int
-	// Reset gives up what is pending, and the memory for it.
+	// Reset discards the pending items and frees their memory.
 	Reset()
 }
 
-// Bounds of one queue.
+// Bounds are the limits of one queue.
 type Bounds struct {
-	// Items is how many may be pending. Bytes is how large they may be together; only
-	// [InOrder] keeps to it.
+	// Items is the maximum number of pending items. Bytes is their maximum total size;
+	// only [InOrder] enforces it.
 	Items, Bytes int
 }
 
-// Outcome is what became of an item at a queue.
+// Outcome is the result of adding an item to a queue.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Queued Outcome = iota
-	// Merged: it joined one that was pending.
+	// Merged means that the item merged with a pending one.
 	Merged
-	// Overflowed: there was no room for it.
+	// Overflowed means that there was no room for the item.
 	Overflowed
 	// ended: the subscription was over.
 	ended

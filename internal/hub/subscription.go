@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Subscription is one reader's view of what is published, from [Hub.Join] on. It has
-// to be closed. It has one reader at a time.
+// Subscription is one reader's view of published items, from [Hub.Join] on. It must be
+// closed. It has one reader at a time.
 type Subscription[K, T any] struct {
 	hub *Hub[K, T]
 	// ready holds a token while the reader has a reason to look, unless the
@@ -31,16 +31,16 @@ const closed = -1
 
 func (s *Subscription[K, T]) isSeated() bool { return s.next != nil }
 
-// Ready returns the channel that has something to receive while an item is pending
-// or the subscription has ended. Who has received from it calls Poll, which makes it
-// ready again where more is pending: so one call for each receive is enough. It is
-// the same channel every time, and never closed.
+// Ready returns a channel that has a value to receive while an item is pending or the
+// subscription has ended. After each receive, call Poll once: Poll makes the channel
+// ready again if more items are pending. Ready always returns the same channel, which is
+// never closed.
 func (s *Subscription[K, T]) Ready() <-chan struct{} { return s.ready }
 
-// Poll returns the oldest pending item. It reports false where there is none yet.
-// Its error says that the subscription is over, with nothing pending any more: a
-// *[SlowError] where the reader fell behind, and [ErrClosed] where the subscription
-// or the hub was closed. It never waits.
+// Poll returns the oldest pending item, or false if there is none yet. It never waits.
+// An error means that the subscription has ended and no items are pending: a
+// *[SlowError] if the reader fell behind, or [ErrClosed] if the subscription or the hub
+// was closed.
 func (s *Subscription[K, T]) Poll() (T, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,9 +52,9 @@ func (s *Subscription[K, T]) Poll() (T, bool, error) {
 	return item, false, s.err()
 }
 
-// Next returns the oldest pending item, or waits for one until ctx ends: then its
-// error is the context's cause. Its other errors are those of Poll. What is pending
-// comes first, even where ctx has ended.
+// Next returns the oldest pending item, or waits for one until ctx ends. Then the error
+// is the context's cause. Other errors are those of Poll. Pending items come first, even
+// if ctx has ended.
 func (s *Subscription[K, T]) Next(ctx context.Context) (T, error) {
 	for {
 		item, ok, err := s.Poll()
@@ -69,8 +69,8 @@ func (s *Subscription[K, T]) Next(ctx context.Context) (T, error) {
 	}
 }
 
-// Close gives up what is pending. It may be called again, and by others than the
-// reader.
+// Close discards the pending items. It may be called again, and by other goroutines than
+// the reader.
 func (s *Subscription[K, T]) Close() {
 	s.mu.Lock()
 	if s.over == 0 {

@@ -2,18 +2,18 @@
 
 package hub
 
-// Index finds topics by key. It belongs to a vocabulary, and the hub calls it with
-// its lock held, except for Cost.
+// Index finds topics by key. Each vocabulary implements it. The hub calls it with its
+// lock held, except for Cost.
 type Index[K, T any] interface {
 	// Topic returns the topic of a key, and whether it is new.
 	Topic(key K) (t *Topic[K, T], isNew bool)
-	// Release forgets a topic that nothing asks for any more.
+	// Release removes a topic without subscribers.
 	Release(t *Topic[K, T])
-	// Cost is what asking for a key counts against [Options.MaxBytes].
+	// Cost returns what a key counts against [Options.MaxBytes].
 	Cost(key K) int
 }
 
-// Topic is one thing that a subscription wants to know about. Guarded by the hub.
+// Topic is one thing that subscriptions ask for. The hub's lock guards it.
 type Topic[K, T any] struct {
 	Key K
 	// members are to be told. Some of the holders have another topic that covers

@@ -25,8 +25,8 @@ const (
 	collectEvery = time.Second
 )
 
-// Guard knows how much memory is in use. Make one with [NewGuard]; nil is never
-// short.
+// Guard monitors the memory in use. Make one with [NewGuard]. A nil Guard is never short
+// of memory.
 type Guard struct {
 	limit int64
 	used  atomic.Int64
@@ -52,7 +52,7 @@ const (
 	atCycles
 )
 
-// NewGuard returns a Guard of a limit in bytes; nil for none.
+// NewGuard returns a Guard for a limit in bytes, or nil if there is no limit.
 func NewGuard(limit int64) *Guard {
 	if limit <= 0 {
 		return nil
@@ -68,7 +68,7 @@ func NewGuard(limit int64) *Guard {
 	return g
 }
 
-// Run looks at the memory until ctx ends.
+// Run samples the memory until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	if g == nil {
 		return
@@ -85,8 +85,8 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// Sample looks at the memory once. While it is short and nothing collects, it
-// collects.
+// Sample samples the memory once. If it is short and there was no recent garbage
+// collection, it starts one.
 func (g *Guard) Sample(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,24 +117,24 @@ func (g *Guard) read(now time.Time) {
 	}
 }
 
-// Short reports whether new work must be refused; the code that refuses it says so with
+// Short reports whether new work must be rejected. The code that rejects it calls
 // Refused.
 func (g *Guard) Short() bool { return g != nil && g.short.Load() }
 
-// Refused counts work that was refused.
+// Refused counts rejected work.
 func (g *Guard) Refused() {
 	if g != nil {
 		g.refused.Add(1)
 	}
 }
 
-// Stats is what a Guard knows, in bytes.
+// Stats are the numbers of a Guard, in bytes.
 type Stats struct {
 	Used, Limit int64
 	Refused     uint64
 }
 
-// Stats returns the numbers of the last look; none of nil.
+// Stats returns the numbers of the last sample. For nil they are zero.
 func (g *Guard) Stats() Stats {
 	if g == nil {
 		return Stats{}

@@ -24,10 +24,10 @@ const share = 0.9
 // has one near 1<<63 for "none".
 const unlimited = 1 << 60
 
-// Limit is how much memory Go may use, in bytes, and where that is from; zero
-// where nothing says so. A configured number goes before goMemLimit (what the
-// runtime has taken from GOMEMLIMIT, [math.MaxInt64] for nothing), and that before
-// the share of what the control group of the process has.
+// Limit returns the number of bytes that Go may use and the source of this limit, or
+// zero if there is none. A configured number has precedence over goMemLimit, which is
+// the runtime's value of GOMEMLIMIT ([math.MaxInt64] for none). goMemLimit has
+// precedence over a share of the limit of the process's control group.
 func Limit(configured, goMemLimit int64, root fs.FS) (bytes int64, source string) {
 	if configured > 0 {
 		return configured, "--memory-limit"

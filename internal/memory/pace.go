@@ -37,13 +37,13 @@ const (
 	step = 5
 )
 
-// Pace has about the same amount of garbage gather in a small heap and in one that
-// has become large, as with hundreds of calls at the same time: 16 MiB, where that
-// is between 50 % and 250 % of what is in use. It looks after each collection, which
-// costs microseconds, and not at all while there is none. The stop function ends that
-// and restores the percentage.
+// Pace adjusts the garbage collector so that about the same amount of garbage
+// accumulates in a small heap and in a large one, as with hundreds of concurrent calls:
+// 16 MiB, if that is between 50 % and 250 % of the memory in use. It adjusts after each
+// collection, which costs microseconds, and does nothing between collections. The stop
+// function ends this and restores the percentage.
 //
-// Do not call it where GOGC is set.
+// Do not call it if GOGC is set.
 func Pace() (stop func()) {
 	p := &pacer{samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: scannedStacks}, {Name: "/gc/scan/globals:bytes"}, {Name: scannedHeap}}}
 	p.percent = usualPercent

@@ -14,12 +14,11 @@ import (
 	"unsafe"
 )
 
-// Release gives back what is not needed at rest: free heap, and pages of
-// the executable. Most of those were read once, at the start (package tables,
-// descriptors, the compiler of rules), and in a pod they count towards the
-// container's memory until the kernel is short of it. Pages that are needed
-// again come from the page cache. It returns how many bytes of the executable
-// were unmapped.
+// Release returns memory that is not needed at rest: free heap, and pages of the
+// executable. Most of those pages were read only once, at startup (package tables,
+// descriptors, the compiler of rules). In a pod they count towards the container's
+// memory until the kernel is short of it. Pages that are needed again come from the page
+// cache. Release returns the number of unmapped bytes of the executable.
 func Release() (int, error) {
 	debug.FreeOSMemory()
 	exe, err := os.Readlink("/proc/self/exe")

@@ -6,7 +6,7 @@ package memory
 
 import "runtime/debug"
 
-// Release gives back the heap that is free.
+// Release returns the free heap to the operating system.
 func Release() (int, error) {
 	debug.FreeOSMemory()
 	return 0, nil

@@ -4,17 +4,17 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Limit is a bound of the process and how near to it the process is. The code that
-// keeps the bound counts; a scrape asks.
+// Limit is a limit of the process and its current use. The code that enforces the limit
+// keeps the counts; a scrape reads them.
 type Limit struct {
-	// Name is the limit's field in the configuration ("max_in_flight"), so that a
-	// person who sees it reached knows what to change.
+	// Name is the limit's field in the configuration ("max_in_flight"), so that an
+	// operator who sees it reached knows what to change.
 	Name string
-	// Used and Most are how much there is now and how much there may be, in the
-	// same unit. Of what has no amount, such as a timeout, both are nil.
+	// Used and Most return the current value and the maximum, in the same unit. For a
+	// limit without an amount, such as a timeout, both are nil.
 	Used, Most func() float64
-	// Refused is how often something was refused or ended for this limit; nil
-	// where its keeper does not count.
+	// Refused returns how many times something was refused or ended because of this
+	// limit. It is nil if this is not counted.
 	Refused func() uint64
 }
 

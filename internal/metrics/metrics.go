@@ -36,52 +36,52 @@ const namespace = "outrigger"
 // More are answered with 503.
 const maxScrapes = 4
 
-// Sources are what is read at a scrape. Of a part that is nil nothing is shown,
-// except of the records, whose nil is a recorder that is off.
+// Sources are the sources that a scrape reads. A nil source exports no metrics, except
+// that a nil record exports a disabled recorder.
 type Sources struct {
-	// Begun returns how many requests there have been, InFlight how many of them
-	// have no answer yet.
+	// Begun returns the number of requests so far. InFlight returns the number of
+	// requests that have no response yet.
 	Begun    func() uint64
 	InFlight func() int
-	// Repaired returns how many calls had arguments that were decoded from
-	// strings, Disagreements how often two checks of one message disagreed.
+	// Repaired returns the number of calls with arguments that were decoded from strings.
+	// Disagreements returns how many times two checks of one message disagreed.
 	Repaired, Disagreements func() uint64
 
 	Catalog *catalog.Live
 	Events  *event.Memory
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
-	// Slots know who waits for whom; nil for none.
+	// Slots reports the running and queued calls of each tool and caller. Nil exports
+	// nothing.
 	Slots  *policy.Slots
 	Record *record.Run
-	// RecordUnavailable tells that records were asked for, and that their folder
-	// could not be opened.
+	// RecordUnavailable means that records were enabled, but their directory could not be
+	// opened.
 	RecordUnavailable bool
-	// Guard stands around the calls of the backend, Life knows what the process is
-	// doing.
+	// Guard protects the calls of the backend. Life is the state of the process.
 	Guard *resilience.Guard
 	Life  *lifecycle.Machine
-	// Limits are the bounds of the process, each under another name.
+	// Limits are the limits of the process. Each has a different name.
 	Limits []Limit
-	// Traffic is how requests end.
+	// Traffic counts finished requests.
 	Traffic *stats.Stats
-	// CallsSkipped is how many calls left no line in the log because there were
+	// CallsSkipped returns the number of calls that were not logged because there were
 	// too many.
 	CallsSkipped func() uint64
-	// Reloads are the files that may change at run time.
+	// Reloads is the source of the metrics of files that may change at run time.
 	Reloads *Reloads
 	// Authentication counts rejected unauthenticated requests.
 	Authentication *Authentication
 }
 
-// Metrics is what a scrape gets. Nil shows nothing and counts nothing.
+// Metrics serves scrapes. Nil exports nothing and counts nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	breaking prometheus.Counter
 }
 
-// New enters the sources and the process itself in a registry of its own. An
-// error means that two of them have one name.
+// New registers the sources and the metrics of the process in a new registry. It returns
+// an error if two of them have the same name.
 func New(s Sources) (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -102,7 +102,7 @@ func New(s Sources) (*Metrics, error) {
 	return m, nil
 }
 
-// BreakingChanges counts n more schema changes that break callers.
+// BreakingChanges adds n schema changes that break callers.
 func (m *Metrics) BreakingChanges(n int) {
 	if m == nil || n <= 0 {
 		return
@@ -110,10 +110,10 @@ func (m *Metrics) BreakingChanges(n int) {
 	m.breaking.Add(float64(n))
 }
 
-// Handler answers scrapes, in Prometheus' text format or in OpenMetrics as the
-// scraper asks; nil for nil. Nothing is compressed: a page is some kilobytes on a
-// network within one machine or pod, and a compressor's buffers would outweigh it
-// a hundred times.
+// Handler returns the handler for scrapes, or nil for nil. It answers in Prometheus'
+// text format or in OpenMetrics, as the scraper requests. It does not compress: a page
+// is a few kilobytes on a network within one machine or pod, and a compressor's buffers
+// would be a hundred times larger.
 func (m *Metrics) Handler() http.Handler {
 	if m == nil {
 		return nil

@@ -10,11 +10,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
 
-// Reloads is what a scrape asks of the files that may change at run time.
+// Reloads is the source of the metrics of files that may change at run time.
 type Reloads struct {
-	// Status is how each group of files is doing.
+	// Status returns the status of each group of files.
 	Status func() []reload.Status
-	// Refused is how many changes of the configuration file wait for a restart.
+	// Refused returns the number of changes in the configuration file that wait for a
+	// restart.
 	Refused func() int
 }
 

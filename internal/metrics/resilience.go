@@ -36,8 +36,8 @@ type toolStates struct {
 // Describe implements [prometheus.Collector].
 func (t toolStates) Describe(out chan<- *prometheus.Desc) { out <- t.desc }
 
-// Collect implements [prometheus.Collector]. Those beyond the first are counted
-// together; no tool is called "other", because tools' names have a dot.
+// Collect implements [prometheus.Collector]. It counts tools beyond the limit together
+// as "other". No tool has this name, because tool names contain a dot.
 func (t toolStates) Collect(out chan<- prometheus.Metric) {
 	s := t.guard.Stats()
 	for _, held := range s.Tools {

@@ -15,45 +15,46 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
-// Describe asks the backend what it is and offers.
+// Describe returns the backend's description of itself and its features.
 func (c *Client) Describe(ctx context.Context) (*outriggerv1.ServerDescription, error) {
 	out, _, err := ask[outriggerv1.ServerDescription](ctx, c, outriggerv1connect.ToolServiceDescribeProcedure, &outriggerv1.DescribeRequest{}, nil)
 	return out, err
 }
 
-// ListResources asks for one page of resources. Like the other methods with a
-// header it sends that as metadata of the RPC, and returns the answer's; after an
-// *InvalidAnswerError the metadata is there, other errors hold their own.
+// ListResources returns one page of resources. Like the other methods with a header, it
+// sends the header as metadata of the RPC and returns the metadata of the response. It
+// also returns the metadata with an *InvalidAnswerError. Other errors hold their own
+// metadata.
 func (c *Client) ListResources(ctx context.Context, in *outriggerv1.ListResourcesRequest, header http.Header) (*outriggerv1.ListResourcesResponse, Metadata, error) {
 	return ask[outriggerv1.ListResourcesResponse](ctx, c, outriggerv1connect.ToolServiceListResourcesProcedure, in, header)
 }
 
-// ListResourceTemplates asks for one page of resource templates.
+// ListResourceTemplates returns one page of resource templates.
 func (c *Client) ListResourceTemplates(ctx context.Context, in *outriggerv1.ListResourceTemplatesRequest, header http.Header) (*outriggerv1.ListResourceTemplatesResponse, Metadata, error) {
 	return ask[outriggerv1.ListResourceTemplatesResponse](ctx, c, outriggerv1connect.ToolServiceListResourceTemplatesProcedure, in, header)
 }
 
-// ReadResource asks for what is in a resource.
+// ReadResource returns the contents of a resource.
 func (c *Client) ReadResource(ctx context.Context, in *outriggerv1.ReadResourceRequest, header http.Header) (*outriggerv1.ResourceOutcome, Metadata, error) {
 	return ask[outriggerv1.ResourceOutcome](ctx, c, outriggerv1connect.ToolServiceReadResourceProcedure, in, header)
 }
 
-// ListPrompts asks for one page of prompts.
+// ListPrompts returns one page of prompts.
 func (c *Client) ListPrompts(ctx context.Context, in *outriggerv1.ListPromptsRequest, header http.Header) (*outriggerv1.ListPromptsResponse, Metadata, error) {
 	return ask[outriggerv1.ListPromptsResponse](ctx, c, outriggerv1connect.ToolServiceListPromptsProcedure, in, header)
 }
 
-// GetPrompt asks for a prompt, filled in.
+// GetPrompt returns a prompt with its arguments filled in.
 func (c *Client) GetPrompt(ctx context.Context, in *outriggerv1.GetPromptRequest, header http.Header) (*outriggerv1.PromptOutcome, Metadata, error) {
 	return ask[outriggerv1.PromptOutcome](ctx, c, outriggerv1connect.ToolServiceGetPromptProcedure, in, header)
 }
 
-// Complete asks for proposals while a user fills in an argument.
+// Complete returns completions for an argument that a user fills in.
 func (c *Client) Complete(ctx context.Context, in *outriggerv1.CompleteRequest, header http.Header) (*outriggerv1.CompleteResponse, Metadata, error) {
 	return ask[outriggerv1.CompleteResponse](ctx, c, outriggerv1connect.ToolServiceCompleteProcedure, in, header)
 }
 
-// GetTask asks how far a task is.
+// GetTask returns the state of a task.
 func (c *Client) GetTask(ctx context.Context, in *outriggerv1.GetTaskRequest, header http.Header) (*outriggerv1.Task, Metadata, error) {
 	return ask[outriggerv1.Task](ctx, c, outriggerv1connect.ToolServiceGetTaskProcedure, in, header)
 }
@@ -63,15 +64,15 @@ func (c *Client) UpdateTask(ctx context.Context, in *outriggerv1.UpdateTaskReque
 	return ask[outriggerv1.UpdateTaskResponse](ctx, c, outriggerv1connect.ToolServiceUpdateTaskProcedure, in, header)
 }
 
-// CancelTask asks for a task to end early.
+// CancelTask asks the backend to end a task early.
 func (c *Client) CancelTask(ctx context.Context, in *outriggerv1.CancelTaskRequest, header http.Header) (*outriggerv1.CancelTaskResponse, Metadata, error) {
 	return ask[outriggerv1.CancelTaskResponse](ctx, c, outriggerv1connect.ToolServiceCancelTaskProcedure, in, header)
 }
 
-// Ask makes the unary RPC that belongs to the type of in, for callers that treat
-// all alike: a ReadResourceRequest is answered by a ResourceOutcome, a ToolCall by
-// a ToolOutcome, and so on. The answer's type is the one of the typed method. A
-// type that no RPC here takes is a *backend.Error of KindRejected.
+// Ask makes the unary RPC that belongs to the type of in, for callers that treat all of
+// them alike: a ReadResourceRequest returns a ResourceOutcome, a ToolCall a ToolOutcome,
+// and so on. The response has the type that the typed method returns. A type that
+// belongs to no RPC here is a *backend.Error of KindRejected.
 func (c *Client) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, Metadata, error) {
 	procedure, out := rpcOf(in)
 	if out == nil {

@@ -15,19 +15,20 @@ import (
 // errOver ends a stream that goes on after its outcome.
 var errOver = errors.New("the outcome was already received")
 
-// CallTool runs a tool and returns its outcome, a failure of the tool's own
-// included. Where events is not nil, it takes progress, log, partial data and
-// quiet events, in order, on the caller's goroutine, before CallTool returns;
-// while it runs no further event is read.
+// CallTool runs a tool and returns its outcome. The outcome may be an error of the tool
+// itself. If events is not nil, CallTool passes it progress, log, partial data and quiet
+// events, in order, on the caller's goroutine, before it returns. CallTool reads no
+// further event while events runs.
 //
-// With events the RPC is CallToolStream, without them CallTool. A backend that
-// says, before any event, that it does not offer the former is called with the
-// latter at once, and for StreamRetry afterwards.
+// With events the RPC is CallToolStream, without them CallTool. If the backend reports,
+// before any event, that it does not implement CallToolStream, the client uses CallTool
+// at once, and for StreamRetry afterwards.
 //
-// What follows an outcome is ignored; a stream that does not end within EndGrace
-// after it is cut, and then the metadata lacks the trailer. A stream that ends
-// well without an outcome is an *InvalidAnswerError, like every event that breaks
-// its rules. On errors after the answer began the metadata holds its header.
+// CallTool ignores everything after an outcome. It cuts a stream that does not end
+// within EndGrace after the outcome, and then the metadata lacks the trailer. A stream
+// that ends successfully without an outcome is an *InvalidAnswerError, like every event
+// that breaks its rules. On errors after the response began, the metadata holds its
+// header.
 func (c *Client) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, Metadata, error) {
 	unary := func() (*outriggerv1.ToolOutcome, Metadata, error) {
 		return ask[outriggerv1.ToolOutcome](ctx, c, outriggerv1connect.ToolServiceCallToolProcedure, call, header)

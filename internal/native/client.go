@@ -19,27 +19,28 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Defaults of Options, each with its reason.
+// Defaults of Options, with reasons.
 const (
-	// DefaultMaxTools bounds the list of tools: the contract's bound of one page.
+	// DefaultMaxTools bounds the list of tools. It is the contract's limit of one page.
 	DefaultMaxTools = 10_000
-	// DefaultMaxPages bounds the pages of the list of tools, empty ones included:
-	// a full list at ten tools a page.
+	// DefaultMaxPages bounds the pages of the list of tools, including empty ones. It
+	// admits a full list at ten tools per page.
 	DefaultMaxPages = 1_000
-	// DefaultMaxListBytes bounds the encoded pages of the list of tools together:
-	// 10,000 tools of 6 KiB, which is a long description and a rich schema.
+	// DefaultMaxListBytes bounds the total encoded size of the pages of the list of
+	// tools. It admits 10,000 tools of 6 KiB, each with a long description and a rich
+	// schema.
 	DefaultMaxListBytes = 64 << 20
-	// DefaultStreamRetry is for how long CallToolStream is left alone after the
-	// backend said that it does not offer it. A new version of the backend behind
-	// the same address is noticed within that time.
+	// DefaultStreamRetry is how long the client does not try CallToolStream after the
+	// backend reported that it does not implement it. The client detects a new version of
+	// the backend behind the same address within that time.
 	DefaultStreamRetry = 5 * time.Minute
-	// DefaultEndGrace is how long a stream may go on after the outcome of its call
-	// before it is cut. The end carries the trailers and follows at once; a second
-	// covers a busy machine, and costs only callers of a backend that errs.
+	// DefaultEndGrace is how long a stream may continue after the outcome of its call
+	// before the client cuts it. The end carries the trailers and follows at once. One
+	// second covers a busy machine, and costs only callers of a faulty backend.
 	DefaultEndGrace = time.Second
 )
 
-// Options tune a Client. The zero value is ready to use; a value that is not
+// Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
 type Options struct {
 	MaxTools     int
@@ -49,8 +50,8 @@ type Options struct {
 	EndGrace     time.Duration
 }
 
-// Client calls a backend that serves outrigger.v1.ToolService. It is safe for
-// concurrent use. It owns no connection: closing the backend's client is enough.
+// Client calls a backend that implements outrigger.v1.ToolService. It is safe for
+// concurrent use. It owns no connections: closing the backend's client is enough.
 type Client struct {
 	backend   *backend.Client
 	opts      Options
@@ -58,17 +59,17 @@ type Client struct {
 	unaryTill atomic.Pointer[time.Time] // CallToolStream is not tried before; nil: it may be
 }
 
-// Metadata is what an answer carried beside its message: metadata of the RPC
-// without the protocol's own, nil where there is none.
+// Metadata is the metadata of a response, without the protocol's own entries. A field is
+// nil if there is none.
 type Metadata struct {
 	Header, Trailer http.Header
 }
 
-// New makes a client with default options. It calls nothing.
+// New makes a client with default options. It makes no calls.
 func New(client *backend.Client) *Client { return NewWithOptions(client, Options{}) }
 
-// NewWithOptions makes a client. It calls nothing, and does not build the
-// validator (a megabyte and some 30 ms) before there is an answer to check.
+// NewWithOptions makes a client. It makes no calls. It builds the validator (about a
+// megabyte and 30 ms) only when there is a response to check.
 func NewWithOptions(client *backend.Client, o Options) *Client {
 	defaults.Fill(&o.MaxTools, DefaultMaxTools)
 	defaults.Fill(&o.MaxPages, DefaultMaxPages)

@@ -19,42 +19,42 @@ import (
 // tools with the same one; a few show what to mend.
 const maxViolations = 16
 
-// InvalidAnswerError says that what the backend answered breaks the contract. It
-// is for operators and the backend's developers: the answer is lost, whatever it
-// said, and the same request may fail again.
+// InvalidAnswerError means that the backend's response breaks the contract. It is for
+// operators and the backend's developers: the response is lost, whatever it contained,
+// and the same request may fail again.
 type InvalidAnswerError struct {
 	// Procedure is the RPC ("/outrigger.v1.ToolService/ListTools").
 	Procedure string
-	// Violations are the breaches, the first 16 at most; never empty. They name
-	// rules and places, and hold nothing of the answer's contents but map keys.
+	// Violations are the first 16 violations at most, and never empty. They name rules
+	// and locations. Map keys are the only contents of the response that they hold.
 	Violations []Violation
-	// More is how many were left out.
+	// More is the number of violations left out.
 	More int
 }
 
-// Violation is one breach of the contract.
+// Violation is one violation of the contract.
 type Violation struct {
-	// Path is the JSON Pointer (RFC 6901) of the field, with the contract's
-	// snake_case names; "" for the message, or the sequence of messages, as a whole.
+	// Path is the JSON Pointer (RFC 6901) of the field, with the contract's snake_case
+	// names. "" means the message, or the sequence of messages, as a whole.
 	Path string
 	// Keyword is the rule's id ("string.pattern"), or one of the Keyword constants.
 	Keyword string
-	// Message says in a few words what was wanted.
+	// Message says briefly what was expected.
 	Message string
 }
 
-// Keywords of breaches that no rule of a single message can express.
+// Keywords of violations that no rule of a single message can express.
 const (
-	// KeywordEncoding: the bytes are no message of the wanted type.
+	// KeywordEncoding means that the bytes are not a message of the expected type.
 	KeywordEncoding = "encoding"
-	// KeywordOutcome: a stream of events ended without an outcome.
+	// KeywordOutcome means that a stream of events ended without an outcome.
 	KeywordOutcome = "outcome.missing"
-	// KeywordAcknowledged: a change feed did not begin with its acknowledgement, or
-	// had another one later.
+	// KeywordAcknowledged means that a change feed did not begin with its
+	// acknowledgement, or had another one later.
 	KeywordAcknowledged = "acknowledged.first"
-	// KeywordCursor: a page names a cursor that an earlier page named.
+	// KeywordCursor means that a page has the same cursor as an earlier page.
 	KeywordCursor = "cursor.repeated"
-	// KeywordLimit: a list is longer than allowed.
+	// KeywordLimit means that a list is longer than allowed.
 	KeywordLimit = "list.limit"
 )
 
@@ -75,8 +75,8 @@ func (e *InvalidAnswerError) Error() string {
 	return b.String()
 }
 
-// Unwrap lets code that knows only the backend's errors find one that fits: an
-// answer came and is not one of the protocol.
+// Unwrap returns a matching *backend.Error for code that knows only the backend's
+// errors: a response came and violates the protocol.
 func (e *InvalidAnswerError) Unwrap() error {
 	return &backend.Error{
 		Kind: backend.KindGarbage, Code: connect.CodeInternal, Sent: true,

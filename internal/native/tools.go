@@ -10,10 +10,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 )
 
-// Tools asks for all tools, page by page, in the backend's order. A list that is
-// longer than MaxTools, MaxPages or MaxListBytes, or whose cursors go round in a
-// circle, is an *InvalidAnswerError and no list. Names are checked one by one;
-// whether they collide is the catalog's to say.
+// Tools returns all tools, page by page, in the backend's order. If a list is longer
+// than MaxTools, MaxPages or MaxListBytes, or a cursor repeats, the error is an
+// *InvalidAnswerError and there is no list. Tools checks each name by itself. The
+// catalog checks for name collisions.
 func (c *Client) Tools(ctx context.Context) ([]*outriggerv1.Tool, error) {
 	const procedure = outriggerv1connect.ToolServiceListToolsProcedure
 	var (

@@ -12,14 +12,15 @@ import (
 // methodAcknowledged is the method of a change feed's first notification.
 const methodAcknowledged = "notifications/subscriptions/acknowledged"
 
-// Watch subscribes to changes until ctx ends or the stream does; it makes one
-// attempt. The first notification that on gets is the acknowledgement: its filter
-// says what of the wanted changes will be reported from then on. Notifications
-// come in order and on the caller's goroutine, and belong to on.
+// Watch subscribes to changes until ctx or the stream ends. It makes one attempt. The
+// first notification passed to on is the acknowledgement: its filter says which of the
+// requested changes will be reported from then on. Notifications come in order and on
+// the caller's goroutine, and on owns them.
 //
-// It returns nil where the backend ended the stream well, an *InvalidAnswerError
-// where a notification breaks its rules, the acknowledgement does not come first
-// or comes twice, and a *backend.Error for the rest, the end of ctx included.
+// Watch returns nil if the backend ended the stream successfully. It returns an
+// *InvalidAnswerError if a notification breaks its rules, or the acknowledgement does
+// not come first or comes twice. It returns a *backend.Error for everything else,
+// including the end of ctx.
 func (c *Client) Watch(ctx context.Context, filter *outriggerv1.ChangeFilter, on func(*outriggerv1.Notification)) error {
 	const procedure = outriggerv1connect.ToolServiceSubscribeProcedure
 	body, err := encode(&outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Changes{Changes: filter}})

@@ -16,22 +16,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Defaults of WatcherOptions, each with its reason.
+// Defaults of WatcherOptions, with reasons.
 const (
-	// DefaultBackoffMin is the longest first pause after a break: a backend that
-	// restarts at once is found at once.
+	// DefaultBackoffMin is the maximum of the first pause after a break, so a backend
+	// that restarts at once is found at once.
 	DefaultBackoffMin = 100 * time.Millisecond
-	// DefaultBackoffMax is the longest pause: a backend that comes back is found
+	// DefaultBackoffMax is the maximum pause, so a backend that comes back is found
 	// within ten seconds.
 	DefaultBackoffMax = 10 * time.Second
-	// DefaultAckTimeout is how long an acknowledgement may take; twice what making
-	// a connection may. A backend that holds it back would be waited for in vain.
+	// DefaultAckTimeout is the timeout of an acknowledgement, twice that of making a
+	// connection. Waiting longer for a backend that withholds it would be in vain.
 	DefaultAckTimeout = 10 * time.Second
-	// DefaultOverlap is for how long a stream lives on after another one with a new
-	// filter was acknowledged, for what it had on its way. Far above a round trip.
+	// DefaultOverlap is how long a stream stays open after a new stream with a new filter
+	// was acknowledged, so that changes in flight arrive. It is far above a round trip.
 	DefaultOverlap = time.Second
-	// DefaultUnofferedPause is the pause after the backend said that it does not
-	// offer Subscribe. Only a new version of it would.
+	// DefaultUnofferedPause is the pause after the backend reported that it does not
+	// implement Subscribe. Only a new version of it would.
 	DefaultUnofferedPause = 5 * time.Minute
 )
 
@@ -40,27 +40,27 @@ const (
 // a stream of the connection, of which common peers allow a hundred.
 const maxRetiring = 4
 
-// WatcherOptions say who hears what, and tune a Watcher. A function that is nil
-// is not called; a duration that is not positive means the default of the same
-// name.
+// WatcherOptions are the callbacks and settings of a Watcher. A nil function is not
+// called. A duration that is not positive means the default of the same name.
 //
-// The functions are called one at a time. They may call SetFilter, and must not
-// call Close. While one runs, nothing more is read from the backend.
+// The functions are called one at a time. They may call SetFilter, and must not call
+// Close. The watcher reads nothing from the backend while one of them runs.
 type WatcherOptions struct {
-	// Changed takes a change, in the order of its stream. A change may come twice
-	// around a change of the filter, and then a task's older state may follow a
-	// newer one: compare `last_updated_at`.
+	// Changed receives a change, in the order of its stream. When the filter changes, a
+	// change may come twice, and a task's older state may follow a newer one: compare
+	// `last_updated_at`.
 	Changed func(*outriggerv1.Notification)
-	// Acknowledged tells that a filter is in effect, and which part of it the
-	// backend honours. It comes before any change of that subscription, and again
-	// after each reconnect.
+	// Acknowledged reports that a filter is in effect, and which part of it the backend
+	// honours. It comes before any change of that subscription, and again after each
+	// reconnect.
 	Acknowledged func(asked, honoured *outriggerv1.ChangeFilter)
-	// Resynced tells that a subscription is in effect again after a time in which
-	// changes may have been missed: a break, or attempts that failed before the
-	// first success. The owner then treats everything as changed.
+	// Resynced reports that a subscription is in effect again and changes may have been
+	// missed: after a break, or after attempts that failed before the first success. The
+	// owner must then treat everything as changed.
 	Resynced func()
-	// Failed tells why a subscription ended or was not made (nil: the backend ended
-	// it well), and the pause before the next attempt. For logs and counts.
+	// Failed reports why a subscription ended or could not be made (nil: the backend
+	// ended it successfully), and the pause before the next attempt. It is for logs and
+	// counters.
 	Failed func(err error, pause time.Duration)
 
 	BackoffMin     time.Duration
@@ -79,14 +79,14 @@ func (o WatcherOptions) withDefaults() WatcherOptions {
 	return o
 }
 
-// Watcher keeps a subscription to a backend's changes alive until Close. Where
-// it breaks, it is made again: after a pause that grows from BackoffMin to
-// BackoffMax and starts over once a subscription has held for BackoffMax, or
-// after UnofferedPause where the backend does not offer it. While the filter
-// wants nothing there is none.
+// Watcher keeps a subscription to a backend's changes alive until Close. If the
+// subscription breaks, the watcher subscribes again after a backoff that grows from
+// BackoffMin to BackoffMax. The backoff starts over once a subscription has held for
+// BackoffMax. If the backend does not implement Subscribe, the pause is UnofferedPause.
+// While the filter is empty, there is no subscription.
 //
-// A Watcher tells of changes after its first acknowledgement. Start it before
-// you read what may change.
+// A Watcher reports changes after its first acknowledgement. Start it before you read
+// data that may change.
 type Watcher struct {
 	watch func(context.Context, *outriggerv1.ChangeFilter, func(*outriggerv1.Notification)) error
 	opts  WatcherOptions
@@ -119,7 +119,8 @@ type feed struct {
 	ctx    context.Context
 }
 
-// NewWatcher starts a watcher; a nil filter wants nothing. Close it.
+// NewWatcher starts a watcher. A nil filter is an empty filter. Close the watcher after
+// use.
 func (c *Client) NewWatcher(filter *outriggerv1.ChangeFilter, o WatcherOptions) *Watcher {
 	return newWatcher(c.Watch, rand.Float64, filter, o)
 }
@@ -136,9 +137,9 @@ func newWatcher(watch func(context.Context, *outriggerv1.ChangeFilter, func(*out
 	return w
 }
 
-// SetFilter replaces the filter. It does not wait: Acknowledged tells when the
-// new one is in effect, and until then the old one is. A filter that is replaced
-// before its turn comes is never asked for. Pauses after failures are kept.
+// SetFilter replaces the filter. It does not wait: the old filter is in effect until
+// Acknowledged reports the new one. The watcher skips a filter that is replaced before
+// its turn. Backoff after failures continues.
 func (w *Watcher) SetFilter(filter *outriggerv1.ChangeFilter) {
 	w.mu.Lock()
 	w.filter = normal(filter)
@@ -149,9 +150,8 @@ func (w *Watcher) SetFilter(filter *outriggerv1.ChangeFilter) {
 	}
 }
 
-// Settled waits until a subscription is in effect that asks for all of filter,
-// which [Watcher.SetFilter] has to have been told before or after. Its error is
-// the cause of ctx's end.
+// Settled waits until a subscription that covers all of filter is in effect. Pass filter
+// to [Watcher.SetFilter] before or after. The error is the cause of the end of ctx.
 func (w *Watcher) Settled(ctx context.Context, filter *outriggerv1.ChangeFilter) error {
 	filter = normal(filter)
 	for {
@@ -194,8 +194,8 @@ func includes(all, some *outriggerv1.ChangeFilter) bool {
 		names(all.GetResourceUris(), some.GetResourceUris()) && names(all.GetTaskIds(), some.GetTaskIds())
 }
 
-// Close ends the subscription and waits for functions of the owner that run; none
-// runs afterwards. It may be called twice.
+// Close ends the subscription and waits for callbacks that run. None runs afterwards.
+// Close may be called twice.
 func (w *Watcher) Close() {
 	w.stop()
 	w.running.Wait()

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Arrival is what is known of an envelope when it comes in. Nothing of it is
-// kept: its bytes may be used again when Begin has returned.
+// Arrival is the information about an envelope at its arrival. Begin does not keep its
+// bytes: they may be reused after it has returned.
 type Arrival struct {
-	// RequestID is the JSON-RPC id as it came; empty, or no id, is null.
+	// RequestID is the JSON-RPC id as received. If empty or absent, the record has null.
 	RequestID json.RawMessage
-	// TraceID is 32 hex digits in lower case (see [TraceID]); anything else
-	// means that the caller sent none, and one is generated.
+	// TraceID is 32 hex digits in lower case (see [TraceID]). Any other value means that
+	// the caller sent none, and the run generates one.
 	TraceID string
-	// Transport is http or stdio, Route where on it, Method the envelope's;
-	// empty is null.
+	// Transport is http or stdio, Route its route, and Method the method of the envelope.
+	// If empty, the record has null.
 	Transport, Route, Method string
-	// Params is looked at only where payloads are recorded.
+	// Params is used only if payloads are recorded.
 	Params []byte
 }
 
-// Outcome is what became of an envelope.
+// Outcome is the outcome of an envelope.
 type Outcome struct {
 	OK bool
-	// Error is the canonical data object, HTTPStatus and Code the numbers that
-	// went with it. They are recorded where OK is false.
+	// Error is the canonical data object. HTTPStatus and Code are the numbers sent with
+	// it. They are recorded if OK is false.
 	Error            json.RawMessage
 	HTTPStatus, Code int
-	// Result is looked at only where payloads are recorded.
+	// Result is used only if payloads are recorded.
 	Result []byte
-	// Redact are further names whose values are secret in this envelope, both
-	// ways: the fields that the tool's own messages mark with debug_redact.
+	// Redact are more names whose values are secret in the params and result of this
+	// envelope: the fields that the tool's own messages mark with debug_redact.
 	Redact []string
 }
 
@@ -47,8 +47,8 @@ const (
 	placeGone              // handed to the writer, or dropped
 )
 
-// Entry is one envelope between its arrival and its outcome. A nil Entry is one
-// that is not recorded.
+// Entry is one envelope between its arrival and its outcome. A nil Entry is not
+// recorded.
 type Entry struct {
 	run   *Run
 	seq   uint64
@@ -90,9 +90,9 @@ func (e *Entry) size() int {
 	return len(e.buf.line) + len(e.buf.tail)
 }
 
-// End completes the entry's line. Only the first call counts; one that comes
-// after the run was closed is too late. It does not wait for the disk, save in
-// a deterministic run. The outcome's bytes are not kept.
+// End completes the entry's line. Only the first call counts, and a call after Close has
+// no effect. End does not wait for the disk, except in a deterministic run. It does not
+// keep the outcome's bytes.
 func (e *Entry) End(o Outcome) {
 	if e == nil || e.ended.Swap(true) {
 		return

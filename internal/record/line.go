@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// SchemaVersion is the version of a line's form (metadata.schemaVersion); its
-// schema is testdata/schemas/record/event.schema.json.
+// SchemaVersion is the version of the line format (metadata.schemaVersion). Its schema
+// is testdata/schemas/record/event.schema.json.
 const SchemaVersion = "1.0.0"
 
 const (

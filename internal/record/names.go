@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultRedact returns the names of members whose values are secret wherever
-// they appear. Each stands for all its spellings.
+// DefaultRedact returns the names of members whose values are secret wherever they
+// appear. Each name covers all its spellings.
 func DefaultRedact() []string {
 	return []string{
 		"password", "passwd", "pwd", "passphrase", "passcode", "pin",

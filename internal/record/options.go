@@ -13,63 +13,62 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultMaxPending is as many lines as the in-flight table has calls.
+	// DefaultMaxPending is the number of calls in the in-flight table.
 	DefaultMaxPending = defaults.MaxInFlight
-	// DefaultMaxPendingBytes is twice DefaultMaxPending lines of the usual
-	// 500 bytes, and then some for payloads.
+	// DefaultMaxPendingBytes is twice DefaultMaxPending lines of the usual 500 bytes,
+	// with extra room for payloads.
 	DefaultMaxPendingBytes = 32 << 20
-	// DefaultMaxHold is twice the default timeout of a call, so that ordinary
-	// calls always stand in order.
+	// DefaultMaxHold is twice the default timeout of a call, so that ordinary calls are
+	// always in order.
 	DefaultMaxHold = 2 * defaults.Timeout
-	// DefaultMaxOpen is four full in-flight tables. It only guards against an
-	// owner that forgets to end its entries.
+	// DefaultMaxOpen is four full in-flight tables. It only guards against an owner that
+	// does not end its entries.
 	DefaultMaxOpen = 4 * defaults.MaxInFlight
-	// DefaultMaxPayloadBytes is a long page of JSON: enough to see what was
-	// asked, little enough to keep a thousand of them in memory.
+	// DefaultMaxPayloadBytes is a long page of JSON. It shows what was requested, and a
+	// thousand of them fit in memory.
 	DefaultMaxPayloadBytes = 16 << 10
-	// DefaultFlushEvery is the contract's bound on how old an unwritten line
-	// may become.
+	// DefaultFlushEvery is the contract's maximum age of an unwritten line.
 	DefaultFlushEvery = 250 * time.Millisecond
 )
 
-// Options of a run. Zero fields take the defaults of this package.
+// Options configure a run. Zero fields take the defaults of this package.
 type Options struct {
-	// Dir is the folder that holds the records of all runs. It is required.
+	// Dir is the directory of the records of all runs. It is required.
 	Dir string
-	// Deterministic fixes the clock, durations, generated trace ids and the
-	// name of the run's folder, so that the same input leaves the same bytes.
-	// What an earlier deterministic run left in that folder is removed. Such a
-	// run waits for a slow disk where another would drop lines.
+	// Deterministic fixes the clock, durations, generated trace ids and the name of the
+	// run directory, so that the same input gives the same bytes. It removes the files of
+	// an earlier deterministic run in that directory. Such a run waits for a slow disk
+	// instead of dropping lines.
 	Deterministic bool
 	// Payloads records params and results, redacted.
 	Payloads bool
-	// Redact are the names of the members whose values are never recorded, as
-	// whole names in any spelling: api_key stands for apiKey and API-Key too.
-	// Nil means DefaultRedact.
+	// Redact are the names of members whose values are never recorded. Each is a whole
+	// name and covers all spellings: api_key also means apiKey and API-Key. Nil means
+	// DefaultRedact.
 	Redact []string
-	// MaxFileBytes is the size at which a run goes on in a further file;
-	// MaxFiles bounds the files of all runs together, the oldest go first.
+	// MaxFileBytes is the size at which a run continues in a new file. MaxFiles bounds
+	// the files of all runs together; the oldest are removed first.
 	MaxFileBytes int64
 	MaxFiles     int
-	// MaxPending bounds the lines that are held back for the sake of order,
-	// and once more the lines that wait for the disk.
+	// MaxPending bounds the lines that are held back to keep the order, and, separately,
+	// the lines in the disk queue.
 	MaxPending int
-	// MaxPendingBytes bounds the bytes of both; half of it may be held back.
+	// MaxPendingBytes bounds the bytes of both. Lines held back may use half of it.
 	MaxPendingBytes int
-	// MaxHold bounds how long one entry may hold back others; a deterministic
-	// run has no such bound.
+	// MaxHold bounds how long one entry may hold back others. It does not apply to a
+	// deterministic run.
 	MaxHold time.Duration
-	// MaxOpen bounds the entries that were begun and not ended.
+	// MaxOpen bounds the entries that have begun and not ended.
 	MaxOpen int
-	// MaxPayloadBytes bounds params and result of one line, each. What is
-	// larger is left out, with a note of its size.
+	// MaxPayloadBytes bounds each of params and result of a line. A larger one is left
+	// out, with a note of its size.
 	MaxPayloadBytes int
-	// FlushEvery is how long a finished line may wait for others before it is
+	// FlushEvery is the longest time that a finished line waits for others before it is
 	// written.
 	FlushEvery time.Duration
-	// Now is the clock; nil is the system's. Deterministic overrules it.
+	// Now is the clock. Nil means the system clock. Deterministic overrides it.
 	Now func() time.Time
-	// Log is told what goes wrong, once for each episode; nil discards.
+	// Log receives errors, once per episode. Nil discards them.
 	Log *zap.Logger
 
 	// open opens an event file for appending; nil is the operating system's.

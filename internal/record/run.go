@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Run is the record of one run of the process. Make one with [Open]; a nil Run
-// records nothing.
+// Run is the record of one run of the process. Make one with [Open]. A nil Run records
+// nothing.
 type Run struct {
 	opts  Options
 	names names
@@ -35,29 +35,30 @@ type Run struct {
 
 // Stats are counts since Open, for metrics.
 type Stats struct {
-	// Written lines are in the file, as far as the operating system knows.
+	// Written counts lines that were written to the file, as far as the operating system
+	// reports.
 	Written uint64
-	// Dropped lines are lost: the queue was full, or the disk to the end.
+	// Dropped counts lost lines: the queue was full, or the disk failed until Close.
 	Dropped uint64
-	// Late lines stand behind lines of envelopes that arrived after theirs.
+	// Late counts lines written after lines of later envelopes.
 	Late uint64
-	// Unfinished lines were written at Close without an outcome.
+	// Unfinished counts lines that were written at Close without an outcome.
 	Unfinished uint64
-	// Errors counts failed operations on files and folders.
+	// Errors counts failed operations on files and directories.
 	Errors uint64
-	// Rotations counts files that were begun because one was full.
+	// Rotations counts files that were started because one was full.
 	Rotations uint64
-	// Open entries have no outcome yet, Held lines wait for an earlier one's,
-	// Queued ones for the disk.
+	// Open is the number of entries without an outcome, Held the number of lines that
+	// wait for an earlier line, and Queued the number of lines that wait for the disk.
 	Open, Held, Queued int
 	// Failing is true from a failed write until the next one that succeeds.
 	Failing bool
 }
 
-// Open begins a run: it makes the run's folder and its file, points .latest at
-// it, removes the oldest files above the bound, and starts the goroutine that
-// writes, for which Close waits. An error means that the folder cannot be
-// written; the caller goes on without records.
+// Open starts a run. It makes the run directory and its file, points .latest at it,
+// removes the oldest files above the limit, and starts the writer goroutine, which Close
+// waits for. An error means that the directory cannot be written; the caller continues
+// without records.
 func Open(o Options) (*Run, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -89,7 +90,7 @@ func Open(o Options) (*Run, error) {
 	return r, nil
 }
 
-// Folder returns the run's folder, "" for nil.
+// Folder returns the run directory, or "" for nil.
 func (r *Run) Folder() string {
 	if r == nil {
 		return ""
@@ -97,9 +98,9 @@ func (r *Run) Folder() string {
 	return r.folder.path()
 }
 
-// Begin takes note of an envelope. The order of calls is the order of lines. It
-// returns nil where nothing is recorded, which End accepts. Every entry must be
-// ended, on any goroutine.
+// Begin records the arrival of an envelope. The order of calls is the order of lines. It
+// returns nil if nothing is recorded; End accepts nil. Every entry must be ended, on any
+// goroutine.
 func (r *Run) Begin(a Arrival) *Entry {
 	if r == nil {
 		return nil
@@ -227,7 +228,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Stats returns the counts of now. Those of nil are zero.
+// Stats returns the current counts, or zero counts for nil.
 func (r *Run) Stats() Stats {
 	if r == nil {
 		return Stats{}
@@ -239,9 +240,9 @@ func (r *Run) Stats() Stats {
 	return s
 }
 
-// Close ends the run: it writes what is left, entries without an outcome too,
-// syncs the file and waits for the writer. Its error says that lines are
-// missing or may not have reached the disk. Later calls return the same.
+// Close ends the run. It writes the remaining lines, including entries without an
+// outcome, syncs the file and waits for the writer. An error means that lines are
+// missing or may not have reached the disk. Later calls return the same error.
 func (r *Run) Close() error {
 	if r == nil {
 		return nil

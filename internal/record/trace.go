@@ -13,9 +13,9 @@ const (
 	noTraceID    = "00000000000000000000000000000000"
 )
 
-// TraceID returns the trace id in a traceparent header (W3C Trace Context,
-// section 3.2), or "" where it holds none. A later version than ours may have
-// more fields behind those that we read.
+// TraceID returns the trace id in a traceparent header (W3C Trace Context, section 3.2),
+// or "" if there is none. A later version may have more fields after those that this
+// function reads.
 func TraceID(traceparent string) string {
 	const (
 		idAt     = len("00-")

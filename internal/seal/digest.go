@@ -10,9 +10,9 @@ import (
 // digestLabel keeps digests apart from other hashes of the same bytes.
 const digestLabel = "outrigger seal v1 digest"
 
-// Digest returns the SHA-256 of its parts, each behind its length, so that no
-// other list of parts has the same digest. Callers pass what a token must not
-// outlive: the method, the name, the arguments.
+// Digest returns the SHA-256 of its parts, each prefixed with its length, so that no
+// other list of parts has the same digest. Callers pass the values that a token must be
+// bound to: the method, the name, the arguments.
 func Digest(parts ...[]byte) [32]byte {
 	h := sha256.New()
 	h.Write([]byte(digestLabel))
@@ -27,9 +27,9 @@ func Digest(parts ...[]byte) [32]byte {
 	return sum
 }
 
-// Label is what an operation of the sidecar is called in a digest, given its name. The
-// labels are those of the first version and do not change, whatever the operations are
-// called elsewhere: replicas of two versions have to open what the other one sealed.
+// Label returns the label of a sidecar operation in a digest, given the operation's
+// name. The labels are those of the first version and never change, even if the
+// operations are renamed: replicas of two versions must open each other's tokens.
 func Label(operation string) []byte {
 	switch operation {
 	case "call_tool":

@@ -19,11 +19,11 @@ import (
 const (
 	// KeyBytes is the size of a key, that of AES-256.
 	KeyBytes = 32
-	// MaxKeys is how many keys there may be at a time. Rotation needs two, three
-	// where a rollout overlaps the next one.
+	// MaxKeys is the maximum number of keys at a time. Rotation needs two, or three if a
+	// rollout overlaps the next one.
 	MaxKeys = 8
-	// MaxKeyFileBytes bounds a key file: [MaxKeys] lines take 360 bytes, the rest
-	// is for comments.
+	// MaxKeyFileBytes bounds a key file. [MaxKeys] lines take 360 bytes, and the rest is
+	// for comments.
 	MaxKeyFileBytes = 64 << 10
 	// keyIDBytes is enough to tell MaxKeys keys apart. Two keys with one id are
 	// both tried.
@@ -40,14 +40,14 @@ type key struct {
 	secret [KeyBytes]byte
 }
 
-// Keys are the keys of a [Sealer]: the first seals, all open. They are not
-// changed after they were made, and no format verb prints a secret. Make them
-// with [ParseKeys], [LoadKeys] or [RandomKeys].
+// Keys are the keys of a [Sealer]: the first one seals, all of them open. They are
+// immutable, and no format verb prints a secret. Make them with [ParseKeys], [LoadKeys]
+// or [RandomKeys].
 type Keys struct {
 	list []key
 }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (k *Keys) Len() int {
 	if k == nil {
 		return 0
@@ -55,9 +55,8 @@ func (k *Keys) Len() int {
 	return len(k.list)
 }
 
-// Format implements [fmt.Formatter] for every verb: it shows how many keys there
-// are and their ids, newest first, so that two replicas can be compared by their
-// logs.
+// Format implements [fmt.Formatter] for every verb. It prints the number of keys and
+// their ids, newest first, so that operators can compare replicas by their logs.
 func (k *Keys) Format(f fmt.State, _ rune) {
 	ids := make([]string, k.Len())
 	for i := range ids {
@@ -66,8 +65,8 @@ func (k *Keys) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%d keys %v", len(ids), ids)
 }
 
-// RandomKeys returns one key of this process alone. What it seals cannot be
-// opened by another replica, nor after a restart.
+// RandomKeys returns one random key for this process only. Other replicas cannot open
+// its tokens, and neither can this process after a restart.
 func RandomKeys() *Keys {
 	var secret [KeyBytes]byte
 	// Never fails: crypto/rand ends the process where the system has no
@@ -84,8 +83,8 @@ func newKey(secret [KeyBytes]byte) key {
 	return k
 }
 
-// LoadKeys reads a file of keys, see [ParseKeys]. Its errors name the file, and
-// never a key.
+// LoadKeys reads a key file; see [ParseKeys]. Its errors name the file and never show a
+// key.
 func LoadKeys(path string) (*Keys, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -102,11 +101,11 @@ func LoadKeys(path string) (*Keys, error) {
 	return keys, nil
 }
 
-// ParseKeys reads keys, one a line: [KeyBytes] bytes in base64, in the standard
-// or the URL-safe alphabet, with or without padding. Blank lines do not count,
-// and a # begins a comment that goes to the end of its line. A key that stands
-// there twice, or that is one byte repeated, is refused: the first is a mistake,
-// the second a placeholder. Errors name the line and never show any of it.
+// ParseKeys parses keys, one per line: [KeyBytes] bytes in base64, in the standard or
+// the URL-safe alphabet, with or without padding. It ignores blank lines, and comments
+// from # to the end of the line. It rejects duplicate keys, which are mistakes, and keys
+// that repeat one byte, which are placeholders. Errors name the line and never show its
+// contents.
 func ParseKeys(text []byte) (*Keys, error) {
 	if len(text) > MaxKeyFileBytes {
 		return nil, fmt.Errorf("the keys exceed %d bytes", MaxKeyFileBytes)

@@ -25,7 +25,7 @@ const (
 	// DefaultMaxPayload is more than the largest request state that
 	// outrigger.v1.InputRequired admits (48 KiB).
 	DefaultMaxPayload = 64 << 10
-	// Overhead is how many bytes a token has beside its payload, before base64.
+	// Overhead is the number of bytes that a token adds to its payload, before base64.
 	Overhead = keyIDBytes + saltBytes + expiryBytes + tagBytes
 
 	prefix      = "v1."
@@ -36,18 +36,18 @@ const (
 	nonceBytes  = 12
 )
 
-// Sentinels of [Sealer.Open].
+// Errors of [Sealer.Open].
 var (
-	// ErrInvalid: the token was changed, is not one of ours, or was made for
-	// another purpose, caller or request. Which of these is not said.
+	// ErrInvalid means that the token was changed, was not sealed here, or was made for
+	// another purpose, caller or request. The error does not reveal which.
 	ErrInvalid = errors.New("seal: the token is not valid here")
-	// ErrExpired: the token is authentic and its time is over.
+	// ErrExpired means that the token is authentic and has expired.
 	ErrExpired = errors.New("seal: the token has expired")
 )
 
-// TooLargeError refuses a payload over [Options.MaxPayload].
+// TooLargeError reports a payload over [Options.MaxPayload].
 type TooLargeError struct {
-	// Size is the payload's, Limit what is admitted, in bytes.
+	// Size is the size of the payload, Limit the maximum, in bytes.
 	Size, Limit int
 }
 
@@ -58,32 +58,33 @@ func (e *TooLargeError) Error() string {
 
 // Options configure a [Sealer]. Zero fields take the defaults of this package.
 type Options struct {
-	// Keys seal and open. Nil: [RandomKeys].
+	// Keys seal and open tokens. Nil means [RandomKeys].
 	Keys *Keys
-	// TTL is how long a token can be opened where its binding does not say.
+	// TTL is the lifetime of a token whose binding sets none.
 	TTL time.Duration
-	// MaxPayload bounds a payload, in bytes. Longer tokens than the largest
-	// payload makes are refused unread.
+	// MaxPayload bounds a payload, in bytes. Open rejects tokens longer than that of the
+	// largest payload without reading them.
 	MaxPayload int
-	// Now is the clock. Nil: [time.Now]. Replicas need clocks that differ by
-	// little against the TTL.
+	// Now is the clock. Nil means [time.Now]. The clock skew between replicas must be
+	// small compared to the TTL.
 	Now func() time.Time
-	// Rand is where salts come from. Nil: crypto/rand. It is read by one goroutine
-	// at a time.
+	// Rand is the source of salts, read by one goroutine at a time. Nil means
+	// crypto/rand.
 	Rand io.Reader
 }
 
-// Binding says what a token is for. All but TTL must be the same when it is
-// opened.
+// Binding is the context that a token is bound to. All fields except TTL must be the
+// same when the token is opened.
 type Binding struct {
-	// Purpose is a word for the kind of token, for example "cursor". Required.
+	// Purpose is the kind of token, for example "cursor". It is required.
 	Purpose string
 	// Principal is the caller.
 	Principal string
-	// Digest is what else must not change, see [Digest]. Zero: nothing.
+	// Digest covers everything else that must not change; see [Digest]. Zero means
+	// nothing.
 	Digest [32]byte
-	// TTL replaces [Options.TTL] where it is not zero; [NoExpiry] for a token that
-	// stays valid as long as its key. Open does not look at it.
+	// TTL replaces [Options.TTL] if it is not zero. Use [NoExpiry] for a token that stays
+	// valid as long as its key. Open ignores it.
 	TTL time.Duration
 }
 
@@ -118,9 +119,8 @@ func New(o Options) *Sealer {
 	return s
 }
 
-// Replace puts other keys in the place of the present ones, for all calls that
-// begin later, and reports whether it did: nil or empty keys change nothing,
-// because a failed reload must not make every token invalid.
+// Replace replaces the keys for all later calls and reports whether it did. Nil or empty
+// keys change nothing, because a failed reload must not invalidate every token.
 func (s *Sealer) Replace(keys *Keys) bool {
 	if keys.Len() == 0 {
 		return false
@@ -129,16 +129,16 @@ func (s *Sealer) Replace(keys *Keys) bool {
 	return true
 }
 
-// SealedLen returns the length of the token of a payload of n bytes. It depends
-// on nothing else. 137 bytes are the most that fit into 256 characters, the bound
-// of a task id; 49,097 fit into 64 KiB.
+// SealedLen returns the length of the token for a payload of n bytes. It depends on
+// nothing else. The limit of a task id, 256 characters, fits a payload of up to 137
+// bytes; 64 KiB fit one of up to 49,097 bytes.
 func SealedLen(n int) int {
 	return len(prefix) + base64.RawURLEncoding.EncodedLen(n+Overhead)
 }
 
-// Seal returns a token of [SealedLen] visible ASCII characters that [Sealer.Open]
-// takes until its TTL has passed. Sealing the same payload twice gives two tokens.
-// Its error is a *[TooLargeError], a fault of the binding, or that of
+// Seal returns a token of [SealedLen] visible ASCII characters. [Sealer.Open] accepts it
+// until its TTL has passed. Sealing the same payload twice gives two different tokens.
+// The error is a *[TooLargeError], an error about the binding, or that of
 // [Options.Rand].
 func (s *Sealer) Seal(b Binding, payload []byte) (string, error) {
 	ttl := b.TTL
@@ -170,15 +170,15 @@ func (s *Sealer) Seal(b Binding, payload []byte) (string, error) {
 	return prefix + base64.RawURLEncoding.EncodeToString(aead.Seal(raw, nonce, plain, b.associated())), nil
 }
 
-// Open returns the payload of a token that was sealed under the same purpose,
-// principal and digest. Its error is [ErrInvalid] or [ErrExpired], and nothing
-// of an authentic token is shown with either.
+// Open returns the payload of a token that was sealed with the same purpose, principal
+// and digest. The error is [ErrInvalid] or [ErrExpired], and neither reveals anything of
+// an authentic token.
 func (s *Sealer) Open(b Binding, token string) ([]byte, error) {
 	payload, _, err := s.OpenUntil(b, token)
 	return payload, err
 }
 
-// OpenUntil is Open that says when the token expires, as [Spent.Spend] wants it.
+// OpenUntil is like Open and also returns the expiry of the token, for [Spent.Spend].
 func (s *Sealer) OpenUntil(b Binding, token string) ([]byte, time.Time, error) {
 	raw, ok := s.decode(token)
 	if !ok {

@@ -11,22 +11,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// DefaultMaxSpent is how many tokens a [Spent] remembers at a time: 72 a second
+// DefaultMaxSpent is the maximum number of tokens that a [Spent] remembers: 72 a second
 // over [defaults.StateTTL], in about 10 MB.
 const DefaultMaxSpent = 1 << 16
 
 // SpentOptions configure a [Spent]. Zero fields take the defaults of this
 // package.
 type SpentOptions struct {
-	// Max is how many tokens may be remembered at a time.
+	// Max is the maximum number of remembered tokens.
 	Max int
-	// Now is the clock, which should be that of the [Sealer]. Nil: [time.Now].
+	// Now is the clock. Use that of the [Sealer]. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Spent remembers which tokens were used, for those that may be used once. It
-// knows what this process has seen: the replay of a token to another replica is
-// not noticed. Make one with [NewSpent].
+// Spent remembers used tokens, for tokens that may be used only once. It knows only the
+// tokens of this process: it does not detect a replay to another replica. Make one with
+// [NewSpent].
 type Spent struct {
 	max int
 	now func() time.Time
@@ -40,7 +40,7 @@ type Spent struct {
 	spent, replayed, overfull uint64
 }
 
-// NewSpent returns a Spent that remembers nothing yet.
+// NewSpent returns an empty Spent.
 func NewSpent(o SpentOptions) *Spent {
 	s := &Spent{max: o.Max, now: o.Now, known: map[[sha256.Size]byte]struct{}{}}
 	defaults.Fill(&s.max, DefaultMaxSpent)
@@ -50,12 +50,11 @@ func NewSpent(o SpentOptions) *Spent {
 	return s
 }
 
-// Spend reports whether the token may be used: true exactly once for each token
-// until the moment given, which is when the token expires ([Sealer.OpenUntil]).
-// It is false where the token was spent before, where that moment has passed,
-// and where the guard is full of tokens that have not expired: what cannot be
-// remembered could be used again. Only tokens that were opened belong here, or
-// anyone could fill it.
+// Spend reports whether the token may be used. It returns true exactly once for each
+// token until the given time, which is the expiry of the token ([Sealer.OpenUntil]). It
+// returns false if the token was already spent, if that time has passed, or if the Spent
+// is full of unexpired tokens, because a token that is not remembered could be used
+// again. Pass only tokens that were opened. Otherwise any caller could fill it.
 func (s *Spent) Spend(token string, until time.Time) bool {
 	// The hash makes every entry small, however long the token.
 	sum := sha256.Sum256([]byte(token))
@@ -89,16 +88,17 @@ func (s *Spent) forget() {
 	}
 }
 
-// SpentStats are what a [Spent] has done so far.
+// SpentStats are the counts of a [Spent].
 type SpentStats struct {
-	// Held is how many tokens are remembered now.
+	// Held is the number of tokens that are remembered now.
 	Held int
-	// Spent counts tokens that were used, Replayed those refused because they had
-	// been used or had expired, Overfull those refused for want of room.
+	// Spent counts tokens that were used. Replayed counts tokens that were refused
+	// because they had been used or had expired. Overfull counts tokens that were refused
+	// for lack of room.
 	Spent, Replayed, Overfull uint64
 }
 
-// Stats returns the counts of one moment.
+// Stats returns a snapshot of the counts.
 func (s *Spent) Stats() SpentStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,21 +4,22 @@ package share
 
 import "sync"
 
-// Verdict is whether a caller gets what it asks for.
+// Verdict is the result of a request for one more.
 type Verdict int
 
 // The verdicts.
 const (
-	// Granted: it has it now, and gives it back with [Ledger.Release].
+	// Granted means that the caller has it now. The caller returns it with
+	// [Ledger.Release].
 	Granted Verdict = iota
-	// Full: nothing is left for anybody.
+	// Full means that nothing is left for any caller.
 	Full
-	// Over: something is left, and it is for the others.
+	// Over means that something is left, but the caller has used up its share.
 	Over
 )
 
-// Ledger knows who holds how many of a bounded number of things. Make one with
-// [NewLedger]; nil grants everything and counts nothing.
+// Ledger tracks how many of a bounded number of things each caller holds. Make one with
+// [NewLedger]. Nil grants everything and counts nothing.
 type Ledger struct {
 	total int64
 	rule  Rule
@@ -29,12 +30,12 @@ type Ledger struct {
 	full, over uint64
 }
 
-// NewLedger returns a Ledger of a total of which nothing is held.
+// NewLedger returns a Ledger for a total of which nothing is held.
 func NewLedger(total int64, rule Rule) *Ledger {
 	return &Ledger{total: total, rule: rule, held: map[string]int64{}}
 }
 
-// Acquire asks for one more.
+// Acquire requests one more for a caller.
 func (l *Ledger) Acquire(caller string) Verdict {
 	if l == nil {
 		return Granted
@@ -54,7 +55,7 @@ func (l *Ledger) Acquire(caller string) Verdict {
 	return Granted
 }
 
-// Release gives one back.
+// Release returns one.
 func (l *Ledger) Release(caller string) {
 	if l == nil {
 		return
@@ -69,14 +70,14 @@ func (l *Ledger) Release(caller string) {
 
 // Stats are the counts of a Ledger.
 type Stats struct {
-	// Used is how many are held now, by Callers of them.
+	// Used is the number held now, Callers the number of callers that hold any.
 	Used    int64
 	Callers int
-	// Full and Over count what was refused, by the verdict.
+	// Full and Over count refused requests by verdict.
 	Full, Over uint64
 }
 
-// Stats returns the counts; none of nil.
+// Stats returns the counts. For nil they are zero.
 func (l *Ledger) Stats() Stats {
 	if l == nil {
 		return Stats{}

@@ -5,10 +5,10 @@
 // resources; the owners of limits use it. Values are safe for concurrent use.
 package share
 
-// Rule says how much of a total one caller may hold. It is the dynamic threshold
-// of shared-memory switches (Choudhury and Hahne, 1998): a caller may hold at
-// most a fixed multiple of what is free. Nothing is reserved for callers that do
-// not exist, no callers have to be counted, and a newcomer always finds room:
+// Rule limits how much of a total one caller may hold. It is the dynamic threshold of
+// shared-memory switches (Choudhury and Hahne, 1998): a caller may hold at most a fixed
+// multiple of the free amount. It reserves nothing for callers that do not exist and
+// does not need their number, and a new caller always finds room:
 //
 //	percent 80: the multiple is 80/(100-80) = 4
 //	one busy caller     holds at most 4/5 of the total
@@ -18,8 +18,8 @@ package share
 // The zero Rule lets one caller hold everything.
 type Rule struct{ percent int64 }
 
-// Percent is the rule under which a caller who is alone may hold so many percent
-// of a total. 100 and more is the zero Rule.
+// Percent returns the rule under which a single caller may hold p percent of a total.
+// 100 and more give the zero Rule.
 func Percent(p int) Rule {
 	if p <= 0 || p >= 100 {
 		return Rule{}
@@ -27,8 +27,8 @@ func Percent(p int) Rule {
 	return Rule{percent: int64(p)}
 }
 
-// Allows reports whether a caller that holds held may have n more of a total of
-// which used is in use by everybody.
+// Allows reports whether a caller that holds held may have n more of total, of which all
+// callers together use used.
 func (r Rule) Allows(held, n, used, total int64) bool {
 	free := total - used
 	if n > free {
@@ -42,7 +42,7 @@ func (r Rule) Allows(held, n, used, total int64) bool {
 	return float64(held+n)*float64(100-r.percent) <= float64(free)*float64(r.percent)
 }
 
-// Part is how much of a total one caller may hold while the others hold nothing.
+// Part returns how much of a total one caller may hold while the others hold nothing.
 func (r Rule) Part(total int64) int64 {
 	if r.percent == 0 {
 		return total

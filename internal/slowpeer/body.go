@@ -8,16 +8,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// Body returns the body of a request of a caller, of which the Budget counts what
-// has come until it has come whole. Reading fails with what refuse returns once
-// the caller holds more than its share, or all callers together more than there
-// may be. Release gives back what is counted, and has to be called at the end of
-// the request.
+// Body returns the body of a caller's request. The Budget counts the received bytes
+// until the body is complete. Reading fails with the error of refuse once the caller
+// exceeds its share, or all callers together exceed the maximum. The caller of Body must
+// call Release at the end of the request to return the counted bytes.
 func (b *Budget) Body(from io.ReadCloser, caller string, refuse func(share.Verdict) error) *Body {
 	return &Body{ReadCloser: from, budget: b, caller: caller, refuse: refuse}
 }
 
-// Body is a body whose bytes count. It is for one goroutine.
+// Body is a request body whose bytes are counted. Only one goroutine may use it.
 type Body struct {
 	io.ReadCloser
 
@@ -29,7 +28,7 @@ type Body struct {
 	done       bool
 }
 
-// Read implements [io.Reader]. Small bodies are not counted.
+// Read implements [io.Reader]. It does not count small bodies.
 func (r *Body) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	r.read += int64(n)
@@ -74,7 +73,7 @@ func (r *Body) grow(bytes int64) share.Verdict {
 	return share.Granted
 }
 
-// Release gives back what is counted. It may be called again.
+// Release returns the counted bytes to the Budget. It may be called again.
 func (r *Body) Release() {
 	r.done = true
 	if r.held == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-// DefaultMaxBytes is 32 of the largest results.
+// DefaultMaxBytes is the size of 32 results of the maximum size.
 const DefaultMaxBytes = 32 * defaults.MaxResultBytes
 
 const (
@@ -29,18 +29,18 @@ const (
 
 // Options configure a Budget. Zero fields take the defaults of this package.
 type Options struct {
-	// Timeout is how long an answer may wait while nothing of it moves.
+	// Timeout is how long a response may wait without progress.
 	Timeout time.Duration
-	// MaxBytes bounds what waits of all callers: answers that are being written
+	// MaxBytes bounds the waiting bytes of all callers: responses that are being written
 	// and bodies that are being read. Share is the part that one caller may hold.
 	MaxBytes int64
 	Share    share.Rule
-	// IsTight reports that memory gets short; nil is never.
+	// IsTight reports whether memory is getting short. Nil means never.
 	IsTight func() bool
 }
 
-// Budget counts the bytes that wait for slow peers, and bounds them. Make one with
-// [NewBudget]; nil bounds nothing.
+// Budget counts and bounds the bytes that wait for slow peers. Make one with
+// [NewBudget]. Nil bounds nothing.
 type Budget struct {
 	opts Options
 
@@ -77,15 +77,15 @@ type wait struct {
 	ended bool
 }
 
-// NewBudget returns a Budget of which nothing is used.
+// NewBudget returns an unused Budget.
 func NewBudget(o Options) *Budget {
 	defaults.Fill(&o.Timeout, defaults.WriteTimeout)
 	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
 	return &Budget{opts: o, callers: map[string]*caller{}, waiting: map[*wait]struct{}{}}
 }
 
-// Hold counts bytes that wait to be written, before [Writer] sees them: replies
-// that queue for one stream. The result gives them back, and has to be called once.
+// Hold counts bytes that wait to be written and have not reached [Writer] yet: replies
+// that queue for one stream. The caller must call release once to return them.
 func (b *Budget) Hold(name string, bytes int) (release func()) {
 	if b == nil {
 		return func() {}
@@ -122,9 +122,9 @@ func (b *Budget) drop(name string, bytes int64) {
 	}
 }
 
-// Verdict reports whether a caller may begin something that will have to be
-// written: not while it holds more than its share of unread answers. Memory that
-// is used up by others does not concern it.
+// Verdict reports whether a caller may start a request whose response must be written.
+// It refuses the request while the caller holds more than its share of unread responses.
+// Memory used by other callers does not affect it.
 func (b *Budget) Verdict(name string) share.Verdict {
 	if b == nil {
 		return share.Granted
@@ -144,18 +144,18 @@ func (b *Budget) most() int64 { return b.opts.Share.Part(b.opts.MaxBytes) }
 
 // Stats are the counts of a Budget.
 type Stats struct {
-	// Bytes is what waits now, of Callers callers.
+	// Bytes is the number of bytes that wait now, Callers the number of their callers.
 	Bytes   int64
 	Callers int
-	// Stuck counts answers that were ended because nothing of them moved for the
-	// timeout, Shed those that were ended before to make room.
+	// Stuck counts responses that were ended because they made no progress within the
+	// timeout. Shed counts responses that were ended earlier to make room.
 	Stuck, Shed uint64
-	// Full and Over count what was refused because the budget, or the caller's
-	// share, was used up.
+	// Full and Over count requests that were refused because the budget, or the caller's
+	// share, was exhausted.
 	Full, Over uint64
 }
 
-// Stats returns the counts; none of nil.
+// Stats returns the counts. For nil they are zero.
 func (b *Budget) Stats() Stats {
 	if b == nil {
 		return Stats{}

@@ -18,9 +18,8 @@ import (
 // which a write waits.
 const rounds = 4
 
-// Listener returns l with connections that close themselves once nothing has
-// moved for timeout although something waits to be written. stuck, which may be
-// nil, counts them.
+// Listener wraps l. Its connections close themselves if something waits to be written
+// and makes no progress for timeout. stuck counts them and may be nil.
 func Listener(l net.Listener, timeout time.Duration, stuck *atomic.Uint64) net.Listener {
 	defaults.Fill(&timeout, defaults.WriteTimeout)
 	return &listener{Listener: l, timeout: timeout, stuck: stuck}
@@ -42,8 +41,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, round: max(l.timeout/rounds, 1), stuck: l.stuck}, nil
 }
 
-// SyscallConn implements [syscall.Conn] where the listener underneath does: a drain
-// looks into its queue.
+// SyscallConn implements [syscall.Conn] if the underlying listener does. A drain uses it
+// to inspect the listener's queue.
 func (l *listener) SyscallConn() (syscall.RawConn, error) {
 	raw, ok := l.Listener.(syscall.Conn)
 	if !ok {
@@ -69,9 +68,9 @@ type conn struct {
 	ended bool
 }
 
-// Write implements [net.Conn]. Rounds cost a call of the runtime each, so a write
-// only begins one where the last is half over: a connection that is written to
-// often does nothing here but look at the clock.
+// Write implements [net.Conn]. Each round costs a call of the runtime, so a write begins
+// a new round only if the last one is more than half over. On a connection with frequent
+// writes, Write usually only reads the clock.
 func (c *conn) Write(p []byte) (int, error) {
 	written, still, waiting := 0, 0, -1
 	for {
@@ -172,8 +171,8 @@ func (c *conn) apply() error {
 	return c.Conn.SetWriteDeadline(first)
 }
 
-// CloseWrite lets net/http half-close, so that a caller can read why it was
-// refused.
+// CloseWrite lets net/http half-close the connection, so that a caller can read why it
+// was refused.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -181,7 +180,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn implements [syscall.Conn] where the connection underneath does.
+// SyscallConn implements [syscall.Conn] if the underlying connection does.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	raw, ok := c.Conn.(syscall.Conn)
 	if !ok {

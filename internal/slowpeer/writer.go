@@ -16,8 +16,8 @@ const (
 	atOnce = 2 << 10
 )
 
-// Handler returns next with answers that the Budget counts and bounds. A caller is
-// its address, by address, until [Writer.SetCaller] knows better.
+// Handler wraps next so that the Budget counts and bounds its responses. A caller is
+// identified by the result of address until [Writer.SetCaller] sets its name.
 func (b *Budget) Handler(next http.Handler, address func(remote string) string) http.Handler {
 	if b == nil {
 		return next
@@ -39,8 +39,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.leave()
 }
 
-// Writer is an answer that is written by progress: each piece has the whole
-// timeout. It is to be written to by one goroutine at a time.
+// Writer is a response writer that bounds the time without progress: each write has the
+// whole timeout. Only one goroutine may write at a time.
 type Writer struct {
 	http.ResponseWriter
 
@@ -57,7 +57,7 @@ type Writer struct {
 	left bool
 }
 
-// Of is the Writer below w; nil where there is none.
+// Of returns the Writer below w, or nil if there is none.
 func Of(w http.ResponseWriter) *Writer {
 	for {
 		switch at := w.(type) {
@@ -71,7 +71,8 @@ func Of(w http.ResponseWriter) *Writer {
 	}
 }
 
-// SetCaller says whose answer it is, before anything of it is written or held.
+// SetCaller sets the caller of the response. Call it before anything of the response is
+// written or held.
 func (w *Writer) SetCaller(name string) {
 	if w != nil {
 		w.caller = name
@@ -116,7 +117,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 }
 
-// FlushError is for [http.ResponseController].
+// FlushError implements the flush of [http.ResponseController].
 func (w *Writer) FlushError() error {
 	control := http.NewResponseController(w.ResponseWriter)
 	if !w.isHTTP2 {
@@ -134,9 +135,10 @@ func (w *Writer) FlushError() error {
 // Flush implements [http.Flusher].
 func (w *Writer) Flush() { _ = w.FlushError() }
 
-// SetWriteDeadline is for [http.ResponseController]. A time that has passed ends
-// what is being written. One that is to come is left to the Writer: it bounds the
-// time without progress, which is what the deadlines of those who write are for.
+// SetWriteDeadline implements the write deadline of [http.ResponseController]. A
+// deadline that has passed ends the current write. The Writer ignores a later one,
+// because it already bounds the time without progress, which is the purpose of such
+// deadlines.
 func (w *Writer) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() && !time.Now().Before(t) {
 		w.end()
@@ -144,7 +146,7 @@ func (w *Writer) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the underlying writer, for [http.ResponseController].
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // end breaks off what is being written.

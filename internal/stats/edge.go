@@ -2,12 +2,12 @@
 
 package stats
 
-// Edge is where a request came in.
+// Edge is the interface through which a request arrived.
 type Edge uint8
 
-// The edges. EdgeTyped is the typed pass-through, whatever its protocol. The
-// three before it are the tool API. EdgeAdmin is the listeners for operators and
-// for probes. EdgeOther is everything else, such as a command that makes one call.
+// The edges. EdgeTyped is the typed pass-through in any protocol. The three before it
+// are the tool API. EdgeAdmin is the listeners for operators and for probes. EdgeOther
+// is everything else, such as a command that makes one call.
 const (
 	EdgeMCP Edge = iota
 	EdgeRPC
@@ -21,8 +21,8 @@ const (
 	edges int = iota
 )
 
-// EdgeOf finds the edge by what a request says of itself; isTyped marks those of
-// the typed pass-through.
+// EdgeOf returns the edge of a request from its transport and route. isTyped marks
+// requests of the typed pass-through.
 func EdgeOf(transport, route string, isTyped bool) Edge {
 	if isTyped {
 		return EdgeTyped
@@ -45,7 +45,7 @@ func EdgeOf(transport, route string, isTyped bool) Edge {
 	return EdgeOther
 }
 
-// String is the edge's name, for logs and metrics.
+// String returns the name of the edge, for logs and metrics.
 func (e Edge) String() string {
 	switch e {
 	case EdgeMCP:

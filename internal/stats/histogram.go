@@ -46,16 +46,16 @@ func (h *histogram) add(bounds []time.Duration, d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Histogram is how many durations fell into each bucket.
+// Histogram counts durations by bucket.
 type Histogram struct {
-	// Bounds are the upper bounds of the buckets, Counts how many durations were
-	// within each and above the one before, the last one above all bounds.
+	// Bounds are the upper bounds of the buckets. Counts are the numbers of durations in
+	// each bucket; the last one is for durations above all bounds.
 	Bounds []time.Duration
 	Counts []uint64
 	Sum    time.Duration
 }
 
-// Count is how many durations there were.
+// Count returns the number of durations.
 func (h Histogram) Count() uint64 {
 	n := uint64(0)
 	for _, c := range h.Counts {

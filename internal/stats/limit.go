@@ -20,8 +20,8 @@ func newLimitCounts() limitCounts {
 	return counts
 }
 
-// Over counts something that was refused, or cut short, because a limit was met.
-// No limit, and one that is not among [errmap.Limits], counts nothing.
+// Over counts a request that was refused or cut short because of a limit. A value that
+// is not in [errmap.Limits] counts nothing.
 func (t *Stats) Over(l errmap.Limit) {
 	if t == nil || l == "" {
 		return
@@ -31,7 +31,7 @@ func (t *Stats) Over(l errmap.Limit) {
 	}
 }
 
-// TimesOver is how often Over has counted a limit.
+// TimesOver returns how many times Over has counted a limit.
 func (t *Stats) TimesOver(l errmap.Limit) uint64 {
 	if t == nil || t.limits[l] == nil {
 		return 0
@@ -39,8 +39,8 @@ func (t *Stats) TimesOver(l errmap.Limit) uint64 {
 	return t.limits[l].Load()
 }
 
-// HTTPRefused counts an HTTP request that was refused for what it is as one: its
-// path, its method, its headers, its size, or its sender.
+// HTTPRefused counts an HTTP request that was rejected at the HTTP level: for its path,
+// its method, its headers, its size, or its sender.
 func (t *Stats) HTTPRefused(edge Edge, code errmap.Code) {
 	if t != nil {
 		t.http.Count(edge, code)

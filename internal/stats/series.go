@@ -44,7 +44,7 @@ func (t codeTable) of(code errmap.Code) int {
 // byCode counts ends of one edge.
 type byCode [maxCodes]atomic.Uint64
 
-// Series is the numbers of one tool or one operation. Nil counts nothing.
+// Series is the counters of one tool or one operation. Nil counts nothing.
 type Series struct {
 	stats    *Stats
 	name     string
@@ -55,24 +55,24 @@ type Series struct {
 	took histogram
 }
 
-// Begin counts a request that runs until its [Series.End].
+// Begin counts the start of a request. [Series.End] counts its end.
 func (s *Series) Begin() {
 	if s != nil {
 		s.inFlight.Add(1)
 	}
 }
 
-// End is how a request ended.
+// End describes the end of a request.
 type End struct {
-	// Code is the canonical code, empty for success.
+	// Code is the canonical code, or empty for success.
 	Code errmap.Code
 	Edge Edge
-	// Took is how long it took, Upstream how much of that was spent waiting for
-	// others: the backend, or a person.
+	// Took is the duration of the request. Upstream is the part of it spent waiting for
+	// the backend or a person.
 	Took, Upstream time.Duration
 }
 
-// End counts a request that was begun.
+// End counts the end of a request that Begin counted.
 func (s *Series) End(e End) {
 	if s == nil {
 		return
@@ -89,8 +89,8 @@ func (s *Series) End(e End) {
 	}
 }
 
-// Count counts a request's end and nothing else: for those that take no time, or
-// last as long as their caller likes.
+// Count counts only the end of a request. It is for requests that take no time, or that
+// last as long as the caller wants.
 func (s *Series) Count(edge Edge, code errmap.Code) {
 	if s == nil {
 		return

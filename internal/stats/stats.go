@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// DefaultMaxTools is how many tools are counted one by one: what a person can
-	// look through on a page of metrics. The rest is counted together.
+	// DefaultMaxTools is the maximum number of tools with separate counters: as many as a
+	// person can read on a metrics page. All other tools share one series.
 	DefaultMaxTools = 256
-	// Other stands for the tools that are counted together. It is no tool's name,
-	// because those have a dot.
+	// Other is the name of the shared series. No tool has this name, because tool names
+	// contain a dot.
 	Other = "other"
 	// OK is the code of success.
 	OK = "OK"
 )
 
-// Stats counts. Make one with [New]; nil counts nothing.
+// Stats holds the counters. Make one with [New]. Nil counts nothing.
 type Stats struct {
 	most  int
 	codes codeTable
@@ -44,8 +44,8 @@ type Stats struct {
 	limits limitCounts
 }
 
-// New returns a Stats that counts this many tools one by one (0:
-// DefaultMaxTools), and requests of these operations.
+// New returns a Stats with separate counters for up to maxTools tools (0:
+// DefaultMaxTools) and for the given operations.
 func New(maxTools int, operations ...string) *Stats {
 	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts()}
 	defaults.Fill(&t.most, DefaultMaxTools)
@@ -58,19 +58,19 @@ func New(maxTools int, operations ...string) *Stats {
 	return t
 }
 
-// CallEnd is the end of one call of a tool.
+// CallEnd is the end of one tool call.
 type CallEnd struct {
-	// Tool is the canonical name; "" for a tool that does not exist.
+	// Tool is the canonical name, or "" for a tool that does not exist.
 	Tool string
 	End
 }
 
-// OnEnd has f called at the end of each call of a tool, by the goroutine of the call. It
-// comes before the first call.
+// OnEnd makes f run at the end of each tool call, on the goroutine of the call. Call it
+// before the first call.
 func (t *Stats) OnEnd(f func(CallEnd)) { t.ended = f }
 
-// Tool returns the series of a tool, by its canonical name. The empty name is
-// for calls of tools that do not exist: what callers write is no label.
+// Tool returns the series of a tool by its canonical name. The empty name is for calls
+// of tools that do not exist, because text from callers must not become a label.
 func (t *Stats) Tool(name string) *Series {
 	if t == nil {
 		return nil
@@ -99,8 +99,8 @@ func (t *Stats) newTool(name string) *Series {
 	return s
 }
 
-// Operation returns the series of the nth operation that New was given; nil, and
-// so nothing, for another number.
+// Operation returns the series of the nth operation given to New. For any other number
+// it returns nil, which counts nothing.
 func (t *Stats) Operation(n int) *Series {
 	if t == nil || n < 0 || n >= len(t.operations) {
 		return nil
@@ -111,35 +111,35 @@ func (t *Stats) Operation(n int) *Series {
 // edge keeps the number of an edge within bounds.
 func (t *Stats) edge(e Edge) Edge { return min(e, EdgeOther) }
 
-// Ends is how often requests ended in one way.
+// Ends is the number of requests that ended in one way.
 type Ends struct {
 	Code  string
 	Edge  Edge
 	Count uint64
 }
 
-// Numbers are those of one tool or operation. Those of one request may be seen
-// in part.
+// Numbers are the numbers of one tool or operation. They may include only part of the
+// counts of a request.
 type Numbers struct {
 	Name     string
 	InFlight int
-	// Ends holds what has happened, by edge and code.
+	// Ends are the counts of ended requests, by edge and code.
 	Ends []Ends
 	Took Histogram
 }
 
-// Snapshot is everything that was counted.
+// Snapshot holds all counts.
 type Snapshot struct {
-	// Tools are sorted by name, Operations in their order.
+	// Tools are sorted by name. Operations are in the order given to New.
 	Tools, Operations []Numbers
-	// Overhead is the sidecar's own time of the calls that reached the backend, by
-	// edge, for edges that had any.
+	// Overhead is the sidecar's own time in calls that reached the backend, for each edge
+	// with such calls.
 	Overhead map[Edge]Histogram
-	// HTTP is what HTTPRefused has counted.
+	// HTTP is the counts of HTTPRefused.
 	HTTP []Ends
 }
 
-// Snapshot returns what was counted so far. Of nil that is nothing.
+// Snapshot returns the current counts. For nil it is empty.
 func (t *Stats) Snapshot() Snapshot {
 	if t == nil {
 		return Snapshot{}

@@ -20,32 +20,31 @@ import (
 // questions, and how long their keys may be.
 var questionRules = sync.OnceValue(func() fieldrules.Rules { return fieldrules.Of(new(outriggerv1.Task), "input_requests") })
 
-// Sentinels of [Ask].
+// Errors of [Ask].
 var (
-	// ErrNoTask: the context is not that of work.
+	// ErrNoTask means that the context does not belong to the work of a task.
 	ErrNoTask = errors.New("task: not a task, so it cannot ask")
-	// ErrTooManyQuestions: more than 64 would be outstanding, or the task has asked
-	// as many as it may ([Options.MaxQuestions]).
+	// ErrTooManyQuestions means that more than 64 questions would be outstanding, or that
+	// the task has reached its limit of questions ([Options.MaxQuestions]).
 	ErrTooManyQuestions = errors.New("task: too many questions")
-	// ErrEnded: the work returned, or its task was forgotten, before its questions
-	// were answered.
+	// ErrEnded means that the work returned, or the store deleted its task, before the
+	// questions were answered.
 	ErrEnded = errors.New("task: ended")
 )
 
-// Ask puts questions to the caller of the task whose work has this context, and
-// returns the answers by the keys of the questions once all are there. Answers are
-// untrusted and may have any shape.
+// Ask sends questions to the caller of the task whose work has this context. It waits
+// for all answers and returns them by the keys of the questions. Answers are untrusted
+// and may have any shape.
 //
-// The task shows all questions that are outstanding, of several that ask at a
-// time, too, and input_required as its status until each is answered. A key that
-// the task has shown before is shown in another form, since clients take a key
-// for one question for ever; the answers come back under the key as it was given.
-// A call that is no task yet becomes one now. Questions must not be changed after
-// they were asked.
+// The task shows all outstanding questions, also of concurrent calls of Ask, and has the
+// status input_required until each is answered. If the task has already shown a key, it
+// shows the question under a different key, because clients treat a key as one question
+// forever. The answers have the original key. A call that is not a task yet becomes one
+// now. Do not change questions after a call of Ask.
 //
-// Its errors are [ErrNoTask], [ErrTooManyQuestions], [ErrFull] and [ErrClosed]
-// where the call cannot become a task, [ErrEnded], those of the store, and the
-// cause of ctx. Questions without a waiter disappear.
+// The errors are [ErrNoTask], [ErrTooManyQuestions], [ErrEnded], the errors of the
+// store, and the cause of ctx. If the call cannot become a task, the error is [ErrFull]
+// or [ErrClosed]. Questions without a waiter disappear.
 func Ask(ctx context.Context, questions map[string]*outriggerv1.InputRequest) (map[string]*outriggerv1.InputResponse, error) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {

@@ -4,12 +4,11 @@ package task
 
 import "context"
 
-// Drain lets no new work begin and no call become a task, and waits until all
-// work has returned and every change was told. If ctx ends first, what still goes
-// on ends as UNAVAILABLE with an unknown outcome, its context ends with
-// [ErrClosed], and Drain returns how much that was without waiting for it.
-// Drain may be called again, and by several at once. Tasks can still be looked
-// at, answered and cancelled.
+// Drain stops new work, stops calls from becoming tasks, and waits until all work has
+// returned and every change was reported. If ctx ends first, the remaining work ends as
+// UNAVAILABLE with an unknown outcome, and its context ends with [ErrClosed]. Drain then
+// returns the amount of that work without waiting for it. Drain may be called again, and
+// concurrently. Callers can still get, answer and cancel tasks.
 func (m *Manager) Drain(ctx context.Context) (cut int) {
 	m.mu.Lock()
 	if !m.closing {

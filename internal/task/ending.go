@@ -12,9 +12,9 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// ErrorResult is the default of [Options.ErrorResult]: a failure with the text
-// and the data object that a tools/call of MCP 2026-07-28 shows, or nil where the
-// canonical table has a JSON-RPC error.
+// ErrorResult is the default of [Options.ErrorResult]: an error result with the text and
+// the data object of a tools/call of MCP 2026-07-28, or nil if the canonical table has a
+// JSON-RPC error.
 func ErrorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult {
 	about.ToolCall = true
 	reply := err.MCP(errmap.Modern, about)

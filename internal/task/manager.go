@@ -27,20 +27,19 @@ const (
 	idBytes = 20
 )
 
-// Sentinels of [Manager].
+// Errors of [Manager].
 var (
-	// ErrClosed: the manager drains and begins nothing new. It is also the cause of
-	// the end of a work's context that a drain cut off.
+	// ErrClosed means that the manager drains and starts nothing new. It is also the
+	// cause of the context of work that a drain cut off.
 	ErrClosed = errors.New("task: shutting down")
-	// ErrShare: the caller has its share of the tasks.
+	// ErrShare means that the caller has used up its share of the tasks.
 	ErrShare = errors.New("task: too many tasks of this caller")
-	// ErrCancelled is the cause of the end of a work's context where its task was
-	// cancelled.
+	// ErrCancelled is the cause of the context of work whose task was cancelled.
 	ErrCancelled = errors.New("task: cancelled by the caller")
 )
 
-// Manager runs work as tasks and answers for them. Make one with [New]; it needs
-// no closing but [Manager.Drain] before the process ends.
+// Manager runs work as tasks and serves them. Make one with [New]. Call [Manager.Drain]
+// before the process ends; no other cleanup is needed.
 type Manager struct {
 	store Store
 	opts  Options
@@ -56,7 +55,7 @@ type Manager struct {
 	became, stayed, completed, failed, cancelled, over atomic.Uint64
 }
 
-// New returns a manager over a store, which it watches.
+// New returns a manager that uses and watches a store.
 func New(store Store, o Options) *Manager {
 	m := &Manager{store: store, opts: o.withDefaults(), runs: map[string]*run{}, callers: map[string]int{}, idle: make(chan struct{})}
 	m.told = newTeller(m.opts.OnChange, m.opts.OnPanic)
@@ -64,9 +63,9 @@ func New(store Store, o Options) *Manager {
 	return m
 }
 
-// Get returns the caller's task. The message is the caller's own; what it points
-// to, results and questions, is shared and must not be changed. Its errors are
-// [ErrNotFound] and those of the store.
+// Get returns the caller's task. The caller owns the message. The results and questions
+// that it points to are shared and must not be changed. The errors are [ErrNotFound] and
+// those of the store.
 func (m *Manager) Get(ctx context.Context, principal, id string) (*outriggerv1.Task, error) {
 	r, err := m.find(ctx, principal, id)
 	if err != nil {
@@ -76,9 +75,9 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*outriggerv1.T
 }
 
 // Cancel ends the caller's task as cancelled and the context of its work with
-// [ErrCancelled]. Whether the work heeds that is its own affair; what it returns
-// is dropped. On a task that has ended it does nothing. Its errors are
-// [ErrNotFound] and those of the store.
+// [ErrCancelled]. The work may ignore the cancellation; its result is dropped. Cancel
+// has no effect on a task that has ended. The errors are [ErrNotFound] and those of the
+// store.
 func (m *Manager) Cancel(ctx context.Context, principal, id string) error {
 	if _, err := m.find(ctx, principal, id); err != nil {
 		return err
@@ -90,12 +89,11 @@ func (m *Manager) Cancel(ctx context.Context, principal, id string) error {
 	return err
 }
 
-// Update answers questions of the caller's task, by their keys: all that are
-// outstanding or some. Keys that are not outstanding, and answers without
-// content, are ignored; on a task that has ended all are. The answers are kept
-// until the work has read them, and must not be changed. Its errors are
-// [ErrNotFound], [ErrFull] where there is no room for them, and those of the
-// store.
+// Update answers outstanding questions of the caller's task by their keys, all or some
+// of them. It ignores keys that are not outstanding, answers without content, and all
+// answers to a task that has ended. The manager keeps the answers until the work has
+// read them, and they must not be changed. The errors are [ErrNotFound], [ErrFull] if
+// there is no room for the answers, and those of the store.
 func (m *Manager) Update(ctx context.Context, principal, id string, responses map[string]*outriggerv1.InputResponse) error {
 	if _, err := m.find(ctx, principal, id); err != nil {
 		return err
@@ -219,20 +217,21 @@ func (m *Manager) isClosing() bool {
 	return m.closing
 }
 
-// Stats are what a manager has done so far.
+// Stats are the counts of a manager.
 type Stats struct {
-	// Running is how much work goes on now, be it a task or not.
+	// Running is the amount of work that runs now, as a task or not.
 	Running int
-	// Became counts calls that became tasks, Stayed those that would have and found
-	// no room.
+	// Became counts calls that became tasks. Stayed counts calls that should have become
+	// tasks and found no room.
 	Became, Stayed uint64
-	// Completed, Failed and Cancelled count the ends of tasks.
+	// Completed, Failed and Cancelled count ended tasks by status.
 	Completed, Failed, Cancelled uint64
-	// Over counts what was refused because its caller had its share.
+	// Over counts requests that were refused because the caller had used up its share.
 	Over uint64
 }
 
-// Stats returns the counts. Each is right, but they are not taken at one moment.
+// Stats returns the counts. Each count is correct, but they are not a snapshot of one
+// moment.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	running := len(m.runs)

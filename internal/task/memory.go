@@ -17,11 +17,11 @@ import (
 
 // Defaults of MemoryOptions.
 const (
-	// DefaultMaxBytes leaves 13 KB for each of defaults.MaxTasks results, or room
-	// for 32 of the largest that the edges let in (4 MiB).
+	// DefaultMaxBytes allows 13 KB for each of defaults.MaxTasks results, or 32 results
+	// of the largest size that the edges accept (4 MiB).
 	DefaultMaxBytes = 128 << 20
-	// DefaultMaxAge is more than any task needs by its own limits: a day of work
-	// and the seven days that limits.task_ttl admits.
+	// DefaultMaxAge is more than any task needs under its own limits: a day of work and
+	// the seven days that limits.task_ttl allows.
 	DefaultMaxAge = 30 * 24 * time.Hour
 )
 
@@ -37,22 +37,21 @@ const (
 // MemoryOptions configure a [Memory]. Zero fields take the defaults of this
 // package.
 type MemoryOptions struct {
-	// MaxTasks is how many records there may be at a time, MaxBytes how much they
-	// may hold together: results, questions and answers. Records of up to 4 KiB
-	// always fit.
+	// MaxTasks is the maximum number of records. MaxBytes is the maximum total size of
+	// their results, questions and answers. Records of up to 4 KiB always fit.
 	MaxTasks int
 	MaxBytes int64
-	// Share is how much of MaxTasks one caller may have.
+	// Share is the part of MaxTasks that one caller may have.
 	Share share.Rule
-	// MaxAge is when a record is forgotten, counted from its creation, however
-	// late it says that it expires.
+	// MaxAge is the maximum age of a record since its creation. It overrides a later
+	// expiry of the record.
 	MaxAge time.Duration
-	// Now is the clock. Nil: [time.Now].
+	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Memory is the [Store] of one process. Make one with [NewMemory]. It needs no
-// closing: it has no goroutine, and one timer while it holds records.
+// Memory is the [Store] of one process. Make one with [NewMemory]. It needs no closing:
+// it has no goroutine, and one timer while it holds records.
 type Memory struct {
 	opts MemoryOptions
 
@@ -215,14 +214,14 @@ func (m *Memory) tell() {
 	m.telling = false
 }
 
-// MemoryStats are what a [Memory] holds.
+// MemoryStats are the counts of a [Memory].
 type MemoryStats struct {
-	// Tasks is how many records there are, Bytes their size.
+	// Tasks is the number of records, Bytes their total size.
 	Tasks int
 	Bytes int64
 }
 
-// Stats returns what the store holds now.
+// Stats returns the current counts.
 func (m *Memory) Stats() MemoryStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()

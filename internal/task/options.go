@@ -15,63 +15,62 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultPollInterval is how often a client may look without being a burden:
-	// most tasks take seconds to minutes.
+	// DefaultPollInterval is how often a client may poll without adding load: most tasks
+	// take seconds to minutes.
 	DefaultPollInterval = time.Second
-	// DefaultMaxTimeout ends work without a bound: a day is longer than what
-	// anyone waits for.
+	// DefaultMaxTimeout ends work that has no timeout. A day is longer than a caller
+	// waits.
 	DefaultMaxTimeout = 24 * time.Hour
-	// DefaultGrace is how long work may go on after its time is over, to say so
-	// itself.
+	// DefaultGrace is how long work may run after its timeout, so that it can report the
+	// timeout itself.
 	DefaultGrace = 5 * time.Second
-	// DefaultMaxRunning is twice [defaults.MaxTasks]: as many again may be calls that
-	// are no tasks yet, and work that does not heed its end.
+	// DefaultMaxRunning is twice [defaults.MaxTasks]. The other half is for calls that
+	// are not tasks yet, and work that ignores its cancellation.
 	DefaultMaxRunning = 2 * defaults.MaxTasks
-	// DefaultMaxQuestions is how many questions one task may ask in its life: more
-	// than any person answers.
+	// DefaultMaxQuestions is the maximum number of questions of one task: more than a
+	// person answers.
 	DefaultMaxQuestions = 1024
-	// DefaultMaxMessage is the longest status message in bytes: a sentence. The
-	// contract admits 64 KiB, which every look at the task would carry.
+	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
+	// contract allows 64 KiB, which every poll of the task would carry.
 	DefaultMaxMessage = 1024
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
 type Options struct {
-	// TTL is how long a task is remembered after its end.
+	// TTL is how long a task is kept after its end.
 	TTL time.Duration
-	// PollInterval is how long a client should wait between two looks.
+	// PollInterval is how long a client should wait between two polls.
 	PollInterval time.Duration
-	// MaxTimeout bounds every [Spec.Timeout]. Grace is how long after its time the
-	// work may still return a result of its own; then the task ends without it.
+	// MaxTimeout bounds every [Spec.Timeout]. Grace is how long after its timeout the
+	// work may still return a result. Then the task ends without it.
 	MaxTimeout, Grace time.Duration
-	// MaxRunning is how much work may go on at a time, calls that are no tasks yet
-	// and work that does not heed its end included.
+	// MaxRunning is the maximum amount of work that runs at a time. It includes calls
+	// that are not tasks yet and work that ignores its cancellation.
 	MaxRunning int
-	// Share is how much of MaxRunning one caller may have.
+	// Share is the part of MaxRunning that one caller may have.
 	Share share.Rule
-	// MaxQuestions is how many questions one task may ask, MaxMessage how many
-	// bytes of a status message are kept.
+	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
+	// maximum number of bytes kept of a status message.
 	MaxQuestions, MaxMessage int
-	// Now is the clock for what records say. Nil: [time.Now].
+	// Now is the clock for the times in records. Nil means [time.Now].
 	Now func() time.Time
-	// Rand is where ids come from, one reader at a time. Nil: crypto/rand.
+	// Rand is the source of ids, read by one goroutine at a time. Nil means crypto/rand.
 	Rand io.Reader
-	// OnChange is called after each change of a task, also those that came through
-	// another process, with the task as [Manager.Get] shows it: one call after the
-	// other, those of one task in their order, without a lock. No work waits for it;
-	// where it falls behind, changes of one task that do not touch its status are
-	// told once, with the newest state. The creation of a task is no change. Nil:
-	// nothing.
+	// OnChange is called after each change of a task, including changes by another
+	// process, with the task as [Manager.Get] returns it. Calls are sequential, in the
+	// order of the changes of a task, and without a lock. No work waits for OnChange. If
+	// it falls behind, changes of one task that keep its status are merged into one call
+	// with the newest state. The creation of a task is not a change. Nil means no
+	// callback.
 	OnChange func(principal string, t *outriggerv1.Task)
-	// OnPanic is told of every panic of work, and of OnChange. Nil: nothing.
+	// OnPanic is called for every panic of work, and of OnChange. Nil means no callback.
 	OnPanic func(value any, stack []byte)
-	// OnError is told where the store failed and no caller could be told. Nil:
-	// nothing.
+	// OnError is called if the store failed and no caller could receive the error. Nil
+	// means no callback.
 	OnError func(error)
-	// ErrorResult is the result that a call would have got for an error, nil where
-	// it would have got a JSON-RPC error; then ErrorObject is that error. Where one
-	// is nil, it is what the canonical table has for a tools/call of MCP
-	// 2026-07-28.
+	// ErrorResult returns the result of a call for an error, or nil if the call would
+	// have returned a JSON-RPC error. Then ErrorObject returns that error. A nil function
+	// means the entry of the canonical table for a tools/call of MCP 2026-07-28.
 	ErrorResult func(*errmap.Error, errmap.About) *outriggerv1.ToolResult
 	ErrorObject func(*errmap.Error, errmap.About) *outriggerv1.ErrorObject
 }

@@ -13,51 +13,50 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Spec says how to run something as a task.
+// Spec says how to run work as a task.
 type Spec struct {
-	// Principal is whose task it will be: other callers do not see it. Tool is what runs.
+	// Principal is the owner of the task; other callers do not see it. Tool is the tool
+	// that runs.
 	Principal, Tool string
-	// After is how long the call may take without becoming a task. Zero: it is one
+	// After is how long the call may take without becoming a task. Zero makes it a task
 	// at once.
 	After time.Duration
-	// Timeout is how long the work may take, from its start; zero is
-	// [Options.MaxTimeout], and no more than that is given.
+	// Timeout is how long the work may take from its start. Zero means
+	// [Options.MaxTimeout], which is also the maximum.
 	Timeout time.Duration
-	// PollInterval and TTL replace those of the options where they are positive.
+	// PollInterval and TTL replace those of the options if they are positive.
 	PollInterval, TTL time.Duration
-	// About is what an error is the answer to, where the work ends with one.
+	// About is the request that an error of the work is mapped for.
 	About errmap.About
 }
 
-// Run is work. Its context does not end with the request that began it, unless
-// the request ends before the call became a task: it ends after [Spec.Timeout],
-// with [ErrCancelled] and at the end of a drain. report says for people how far
-// it is; it waits for the store alone and may be called by many at a time. Work
-// asks with [Ask]. It returns a result, which may be a failure of the tool's own, or an
-// error, which [Options.ErrorResult] and [Options.ErrorObject] show; a panic is
-// INTERNAL_ERROR. Nothing that it returns may be changed afterwards.
+// Run is the work of a call. If the request ends before the call became a task, the
+// context of the work ends too. After that it ends after [Spec.Timeout], with
+// [ErrCancelled], or at the end of a drain. report sets a status message for people; it
+// waits only for the store and is safe for concurrent use. Work asks questions with
+// [Ask]. It returns a result, which may be an error of the tool itself, or an error that
+// [Options.ErrorResult] and [Options.ErrorObject] present. A panic is INTERNAL_ERROR. Do
+// not change a returned value afterwards.
 type Run func(ctx context.Context, report func(statusMessage string)) (*outriggerv1.ToolResult, *errmap.Error)
 
-// Outcome is what became of a call. Exactly one member is set.
+// Outcome is the outcome of a call. Exactly one field is set.
 type Outcome struct {
-	// Result is that of work which ended before it became a task, Err its error.
+	// Result is the result of work that ended before it became a task, Err its error.
 	Result *outriggerv1.ToolResult
 	Err    *errmap.Error
-	// Task is the task that the call became. It is the caller's own message.
+	// Task is the task that the call became. The caller owns the message.
 	Task *outriggerv1.Task
 }
 
-// Start runs work on a goroutine of its own. Where the work ends within
-// [Spec.After], its result is the outcome, and there never was a task. Else the
-// call becomes a task, which can be found by the time Start returns. It becomes
-// one sooner where the work asks something. Where the store has no room then,
-// or the manager drains, it stays a call: its work is not thrown away, and Start
-// returns at its end.
+// Start runs work on a new goroutine. If the work ends within [Spec.After], its result
+// is the outcome, and there was never a task. Otherwise the call becomes a task, which
+// callers can find by the time Start returns. It becomes a task earlier if the work asks
+// a question. If the store has no room at that time, or the manager drains, the call
+// does not become a task: its work continues, and Start returns when it ends.
 //
-// The error is [ErrFull] or [ErrClosed], or that of the store where a task is
-// wanted at once, and then the work was not begun; or it is the cause of ctx,
-// where the request ended before the call became a task, and then the work's
-// context ends with it.
+// The error is [ErrFull], [ErrShare] or [ErrClosed], or that of the store if the call must
+// be a task at once. Then the work was not started. If the request ended before the call became a task,
+// the error is the cause of ctx, and the context of the work ends with it.
 func (m *Manager) Start(ctx context.Context, spec Spec, work Run) (*Outcome, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

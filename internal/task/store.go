@@ -10,54 +10,53 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// Sentinels of this package.
+// Errors of a [Store].
 var (
-	// ErrNotFound: there is no such task, or not any more, or it is another
-	// caller's. Which of these is not said.
+	// ErrNotFound means that the task does not exist, does not exist any more, or belongs
+	// to another caller. The error does not reveal which.
 	ErrNotFound = errors.New("task: not found")
-	// ErrFull: there is no room for another task, or for what one grew by.
+	// ErrFull means that there is no room for another task, or for the growth of one.
 	ErrFull = errors.New("task: full")
-	// ErrExists: the id of a new record is taken.
+	// ErrExists means that the id of a new record is taken.
 	ErrExists = errors.New("task: the id is taken")
-	// ErrConflict: the record was changed by somebody else in the meantime.
+	// ErrConflict means that the record was modified concurrently.
 	ErrConflict = errors.New("task: modified concurrently")
 )
 
-// Record is what a store keeps of a task. What it points to is shared and never
-// changed: a change makes new values.
+// Record is a store's record of a task. The values that it points to are shared and
+// never changed: a change makes new values.
 type Record struct {
-	// ID is the task's, Principal whose task it is, Tool what it runs.
+	// ID is the id of the task, Principal its owner, and Tool the tool that it runs.
 	ID, Principal, Tool string
-	// Task is what its caller sees.
+	// Task is the task as its caller sees it.
 	Task *outriggerv1.Task
-	// Answers are those that came in and that the work may not have read yet, by
-	// their keys.
+	// Answers are the received answers that the work may not have read yet, by their
+	// keys.
 	Answers map[string]*outriggerv1.InputResponse
-	// Keep is how long the task is remembered after its end.
+	// Keep is how long the task is kept after its end.
 	Keep time.Duration
-	// Expires is when the record may be forgotten.
+	// Expires is when the record may be deleted.
 	Expires time.Time
-	// Version is the store's: it changes with each update and means nothing else.
+	// Version is set by the store. It changes with each update and has no other meaning.
 	Version uint64
 }
 
-// Store keeps the records of tasks. It may be shared by processes.
+// Store keeps the records of tasks. Processes may share it.
 type Store interface {
-	// Create keeps a new record; when it returns, Get finds it everywhere. Its
+	// Create stores a new record. When it returns, Get finds the record everywhere. The
 	// errors are [ErrFull], [ErrExists] and those of the store.
 	Create(ctx context.Context, r Record) error
-	// Get returns the record as it is now. Its errors are [ErrNotFound], also from
-	// the moment of its expiry on, and those of the store.
+	// Get returns the current record. The errors are [ErrNotFound], also from its expiry
+	// on, and those of the store.
 	Get(ctx context.Context, id string) (Record, error)
-	// Update replaces the record that has r's id, if its version is still r's. Its
-	// errors are [ErrConflict], [ErrNotFound], [ErrFull] and those of the store,
-	// and then nothing has changed.
+	// Update replaces the record with the id of r, if its version is still that of r. The
+	// errors are [ErrConflict], [ErrNotFound], [ErrFull] and those of the store. After an
+	// error nothing has changed.
 	Update(ctx context.Context, r Record) error
-	// Delete forgets a record. There need not be one.
+	// Delete deletes a record. The record need not exist.
 	Delete(ctx context.Context, id string) error
-	// Watch has changed called with every record that is updated from now on, by
-	// whomever, for the life of the store. Updates of one record are told one after
-	// the other, in their order, and without a lock: changed may use the store. It
-	// returns soon.
+	// Watch calls changed with every record that any process updates from now on, for the
+	// life of the store. Calls for one record are sequential, in the order of its
+	// updates, and without a lock: changed may use the store. It must return quickly.
 	Watch(changed func(Record))
 }
