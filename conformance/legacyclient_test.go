@@ -37,7 +37,7 @@ func legacyPlain(t *testing.T, c *sdkClient) {
 		if err != nil || !result.IsError {
 			t.Fatalf("%s: %+v, %v", name, result, err)
 		}
-		if text, ok := result.Content[0].(*mcp.TextContent); !ok || !strings.Contains(text.Text, "needs a client that has this capability") {
+		if text, ok := result.Content[0].(*mcp.TextContent); !ok || !strings.Contains(text.Text, "needs a client with this capability") {
 			t.Errorf("%s says %+v", name, result.Content[0])
 		}
 	}

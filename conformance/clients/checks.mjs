@@ -293,7 +293,7 @@ export const checks = [
         // The legacy revisions have no such error, so the call fails as a call.
         const result = await plain.call(name);
         assert.equal(result.isError, true, name);
-        assert.match(result.content[0].text, /The tool needs a client that has this capability/);
+        assert.match(result.content[0].text, /The tool needs a client with this capability/);
       }
       assert.deepEqual(plain.answers.asked, []);
     },
