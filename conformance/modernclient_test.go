@@ -59,5 +59,5 @@ func modernTasks(t *testing.T, c *sdkClient) {
 	if err == nil && len(result.Content) > 0 {
 		t.Fatalf("the SDK follows tasks now: %+v", result)
 	}
-	unsupported(t, "it has no words for the extension")
+	unsupported(t, "does not support the extension")
 }
