@@ -56,6 +56,8 @@ type Options struct {
 	Server ServerInfo
 	// Timeout is the maximum duration of a call, CatalogWait the maximum wait for the first catalog.
 	Timeout, CatalogWait time.Duration
+	// Authorizers restrict what callers may do, beyond the grants of their identities.
+	Authorizers []Authorizer
 	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
 	Gate *policy.Gate
 	// RepairArguments decodes objects and arrays that a model wrote as JSON
@@ -286,6 +288,9 @@ func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
 		}
 	}()
 	if err := b.limitOther(req); err != nil {
+		return &Response{Err: err}
+	}
+	if err := b.mayRun(ctx, req); err != nil {
 		return &Response{Err: err}
 	}
 	switch req.Op {

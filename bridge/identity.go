@@ -56,13 +56,11 @@ type view struct {
 // be called, so that equal callers share one; one of a catalog that is not the
 // newest any more is made for its request alone.
 func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
-	who := access.FromContext(ctx)
-	if who.Scope() == "" {
+	scope := b.scope(ctx)
+	if scope == "" {
 		return cat
 	}
-	may := func(t *catalog.Tool) bool {
-		return who.MayCall(t.Name) || t.Alias != "" && who.MayCall(t.Alias)
-	}
+	may := func(t *catalog.Tool) bool { return b.mayUse(ctx, t) == nil }
 	v := &b.views
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -75,10 +73,10 @@ func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalo
 	if v.byScope == nil || len(v.byScope) >= maxViews {
 		v.byScope, v.byView = map[string]*view{}, map[*catalog.Catalog]*view{}
 	}
-	made := v.byScope[who.Scope()]
+	made := v.byScope[scope]
 	if made == nil {
 		made = &view{catalog: cat.Only(may)}
-		v.byScope[who.Scope()], v.byView[made.catalog] = made, made
+		v.byScope[scope], v.byView[made.catalog] = made, made
 	}
 	return made.catalog
 }
@@ -105,12 +103,15 @@ func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 // the log.
 func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	tool, failed := lookup(cat, req)
-	if failed == nil || access.FromContext(ctx).Scope() == "" {
+	if failed == nil || b.MayUseAll(ctx) {
 		return tool, failed
 	}
 	if all := b.catalogs.Current(); all != nil {
 		if hidden, err := lookup(all, req); err == nil {
-			return hidden, notPermitted(access.FromContext(ctx), "tool "+hidden.Name)
+			if denied := b.mayUse(ctx, hidden); denied != nil {
+				return hidden, denied
+			}
+			return hidden, nil
 		}
 	}
 	return nil, failed
@@ -163,15 +164,15 @@ func revoked() *errmap.Error {
 // hiddenResource refuses a resource that an RPC stands for whose tool the caller
 // may not call; nil where there is no such RPC.
 func (b *Bridge) hiddenResource(ctx context.Context, uri string) *errmap.Error {
-	who, all := access.FromContext(ctx), b.catalogs.Current()
-	if who.Scope() == "" || all == nil {
+	all := b.catalogs.Current()
+	if all == nil || b.MayUseAll(ctx) {
 		return nil
 	}
 	method, _, ok := all.Resources().Match(uri)
 	if !ok {
 		return nil
 	}
-	return notPermitted(who, "tool "+all.ResourceTool(method).Name+", which this resource is read with")
+	return b.mayUse(ctx, all.ResourceTool(method))
 }
 
 // mayComplete refuses to propose values for what a caller may not use.

@@ -152,7 +152,7 @@ func TestReplace(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	got, err := access.Certificates{}.Authenticate(t.Context(), access.Credentials{URIs: []string{"spiffe://a/b"}, Token: "ignored"})
-	if err != nil || got.Principal() != "caller:spiffe://a/b" || !got.MayCall("x.y") || !got.MayRead("r:") || !got.MayPrompt("p") || got.Revoked() != nil {
+	if err != nil || got.Principal() != "certificate:spiffe://a/b" || !got.MayCall("x.y") || !got.MayRead("r:") || !got.MayPrompt("p") || got.Revoked() != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := (access.Certificates{}).Authenticate(t.Context(), access.Credentials{Token: plannerToken}); err == nil {

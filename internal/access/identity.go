@@ -25,6 +25,36 @@ const (
 // ErrRevoked is the cause with which an [Identity] is revoked.
 var ErrRevoked = errors.New("access: the caller's entry was changed or removed")
 
+// Source is the means by which a caller was identified. Equal names from two sources are
+// two callers.
+type Source string
+
+// The sources, as logs and audit records name them.
+const (
+	// SourceTokens is the callers file: a bearer token or a certificate in an entry.
+	SourceTokens Source = "tokens"
+	// SourceCertificate is a client certificate that needs no entry.
+	SourceCertificate Source = "certificate"
+	// SourceOAuth is an access token of an OAuth authorization server.
+	SourceOAuth Source = "oauth"
+)
+
+// Facts are what the credentials of a caller say about it, beyond its permissions.
+type Facts struct {
+	// Source is empty for [SourceTokens].
+	Source Source
+	// Issuer is the authorization server, exactly as its metadata states it. It is empty
+	// for other sources. Subject is the issuer's name for the caller; an empty one is the
+	// name of the grant.
+	Issuer, Subject string
+	// ClientID is the OAuth client that the token was issued to.
+	ClientID string
+	// Groups and Scopes are those of the token.
+	Groups, Scopes []string
+	// Claims are all claims of the token, as decoded from JSON.
+	Claims map[string]any
+}
+
 // Grant is the permissions of a caller.
 type Grant struct {
 	// Name is the name of the caller. It is printable ASCII, because it goes to the log
@@ -41,6 +71,7 @@ type Grant struct {
 // is revoked when its entry changes.
 type Identity struct {
 	grant     Grant
+	facts     Facts
 	principal string
 	scope     string
 	// life ends with end; nil where the identity never does.
@@ -55,9 +86,25 @@ func NewIdentity(g Grant) *Identity {
 	return i
 }
 
+// NewIdentityOf is NewIdentity for a caller whose credentials say more than its name.
+// Do not change the facts afterwards.
+func NewIdentityOf(g Grant, f Facts) *Identity {
+	i := newLastingOf(g, f)
+	i.life, i.end = context.WithCancelCause(context.Background())
+	return i
+}
+
 // newLasting returns an identity that is never revoked.
-func newLasting(g Grant) *Identity {
-	i := &Identity{grant: g, principal: principalPrefix + g.Name}
+func newLasting(g Grant) *Identity { return newLastingOf(g, Facts{}) }
+
+func newLastingOf(g Grant, f Facts) *Identity {
+	if f.Source == "" {
+		f.Source = SourceTokens
+	}
+	if f.Subject == "" {
+		f.Subject = g.Name
+	}
+	i := &Identity{grant: g, facts: f, principal: principalOf(g, f)}
 	if !slices.Contains(g.Tools, glob.Anything) {
 		sorted := slices.Sorted(slices.Values(g.Tools))
 		i.scope = strings.Join(slices.Compact(sorted), ",")
@@ -73,12 +120,31 @@ func (i *Identity) Name() string {
 	return i.grant.Name
 }
 
-// principalPrefix keeps names apart from addresses and other words for callers
-// without an identity.
-const principalPrefix = "caller:"
+// principalOf is the key of a caller. The prefixes keep sources apart from each other,
+// and from addresses and other words for callers without an identity. An issuer is a URL,
+// so it has no space.
+func principalOf(g Grant, f Facts) string {
+	switch f.Source {
+	case SourceCertificate:
+		return "certificate:" + f.Subject
+	case SourceOAuth:
+		return "oauth:" + f.Issuer + " " + f.Subject
+	case SourceTokens:
+	}
+	return "caller:" + g.Name
+}
+
+// Facts returns what the credentials say about the caller, the zero value for nil. Do not
+// change what it refers to.
+func (i *Identity) Facts() Facts {
+	if i == nil {
+		return Facts{}
+	}
+	return i.facts
+}
 
 // Principal returns the key to which the caller's data is bound, or "" for nil. It is
-// equal only for equal names, and is not an address.
+// equal only for the same subject of the same source or issuer, and is not an address.
 func (i *Identity) Principal() string {
 	if i == nil {
 		return ""

@@ -84,7 +84,7 @@ func (h *rootHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Service) forAllTools(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if access.FromContext(r.Context()).Scope() == "" {
+		if s.bridge.MayUseAll(r.Context()) {
 			next.ServeHTTP(w, r)
 			return
 		}
