@@ -51,7 +51,7 @@ func TestNotificationsReachTheConsumer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []heard
-			b := dialect.New(fake(t, nil, bridge.Options{}).Bridge, dialect.Options{Notify: func(method string, params []byte, origin correlate.Origin) {
+			b := dialect.New(fake(t, nil, bridge.Options{}).Bridge, dialect.Options{Notify: func(_ context.Context, method string, params []byte, origin correlate.Origin) {
 				got = append(got, heard{method, string(params), origin})
 			}})
 			reply := b.HandleMessage(context.Background(), inbound(t, from, tt.dialect, tt.send))
@@ -70,7 +70,7 @@ func TestNotificationsReachTheConsumer(t *testing.T) {
 func TestNotificationsAreTakenInReadingOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
-	b := dialect.New(fake(t, nil, bridge.Options{}).Bridge, dialect.Options{Notify: func(method string, _ []byte, _ correlate.Origin) { got = append(got, method) }})
+	b := dialect.New(fake(t, nil, bridge.Options{}).Bridge, dialect.Options{Notify: func(_ context.Context, method string, _ []byte, _ correlate.Origin) { got = append(got, method) }})
 	for _, method := range []string{"a", "b", "c"} {
 		b.BeginMessage(context.Background(), inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","method":"`+method+`"}`))
 	}
@@ -81,9 +81,9 @@ func TestNotificationsAreTakenInReadingOrder(t *testing.T) {
 
 func TestANotificationIsNeverAnswered(t *testing.T) {
 	t.Parallel()
-	for name, notify := range map[string]func(string, []byte, correlate.Origin){
+	for name, notify := range map[string]func(context.Context, string, []byte, correlate.Origin){
 		"no listener":         nil,
-		"the listener panics": func(string, []byte, correlate.Origin) { panic("no") },
+		"the listener panics": func(context.Context, string, []byte, correlate.Origin) { panic("no") },
 	} {
 		b := dialect.New(fake(t, nil, bridge.Options{}).Bridge, dialect.Options{Notify: notify})
 		reply := b.HandleMessage(context.Background(), inbound(t, 1, dialect.Canonical, `{"jsonrpc":"2.0","method":"x"}`))

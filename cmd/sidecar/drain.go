@@ -10,11 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 const (
@@ -36,7 +41,7 @@ const (
 )
 
 func newDrainCommand(env environment) *cobra.Command {
-	var address string
+	var address, tokenFile, caFile string
 	var timeout, delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
@@ -44,16 +49,21 @@ func newDrainCommand(env environment) *cobra.Command {
 		Long: `Drain tells the sidecar on an admin listener to accept no new calls, and waits
 until the calls in flight have finished and the process has stopped. With --delay
 the sidecar keeps serving for that long first, so that load balancers can remove
-the pod before it rejects calls.
+the pod before it rejects calls. The admin listener may be a Unix socket
+(--admin unix:///path). Where operators authenticate, --token-file names a file
+with the token of one whose role is operate.
 
 Exit codes: 0 the sidecar has drained, or nothing listens on the address any more;
 1 the drain is not finished after --timeout (it continues until the sidecar's own
 --grace is over), or something else answers on the address.`,
 		Example: `  sidecar drain
-  sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s`,
+  sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s
+  sidecar drain --admin unix:///run/outrigger/admin.sock --token-file /etc/outrigger/drain-token`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "admin listener of the running sidecar: host:port or :port")
+	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "admin listener of the running sidecar: host:port, :port, https://host:port or unix:///path")
+	cmd.Flags().StringVar(&tokenFile, "token-file", env.value("OUTRIGGER_ADMIN_TOKEN_FILE", ""), "file with the token of an operator, where the admin listener asks for one")
+	cmd.Flags().StringVar(&caFile, "ca", "", "PEM file of CAs trusted to sign the certificate of an https:// admin listener; unset: the system's CAs")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "maximum time to wait for the drain to finish")
 	cmd.Flags().DurationVar(&delay, "delay", 0, "time that the sidecar keeps serving before the drain begins; at most 5m")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -67,10 +77,13 @@ Exit codes: 0 the sidecar has drained, or nothing listens on the address any mor
 		if err != nil {
 			return usageError("--admin: " + err.Error())
 		}
-		if err := pause(cmd.Context(), delay); err != nil {
-			return fmt.Errorf("drain %s: interrupted before it began: %w", target.Host, err)
+		d, err := newDraining(target, tokenFile, caFile)
+		if err != nil {
+			return err
 		}
-		d := &draining{target: target, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+		if err := pause(cmd.Context(), delay); err != nil {
+			return fmt.Errorf("drain %s: interrupted before it began: %w", d.name, err)
+		}
 		text, err := d.run(cmd.Context(), timeout)
 		if err != nil {
 			return err
@@ -104,9 +117,19 @@ func (env environment) value(name, fallback string) string {
 // drainURL is where a drain is asked for. A listener on all addresses is asked on
 // this machine.
 func drainURL(address string) (*url.URL, error) {
+	if path, ok := listen.UnixPath(address); ok {
+		if !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("want unix:///path, not %q", address)
+		}
+		return &url.URL{Scheme: "unix", Path: path}, nil
+	}
+	scheme := "http"
+	if rest, ok := strings.CutPrefix(address, "https://"); ok {
+		scheme, address = "https", rest
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" || port == "0" {
-		return nil, fmt.Errorf("want host:port, such as %s, not %q", defaultAdmin, address)
+		return nil, fmt.Errorf("want host:port, such as %s, https://host:port or unix:///path, not %q", defaultAdmin, address)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -114,16 +137,51 @@ func drainURL(address string) (*url.URL, error) {
 			host = "::1"
 		}
 	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/drain"}, nil
+	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port), Path: "/drain"}, nil
 }
 
 // draining is one wait for a sidecar.
 type draining struct {
+	// name is the listener in messages.
+	name   string
 	target *url.URL
 	client *http.Client
+	token  string
 	// begun: the sidecar has answered once. last is what it said.
 	begun bool
 	last  string
+}
+
+// newDraining reads what the listener at target asks for.
+func newDraining(target *url.URL, tokenFile, caFile string) (*draining, error) {
+	d := &draining{name: target.Host, target: target}
+	transport := &http.Transport{DisableKeepAlives: true}
+	d.client = &http.Client{Transport: transport}
+	if target.Scheme == "unix" {
+		d.name = target.Path
+		d.target = &url.URL{Scheme: "http", Host: "localhost", Path: "/drain"}
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", d.name)
+		}
+	}
+	if caFile != "" {
+		client, err := tlsfiles.NewClient(tlsfiles.ClientOptions{CAFile: caFile, ServerName: target.Hostname()})
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		transport.TLSClientConfig = client.Config()
+	}
+	if tokenFile == "" {
+		return d, nil
+	}
+	text, err := os.ReadFile(tokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	if d.token = strings.TrimSpace(string(text)); len(d.token) < access.MinToken || len(d.token) > access.MaxToken {
+		return nil, fmt.Errorf("--token-file: %s has no token of %d to %d characters", tokenFile, access.MinToken, access.MaxToken)
+	}
+	return d, nil
 }
 
 // run asks until the sidecar has drained, is gone, or the time is over. It
@@ -144,11 +202,11 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 			if d.begun {
 				return "the sidecar has stopped", nil
 			}
-			return "nothing listens at " + d.target.Host + ": the sidecar has stopped already", nil
+			return "nothing listens at " + d.name + ": the sidecar has stopped already", nil
 		case ctx.Err() != nil:
 			return "", d.late(ctx, timeout)
 		case err != nil && !d.begun:
-			return "", fmt.Errorf("drain %s: %w", d.target.Host, err)
+			return "", fmt.Errorf("drain %s: %w", d.name, err)
 		case err != nil:
 			// It ended within an answer; the next attempt finds no listener.
 			select {
@@ -159,8 +217,10 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 			return text, nil
 		case status == http.StatusAccepted:
 			d.begun, d.last = true, text
+		case status == http.StatusUnauthorized, status == http.StatusForbidden:
+			return "", fmt.Errorf("drain %s: %s; --token-file names the token of an operator whose role is operate", d.name, text)
 		default:
-			return "", fmt.Errorf("drain %s: unexpected response %d %s: is this the admin listener of a sidecar (--admin)?", d.target.Host, status, text)
+			return "", fmt.Errorf("drain %s: unexpected response %d %s: is this the admin listener of a sidecar (--admin)?", d.name, status, text)
 		}
 	}
 }
@@ -168,12 +228,12 @@ func (d *draining) run(ctx context.Context, timeout time.Duration) (string, erro
 // late says that the time is over.
 func (d *draining) late(ctx context.Context, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("drain %s: interrupted; the sidecar continues to drain", d.target.Host)
+		return fmt.Errorf("drain %s: interrupted; the sidecar continues to drain", d.name)
 	}
 	if !d.begun {
-		return fmt.Errorf("drain %s: no answer within %v", d.target.Host, timeout)
+		return fmt.Errorf("drain %s: no answer within %v", d.name, timeout)
 	}
-	return fmt.Errorf("drain %s: not finished within %v (%s); the sidecar continues until its own --grace is over", d.target.Host, timeout, d.last)
+	return fmt.Errorf("drain %s: not finished within %v (%s); the sidecar continues until its own --grace is over", d.name, timeout, d.last)
 }
 
 // ask sends one request, which waits for the end of the drain itself.
@@ -185,6 +245,9 @@ func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, tex
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
 	if err != nil {
 		return 0, "", err
+	}
+	if d.token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.token)
 	}
 	res, err := d.client.Do(req)
 	if err != nil {
@@ -199,5 +262,7 @@ func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, tex
 	return res.StatusCode, strings.ToValidUTF8(line, "?"), nil
 }
 
-// isGone holds without a listener.
-func isGone(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+// isGone holds without a listener, and without the file of its socket.
+func isGone(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/internal/admin"
 )
 
 // callerName is what a name may be; config/v1.Caller says the same.
@@ -21,19 +23,34 @@ var callerName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za
 const tokenBytes = 32
 
 func newTokenCommand(env environment) *cobra.Command {
-	return &cobra.Command{
+	var role string
+	cmd := &cobra.Command{
 		Use:   "token NAME",
-		Short: "Generate a bearer token and its entry for the --tokens file",
+		Short: "Generate a bearer token and its entry for the --tokens or --admin-tokens file",
 		Long: `Token generates a random bearer token. The token goes to standard error and is not
 stored anywhere; hand it to the caller. Its entry, which holds only the digest,
 goes to standard output; append it to the --tokens file. The entry allows every
-tool: restrict it before you hand the token out.`,
+tool: restrict it before you hand the token out.
+
+With --operator the entry is for the --admin-tokens file: an operator of the admin
+listener who may "read", or "operate" (also drain, trust, registrations).`,
 		Example: `  echo 'callers:' > callers.yaml
-  sidecar token planner >> callers.yaml`,
+  sidecar token planner >> callers.yaml
+
+  echo 'operators:' > operators.yaml
+  sidecar token drainer --operator operate >> operators.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !callerName.MatchString(args[0]) {
 				return usageError("NAME: want 1 to 128 letters, digits and ._@:/+- that begin and end with a letter or digit")
+			}
+			rights := `tools: ["*"]`
+			switch role {
+			case "":
+			case string(admin.RoleRead), string(admin.RoleOperate):
+				rights = "role: " + role
+			default:
+				return usageError(fmt.Sprintf("--operator: want read or operate, not %q", role))
 			}
 			raw := make([]byte, tokenBytes)
 			if _, err := rand.Read(raw); err != nil {
@@ -42,8 +59,10 @@ tool: restrict it before you hand the token out.`,
 			token := base64.RawURLEncoding.EncodeToString(raw)
 			digest := sha256.Sum256([]byte(token))
 			fmt.Fprintf(env.stderr, "token of %s: %s\n", args[0], token)
-			_, err := fmt.Fprintf(env.stdout, "  - name: %s\n    token_sha256: [%q]\n    tools: [\"*\"]\n", args[0], hex.EncodeToString(digest[:]))
+			_, err := fmt.Fprintf(env.stdout, "  - name: %s\n    token_sha256: [%q]\n    %s\n", args[0], hex.EncodeToString(digest[:]), rights)
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&role, "operator", "", "make an entry for --admin-tokens with this role: read or operate")
+	return cmd
 }

@@ -90,5 +90,5 @@ func (Certificates) Authenticate(_ context.Context, shown Credentials) (*Identit
 		return nil, Refuse(Missing)
 	}
 	every := []string{glob.Anything}
-	return newLastingOf(Grant{Name: shown.URIs[0], Tools: every, Resources: every, Prompts: every}, Facts{Source: SourceCertificate}), nil
+	return newLastingOf(Grant{Name: shown.URIs[0], Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every}, Facts{Source: SourceCertificate}), nil
 }

@@ -21,6 +21,8 @@ type Entry struct {
 	Tokens []Digest
 	// URIs are the names in certificates that identify the caller.
 	URIs []string
+	// Groups are the groups that the caller is in.
+	Groups []string
 }
 
 const (
@@ -95,7 +97,7 @@ func newPage(entries []Entry, before *page) *page {
 		if at, ok := kept[e.Name]; ok && reflect.DeepEqual(before.entries[at], *e) {
 			caller = before.callers[at]
 		} else {
-			caller = NewIdentity(e.Grant)
+			caller = NewIdentityOf(e.Grant, Facts{Groups: e.Groups})
 		}
 		p.callers = append(p.callers, caller)
 		for _, digest := range e.Tokens {

@@ -63,7 +63,9 @@ type Grant struct {
 	// Tools are globs over canonical tool names. Resources are globs over URIs and
 	// Prompts over prompt names of a native backend.
 	Tools, Resources, Prompts []string
-	Trust                     Trust
+	// Publish and Subscribe are globs over methods of notifications on the event bus.
+	Publish, Subscribe []string
+	Trust              Trust
 }
 
 // Identity is an authenticated caller with its permissions. A nil Identity is a caller
@@ -174,6 +176,19 @@ func (i *Identity) MayRead(uri string) bool {
 // MayPrompt reports whether the caller may get a prompt of a native backend.
 func (i *Identity) MayPrompt(name string) bool {
 	return i == nil || glob.MatchAny(i.grant.Prompts, name)
+}
+
+// MayPublish reports whether the caller may publish a notification on the event bus.
+func (i *Identity) MayPublish(method string) bool {
+	return i == nil || glob.MatchAny(i.grant.Publish, method)
+}
+
+// MaySubscribeAny reports whether there is a notification that the caller may read.
+func (i *Identity) MaySubscribeAny() bool { return i == nil || len(i.grant.Subscribe) > 0 }
+
+// MaySubscribe reports whether the caller may read a notification of the event bus.
+func (i *Identity) MaySubscribe(method string) bool {
+	return i == nil || glob.MatchAny(i.grant.Subscribe, method)
 }
 
 // Trust returns the caller's permission to run destructive tools.

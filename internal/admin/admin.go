@@ -42,8 +42,12 @@ type Options struct {
 	// Metrics answers scrapes on both listeners. Nil means no /metrics page.
 	Metrics http.Handler
 	// Handlers are more handlers for operators, by the pattern of http.ServeMux. They are
-	// served only on the admin listener.
+	// served only on the admin listener, to operators with [RoleRead]; what needs more, they
+	// check with [Admin.May].
 	Handlers map[string]http.Handler
+	// Operators authenticates operators; the probes need no authentication. Nil means that
+	// every client is an operator with all roles.
+	Operators Operators
 }
 
 // Check is one check that readiness depends on, or that explains it.
@@ -79,27 +83,27 @@ func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	a.probes(mux, adminPages, true)
 	if a.options.Drain != nil {
-		mux.HandleFunc("/drain", only(a.drain, http.MethodPost))
+		mux.Handle("/drain", a.as(RoleOperate, only(a.drain, http.MethodPost)))
 	}
 	if a.options.Refresh != nil {
-		mux.HandleFunc("/refresh", only(a.refresh, http.MethodPost))
+		mux.Handle("/refresh", a.as(RoleOperate, only(a.refresh, http.MethodPost)))
 	}
 	if a.options.Trust != nil {
-		mux.HandleFunc("/trust", a.trust)
+		mux.Handle("/trust", a.as(RoleRead, a.trust))
 	}
 	if a.options.Describe != nil {
-		mux.HandleFunc("/describe", only(a.describe, http.MethodGet, http.MethodHead))
+		mux.Handle("/describe", a.as(RoleRead, only(a.describe, http.MethodGet, http.MethodHead)))
 	}
 	// The package also enters these in http.DefaultServeMux, which is not served.
-	mux.HandleFunc("/debug/pprof/", only(pprof.Index, http.MethodGet))
-	mux.HandleFunc("/debug/pprof/cmdline", only(pprof.Cmdline, http.MethodGet))
-	mux.HandleFunc("/debug/pprof/profile", only(pprof.Profile, http.MethodGet))
-	mux.HandleFunc("/debug/pprof/symbol", only(pprof.Symbol, http.MethodGet, http.MethodPost))
-	mux.HandleFunc("/debug/pprof/trace", only(pprof.Trace, http.MethodGet))
+	mux.Handle("/debug/pprof/", a.as(RoleOperate, only(pprof.Index, http.MethodGet)))
+	mux.Handle("/debug/pprof/cmdline", a.as(RoleOperate, only(pprof.Cmdline, http.MethodGet)))
+	mux.Handle("/debug/pprof/profile", a.as(RoleOperate, only(pprof.Profile, http.MethodGet)))
+	mux.Handle("/debug/pprof/symbol", a.as(RoleOperate, only(pprof.Symbol, http.MethodGet, http.MethodPost)))
+	mux.Handle("/debug/pprof/trace", a.as(RoleOperate, only(pprof.Trace, http.MethodGet)))
 	for pattern, handler := range a.options.Handlers {
-		mux.Handle(pattern, handler)
+		mux.Handle(pattern, a.as(RoleRead, handler.ServeHTTP))
 	}
-	return fresh(mux)
+	return fresh(ownSite(mux))
 }
 
 // HealthHandler returns the handler of the health listener. It serves only the probes
@@ -113,13 +117,38 @@ func (a *Admin) HealthHandler() http.Handler {
 func (a *Admin) probes(mux *http.ServeMux, pages string, hasDetails bool) {
 	mux.HandleFunc("/startupz", only(a.startup, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/livez", only(live, http.MethodGet, http.MethodHead))
-	mux.HandleFunc("/readyz", only(func(w http.ResponseWriter, r *http.Request) { a.ready(w, r, hasDetails) }, http.MethodGet, http.MethodHead))
-	if a.options.Metrics != nil {
-		mux.HandleFunc("/metrics", only(a.options.Metrics.ServeHTTP, http.MethodGet, http.MethodHead))
+	isOpen := !hasDetails || a.options.Operators == nil
+	readiness := only(func(w http.ResponseWriter, r *http.Request) { a.ready(w, r, hasDetails) }, http.MethodGet, http.MethodHead)
+	if isOpen {
+		mux.HandleFunc("/readyz", readiness)
+	} else {
+		mux.HandleFunc("/readyz", a.readyFor(a.as(RoleRead, readiness)))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, pages)
 	})
+	if a.options.Metrics == nil {
+		return
+	}
+	scraped := only(a.options.Metrics.ServeHTTP, http.MethodGet, http.MethodHead)
+	if isOpen {
+		mux.HandleFunc("/metrics", scraped)
+	} else {
+		mux.Handle("/metrics", a.as(RoleRead, scraped))
+	}
+}
+
+// readyFor is /readyz where operators authenticate: the details are for those who do, the
+// answer of the probe for all.
+func (a *Admin) readyFor(operators http.Handler) http.HandlerFunc {
+	probe := only(func(w http.ResponseWriter, r *http.Request) { a.ready(w, r, false) }, http.MethodGet, http.MethodHead)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+			probe(w, r)
+			return
+		}
+		operators.ServeHTTP(w, r)
+	}
 }
 
 func (a *Admin) describe(w http.ResponseWriter, r *http.Request) {

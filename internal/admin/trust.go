@@ -49,11 +49,11 @@ type refusal struct {
 	reason string
 }
 
-// trust shows and changes who may run destructive tools. Only this machine may
-// ask, wherever the listener is bound, and no page of another site: a client that can
-// change this can do everything that the tools can.
+// trust shows and changes who may run destructive tools. Without authentication only
+// this machine may ask, wherever the listener is bound, and no page of another site: a
+// client that can change this can do everything that the tools can.
 func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
-	if !isLoopback(r.RemoteAddr) {
+	if a.options.Operators == nil && !isLocal(r) {
 		refuse(w, refusal{http.StatusForbidden, "trust can only be changed from this machine"})
 		return
 	}
@@ -72,8 +72,7 @@ func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Admin) setTrust(w http.ResponseWriter, r *http.Request) {
-	if !isOwnPage(r) {
-		refuse(w, refusal{http.StatusForbidden, "cross-site requests may not change trust"})
+	if !a.mayOr403(w, r, RoleOperate) {
 		return
 	}
 	// A transport without deadlines has no slow peers either.
@@ -83,7 +82,7 @@ func (a *Admin) setTrust(w http.ResponseWriter, r *http.Request) {
 		refuse(w, *refused)
 		return
 	}
-	before, err := a.options.Trust.SetTrust(r.RemoteAddr, wanted)
+	before, err := a.options.Trust.SetTrust(a.Operator(r.Context(), r.RemoteAddr), wanted)
 	if err != nil {
 		refuse(w, refusal{http.StatusBadRequest, err.Error()})
 		return
@@ -149,9 +148,12 @@ func parseTrust(body string) (state, reason string) {
 	return state, ""
 }
 
-// isLoopback reports whether a peer is on this machine.
-func isLoopback(peer string) bool {
-	addr, err := netip.ParseAddrPort(peer)
+// isLocal reports whether the peer of a request is on this machine.
+func isLocal(r *http.Request) bool {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "unix" {
+		return true
+	}
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && addr.Addr().Unmap().IsLoopback()
 }
 

@@ -24,7 +24,7 @@ func LoadCallers(path string) (*configv1.Callers, error) {
 		if err := d.checkRules(); err != nil {
 			return nil, err
 		}
-		d.checkCallers(callers)
+		checkCredentials(d, "callers", callers.GetCallers(), "one caller may have several tokens")
 	}
 	if len(d.faults) > 0 {
 		return nil, errorFromFaults(d.faults)
@@ -32,28 +32,36 @@ func LoadCallers(path string) (*configv1.Callers, error) {
 	return callers, nil
 }
 
-// checkCallers finds what would make it a matter of chance who somebody is.
-func (d *draft) checkCallers(callers *configv1.Callers) {
+// credentialed is an entry of a file that says who somebody is.
+type credentialed interface {
+	GetName() string
+	GetTokenSha256() []string
+	GetCertificateUris() []string
+}
+
+// checkCredentials finds what would make it a matter of chance who somebody is. list is
+// the name of the entries, several what to do instead of repeating a name.
+func checkCredentials[E credentialed](d *draft, list string, entries []E, several string) {
 	names, tokens, uris := map[string]string{}, map[string]string{}, map[string]string{}
 	one := func(taken map[string]string, value, path, what string) {
 		if first, ok := taken[value]; ok {
-			d.judge(path, "is "+what+" of "+first+" too; use a different one for each caller")
+			d.judge(path, "is "+what+" of "+first+" too; use a different one for each entry of "+list)
 			return
 		}
 		taken[value] = parent(path)
 	}
-	for i, c := range callers.GetCallers() {
-		at := "callers[" + strconv.Itoa(i) + "]"
-		if name := c.GetName(); name != "" {
+	for i, e := range entries {
+		at := list + "[" + strconv.Itoa(i) + "]"
+		if name := e.GetName(); name != "" {
 			if first, ok := names[name]; ok {
-				d.judge(at+".name", "is the name of "+first+" too; one caller may have several tokens")
+				d.judge(at+".name", "is the name of "+first+" too; "+several)
 			}
 			names[name] = at
 		}
-		for n, digest := range c.GetTokenSha256() {
+		for n, digest := range e.GetTokenSha256() {
 			one(tokens, digest, fmt.Sprintf("%s.token_sha256[%d]", at, n), "the token")
 		}
-		for n, uri := range c.GetCertificateUris() {
+		for n, uri := range e.GetCertificateUris() {
 			one(uris, uri, fmt.Sprintf("%s.certificate_uris[%d]", at, n), "the certificate")
 		}
 	}

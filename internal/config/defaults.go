@@ -41,9 +41,10 @@ func Defaults(kind Kind) *configv1.Config {
 			MaxBackoff:      durationpb.New(defaults.MaxBackoff),
 		},
 		Listeners: &configv1.Listeners{
-			Listen: new(listen),
-			Admin:  new(admin),
-			Health: new("off"),
+			Listen:          new(listen),
+			Admin:           new(admin),
+			AdminSocketMode: new("0600"),
+			Health:          new("off"),
 		},
 		Server:        &configv1.Server{},
 		Timeout:       durationpb.New(defaults.Timeout),

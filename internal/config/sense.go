@@ -40,8 +40,7 @@ func (d *draft) checkRates(l *configv1.Limits) {
 	}
 }
 
-// checkListeners refuses what would let anyone in. Credentials are asked for on
-// the main listener alone: the admin listener does not authenticate.
+// checkListeners refuses what would let anyone in.
 func (d *draft) checkListeners(c *configv1.Config) {
 	l := c.GetListeners()
 	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != ""
@@ -51,9 +50,14 @@ func (d *draft) checkListeners(c *configv1.Config) {
 			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
 				"listen on 127.0.0.1, enable authentication with --tokens or --tls-client-ca, or "+accept)
 		}
-		if isBeyondLoopback(l.GetAdmin()) {
-			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1, or "+accept)
+		if isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == "" {
+			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1 or "+
+				"a Unix socket, authenticate operators with --admin-tokens, or "+accept)
 		}
+	}
+	if l.GetAdminTokensFile() != "" && l.GetAdminTls() == nil && isBeyondLoopback(l.GetAdmin()) {
+		d.warn("listeners.admin_tokens_file", "tokens of operators cross the network in plaintext: set listeners.admin_tls, unless a mesh or proxy encrypts "+
+			"traffic to "+quote(l.GetAdmin()))
 	}
 	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
 		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+

@@ -3,6 +3,8 @@
 package dialect
 
 import (
+	"context"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -15,10 +17,10 @@ type Options struct {
 	// Sessions holds the sessions of the legacy eras. Nil makes one.
 	Sessions *session.Manager
 	// Notify receives every valid notification of the canonical dialect that is not a
-	// cancellation: its method, its params (a JSON object, or nil) and its origin. It
+	// cancellation: the context of its caller, its method, its params (a JSON object, or nil) and its origin. It
 	// is called in reading order, must return at once, and must copy what it keeps.
 	// Nil drops notifications.
-	Notify func(method string, params []byte, origin correlate.Origin)
+	Notify func(ctx context.Context, method string, params []byte, origin correlate.Origin)
 	// Record records every envelope of the JSON-RPC edges; nil does not.
 	Record *record.Run
 	// RecordPayloads makes Record include arguments and results.

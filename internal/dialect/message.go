@@ -88,7 +88,7 @@ func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run fun
 	case msg.Kind == jsonrpc.KindRequest:
 		return h.request(ctx, in)
 	}
-	return ready(h.notification(in))
+	return ready(h.notification(ctx, in))
 }
 
 // ready is a reply that needs no run.
@@ -246,12 +246,12 @@ func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 // cancellation goes by its requestId to whichever call of the same origin is in
 // flight, whatever dialect that call came in. Every other canonical notification
 // is an event; those of MCP mean something to MCP alone.
-func (h *Handler) notification(in *Inbound) Reply {
+func (h *Handler) notification(ctx context.Context, in *Inbound) Reply {
 	switch {
 	case in.Message.Method == methodCancelled:
 		h.cancelled(in)
 	case in.Dialect == Canonical && h.opts.Notify != nil:
-		h.notify(in)
+		h.notify(ctx, in)
 	}
 	return Reply{Status: http.StatusAccepted}
 }
@@ -261,13 +261,13 @@ const methodCancelled = "notifications/cancelled"
 
 // notify hands an event over. Whatever goes wrong there, a notification has no
 // answer.
-func (h *Handler) notify(in *Inbound) {
+func (h *Handler) notify(ctx context.Context, in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
 			_ = h.Panicked(p, zap.String("method", in.Message.Method))
 		}
 	}()
-	h.opts.Notify(in.Message.Method, in.Message.Params, in.Origin)
+	h.opts.Notify(ctx, in.Message.Method, in.Message.Params, in.Origin)
 }
 
 // cancelled ignores what it cannot match, because a cancellation may cross the

@@ -34,9 +34,13 @@ func (a *App) Prepare(drain func()) error {
 	if err != nil {
 		return err
 	}
+	operators, err := auth.OpenOperators(auth.Options{Config: a.cfg, Watcher: a.watcher, Log: a.log})
+	if err != nil {
+		return err
+	}
 	a.files().WatchTLS()
 	a.listeners = listen.New(listen.Options{
-		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), Stats: a.stats, Slow: &a.slow,
+		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), AdminTLS: operators.TLS(), Stats: a.stats, Slow: &a.slow,
 	})
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
@@ -51,6 +55,8 @@ func (a *App) Prepare(drain func()) error {
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
 		Handlers: a.operators(),
+
+		Operators: operators.Roles(),
 	})
 	a.openEdges()
 	return nil
@@ -152,7 +158,8 @@ func (a *App) operators() map[string]http.Handler {
 	limits := a.cfg.GetLimits()
 	api := connectapi.New(a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
 	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
-		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"),
+		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"), Who: func(ctx context.Context, peer string) string { return a.probes.Operator(ctx, peer) },
+		MayChange: func(ctx context.Context) bool { return a.probes.May(ctx, admin.RoleOperate) },
 	})
 	return map[string]http.Handler{path: handler}
 }

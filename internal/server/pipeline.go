@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
@@ -171,7 +172,12 @@ func (a *App) newBus() *event.Memory {
 
 // notify puts a notification of a JSON-RPC edge on the bus. Its sender has been
 // promised nothing and is told nothing.
-func (a *App) notify(method string, params []byte, origin correlate.Origin) {
+func (a *App) notify(ctx context.Context, method string, params []byte, origin correlate.Origin) {
+	if who := access.FromContext(ctx); !who.MayPublish(method) {
+		a.noted.Warn("notification not published: an operator can allow it in the callers file (`publish`)",
+			zap.String("caller", who.Name()), zap.String("method", method))
+		return
+	}
 	_, err := a.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
 	if err != nil {
 		a.noted.Info("notification not delivered to the event bus", zap.Error(err))

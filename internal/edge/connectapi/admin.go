@@ -38,6 +38,12 @@ type AdminOptions struct {
 	Wait time.Duration
 	// Log receives one line for each RegisterTool and UnregisterTool; nil discards them.
 	Log *zap.Logger
+	// MayChange reports whether the operator of a request may register tools; nil permits
+	// every operator.
+	MayChange func(context.Context) bool
+	// Who returns the operator of a request, for the log, from its context and the address of
+	// its peer; nil returns the address.
+	Who func(ctx context.Context, peer string) string
 }
 
 // admin is the tool API as operators get it: registration, and what is needed to
@@ -47,13 +53,14 @@ type admin struct {
 	registrar Registrar
 	wait      time.Duration
 	log       *zap.Logger
+	opts      AdminOptions
 }
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
 // the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. Use it only on
-// a listener that operators alone can reach, since it does not authenticate.
+// a listener that operators alone can reach, since it does not authenticate itself.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
-	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log}
+	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log, opts: o}
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}
@@ -84,7 +91,7 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 	placed, err := a.register(ctx, req.Msg)
 	from := []zap.Field{
 		zap.String("tool", clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
-		zap.String("caller", req.Peer().Addr), zap.String("protocol", req.Peer().Protocol),
+		zap.String("caller", a.operator(ctx, req)), zap.String("protocol", req.Peer().Protocol),
 	}
 	if err != nil {
 		failed := registrationError(req.Msg.GetName(), err)
@@ -100,7 +107,27 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 	}), nil
 }
 
+// operator is who sent a request.
+func (a *admin) operator(ctx context.Context, req connect.AnyRequest) string {
+	if a.opts.Who == nil {
+		return req.Peer().Addr
+	}
+	return a.opts.Who(ctx, req.Peer().Addr)
+}
+
+// mayChange returns PERMISSION_DENIED for an operator that may only read.
+func (a *admin) mayChange(ctx context.Context) error {
+	if a.opts.MayChange == nil || a.opts.MayChange(ctx) {
+		return nil
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Message(
+		"Permission denied: registrations need the role operate; an operator can allow it in the operators file (--admin-tokens)"))
+}
+
 func (a *admin) register(ctx context.Context, req *outriggerv1.RegisterToolRequest) (catalog.Placement, error) {
+	if err := a.mayChange(ctx); err != nil {
+		return catalog.Placement{}, err
+	}
 	registration, err := registrationFrom(req)
 	if err != nil {
 		return catalog.Placement{}, err

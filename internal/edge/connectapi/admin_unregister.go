@@ -19,7 +19,7 @@ import (
 func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
 	name := req.Msg.GetName()
 	version, err := a.unregister(ctx, req.Msg)
-	from := []zap.Field{zap.String("tool", clip(name)), zap.String("caller", req.Peer().Addr), zap.String("protocol", req.Peer().Protocol)}
+	from := []zap.Field{zap.String("tool", clip(name)), zap.String("caller", a.operator(ctx, req)), zap.String("protocol", req.Peer().Protocol)}
 	if err != nil {
 		failed := registrationError(name, err)
 		a.log.Warn("unregistration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
@@ -30,6 +30,9 @@ func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outrigg
 }
 
 func (a *admin) unregister(ctx context.Context, req *outriggerv1.UnregisterToolRequest) (string, error) {
+	if err := a.mayChange(ctx); err != nil {
+		return "", err
+	}
 	// The interceptor leaves the rules to this method: the main listener refuses the method before it looks at the request.
 	if err := protovalidate.Validate(req); err != nil {
 		return "", ruleError(err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -13,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -32,6 +34,9 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 		return nil, withoutBus("Publish")
 	}
 	params, failed := s.eventParams(req.Msg)
+	if failed == nil && !access.FromContext(ctx).MayPublish(req.Msg.GetMethod()) {
+		failed = notOnBus(ctx, "publish "+req.Msg.GetMethod(), "publish")
+	}
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
 	}
@@ -42,6 +47,14 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 		return nil, errmap.ToConnect(publishError(err), errmap.About{})
 	}
 	return connect.NewResponse(&outriggerv1.PublishResponse{Subscribers: int32(count)}), nil
+}
+
+// notOnBus is PERMISSION_DENIED for what a caller may not do on the event bus. field is
+// that of the callers file which permits it.
+func notOnBus(ctx context.Context, what, field string) *errmap.Error {
+	who := access.FromContext(ctx)
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Messagef(
+		"Permission denied: caller %s may not %s; an operator can allow it in the callers file (--tokens, `%s`)", who.Name(), what, field))
 }
 
 // eventParams returns the JSON text of what goes with an event. The forms that
@@ -110,6 +123,10 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 
 // sendEvents sends the headers at once: from then on the caller misses nothing.
 func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
+	who := access.FromContext(l.ctx)
+	if failed := maySubscribe(l.ctx, filter.GetMethods()); failed != nil {
+		return errmap.ToConnect(failed, errmap.About{})
+	}
 	events, err := s.opts.Events.Subscribe(event.Filter{Methods: filter.GetMethods()})
 	if err != nil {
 		return l.ended(err)
@@ -123,10 +140,29 @@ func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream
 		if err != nil {
 			return l.ended(err)
 		}
+		if !who.MaySubscribe(e.Method) {
+			continue
+		}
 		if err := send(l, stream, notificationFrom(e)); err != nil {
 			return err
 		}
 	}
+}
+
+// maySubscribe returns PERMISSION_DENIED for a caller that may read nothing of the bus, or
+// not a method that it names. Of what a pattern matches, the stream has the events that the
+// caller may read.
+func maySubscribe(ctx context.Context, methods []string) *errmap.Error {
+	who := access.FromContext(ctx)
+	if !who.MaySubscribeAny() {
+		return notOnBus(ctx, "subscribe to events", "subscribe")
+	}
+	for _, method := range methods {
+		if !strings.Contains(method, "*") && !who.MaySubscribe(method) {
+			return notOnBus(ctx, "subscribe to "+method, "subscribe")
+		}
+	}
+	return nil
 }
 
 func notificationFrom(e *event.Event) *outriggerv1.Notification {

@@ -97,7 +97,7 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 		Server:      bridge.ServerInfo{Name: "shop", Title: "The shop", Version: "2.0.0", Instructions: "Ask first."},
 		CatalogWait: time.Second,
 	}), dialect.Options{
-		Notify: func(method string, params []byte, origin correlate.Origin) {
+		Notify: func(_ context.Context, method string, params []byte, origin correlate.Origin) {
 			_, err := s.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
 			if err != nil {
 				t.Errorf("publish %s: %v", method, err)

@@ -37,8 +37,9 @@ type Options struct {
 	Log    *zap.Logger
 	// Milestones is Log, or a quieter logger if a Narrator reports the same.
 	Milestones *zap.Logger
-	// TLS has the TLS settings of the main listener, nil if it is plain.
-	TLS *tlsfiles.Server
+	// TLS has the TLS settings of the main listener, AdminTLS those of the admin listener;
+	// nil if it is plain.
+	TLS, AdminTLS *tlsfiles.Server
 	// Stats counts requests that are rejected before an edge; nil does not.
 	Stats *stats.Stats
 	// Slow limits the data that waits for slow peers.
@@ -90,9 +91,7 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 	if address == "" || address == "off" {
 		return nil
 	}
-	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)
-	listener, err := lc.Listen(ctx, "tcp", address)
+	listener, err := s.listen(ctx, address)
 	if err != nil {
 		if name == Main {
 			name = flagMain
@@ -100,8 +99,11 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	options := conn.Options{Name: name, Main: name == Main, Refused: s.refused}
-	if options.Main && s.opts.TLS != nil {
+	switch {
+	case options.Main && s.opts.TLS != nil:
 		options.TLS = s.opts.TLS.Config()
+	case name == Admin && s.opts.AdminTLS != nil:
+		options.TLS = s.opts.AdminTLS.Config()
 	}
 	front, err := s.Front(handler, Place{Name: name, Edge: edge, Loopback: isLoopback(listener.Addr()), TLS: options.TLS != nil})
 	if err != nil {
@@ -113,6 +115,16 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 		s.failed <- fmt.Errorf("serve %s: %w", name, err)
 	})
 	return nil
+}
+
+// listen opens the socket of an address.
+func (s *Listeners) listen(ctx context.Context, address string) (net.Listener, error) {
+	if path, ok := UnixPath(address); ok {
+		return listenUnix(ctx, path, s.opts.Config.GetListeners().GetAdminSocketMode())
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)
+	return lc.Listen(ctx, "tcp", address)
 }
 
 // Place describes where a handler is served, for its guard.
@@ -128,13 +140,17 @@ type Place struct {
 // Front wraps a handler with the outer handlers: the guard against foreign web pages, a
 // timeout for bodies that do not arrive, and limits for slow peers.
 func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) {
+	origins := s.opts.Config.GetListeners().GetAllowedOrigins()
+	if at.Name == Admin {
+		origins = nil // pages that may call tools are not operators
+	}
 	guard, err := httpguard.New(httpguard.Options{
 		Refused:        func(r *http.Request, code errmap.Code) { s.opts.Stats.HTTPRefused(at.Edge(r), code) },
 		Log:            s.opts.Log.Named("guard").With(zap.String("listener", at.Name)),
 		TLS:            at.TLS,
 		Loopback:       at.Loopback,
 		AllowedHosts:   s.opts.Config.GetListeners().GetAllowedHosts(),
-		AllowedOrigins: s.opts.Config.GetListeners().GetAllowedOrigins(),
+		AllowedOrigins: origins,
 	})
 	if err != nil {
 		return nil, err

@@ -11,13 +11,22 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
-// ListenerTLS reads the certificates of the main listener.
-func ListenerTLS(files *configv1.ListenerTls) (*tlsfiles.Server, error) {
+// TLSFiles are the TLS settings of a listener.
+type TLSFiles interface {
+	GetCertFile() string
+	GetKeyFile() string
+	GetClientCaFile() string
+	GetClientUris() []string
+}
+
+// ListenerTLS reads the certificates of a listener.
+func ListenerTLS(files TLSFiles) (*tlsfiles.Server, error) {
 	return tlsfiles.NewServer(tlsfiles.ServerOptions{
 		CertFile: files.GetCertFile(), KeyFile: files.GetKeyFile(),
 		ClientCAFile: files.GetClientCaFile(), ClientURIs: files.GetClientUris(),
@@ -57,20 +66,54 @@ func Callers(path string) ([]access.Entry, error) {
 		e := access.Entry{
 			Grant: access.Grant{
 				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
-				Trust: trustOf(c.GetTrust()),
+				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: trustOf(c.GetTrust()),
 			},
 			URIs: c.GetCertificateUris(),
 		}
-		for _, text := range c.GetTokenSha256() {
-			var digest access.Digest
-			if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
-				return nil, fmt.Errorf("%s: a token_sha256 of %s is not a SHA-256 digest", path, c.GetName())
-			}
-			e.Tokens = append(e.Tokens, digest)
+		if e.Tokens, err = digests(c.GetTokenSha256()); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, c.GetName(), err)
 		}
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// Operators reads the operators file. The groups of an entry are its roles.
+func Operators(path string) ([]access.Entry, error) {
+	file, err := config.LoadOperators(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]access.Entry, 0, len(file.GetOperators()))
+	for _, o := range file.GetOperators() {
+		e := access.Entry{Grant: access.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: roles(o.GetRole())}
+		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// roles are the groups of an operator: who may operate may read.
+func roles(role string) []string {
+	if role == string(admin.RoleOperate) {
+		return []string{string(admin.RoleRead), role}
+	}
+	return []string{role}
+}
+
+// digests are SHA-256 digests from hex digits.
+func digests(texts []string) ([]access.Digest, error) {
+	var out []access.Digest
+	for _, text := range texts {
+		var digest access.Digest
+		if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
+			return nil, errors.New("a token_sha256 is not a SHA-256 digest")
+		}
+		out = append(out, digest)
+	}
+	return out, nil
 }
 
 func trustOf(said string) access.Trust {
@@ -98,6 +141,20 @@ func checkAuthentication(cfg *configv1.Config, report func(path, message string)
 			report("access.tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
 			report("access.tokens_file", err.Error())
+		}
+	}
+	if path := cfg.GetListeners().GetAdminTokensFile(); path != "" {
+		var faults *config.Error
+		switch _, err := Operators(path); {
+		case errors.As(err, &faults):
+			report("listeners.admin_tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
+		case err != nil:
+			report("listeners.admin_tokens_file", err.Error())
+		}
+	}
+	if files := cfg.GetListeners().GetAdminTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
+		if _, err := ListenerTLS(files); err != nil {
+			report("listeners.admin_tls", err.Error())
 		}
 	}
 	if files := cfg.GetListeners().GetTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {

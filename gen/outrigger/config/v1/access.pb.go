@@ -148,7 +148,12 @@ type Caller struct {
 	Prompts []string `protobuf:"bytes,6,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	// Whether the caller may run destructive tools, regardless of `trust`: "untrusted" or "trusted". Default: what `trust`
 	// says.
-	Trust         *string `protobuf:"bytes,7,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	Trust *string `protobuf:"bytes,7,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	// Globs over methods of notifications ("notifications/orders/*") that the caller may publish on the event bus. Default:
+	// none. At most 256.
+	Publish []string `protobuf:"bytes,20,rep,name=publish,proto3" json:"publish,omitempty"`
+	// The same for what the caller may subscribe to. Default: none. At most 256.
+	Subscribe     []string `protobuf:"bytes,21,rep,name=subscribe,proto3" json:"subscribe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +237,20 @@ func (x *Caller) GetTrust() string {
 	return ""
 }
 
+func (x *Caller) GetPublish() []string {
+	if x != nil {
+		return x.Publish
+	}
+	return nil
+}
+
+func (x *Caller) GetSubscribe() []string {
+	if x != nil {
+		return x.Subscribe
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
@@ -242,7 +261,7 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
-	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xbc\x04\n" +
+	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xa0\x05\n" +
 	"\x06Caller\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
@@ -250,7 +269,9 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x05tools\x18\x04 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x122\n" +
 	"\tresources\x18\x05 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
 	"\aprompts\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
-	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01:{\xbaHx\x1av\n" +
+	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12.\n" +
+	"\apublish\x18\x14 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\apublish\x122\n" +
+	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:{\xbaHx\x1av\n" +
 	"\x11caller.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0B\b\n" +
 	"\x06_trustB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vAccessProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"

@@ -29,8 +29,8 @@ type Listeners struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Main listener, for callers: `host:port`, `:port` or "off". Default: 127.0.0.1:8080. Flag: `--listen`.
 	Listen *string `protobuf:"bytes,1,opt,name=listen,proto3,oneof" json:"listen,omitempty"`
-	// Admin listener, for operators on the same machine: `host:port`, `:port` or "off". Default: 127.0.0.1:9901. Flag:
-	// `--admin`.
+	// Admin listener, for operators: `host:port`, `:port`, `unix:///path` (a Unix socket) or "off". Default: 127.0.0.1:9901.
+	// Flag: `--admin`.
 	Admin *string `protobuf:"bytes,2,opt,name=admin,proto3,oneof" json:"admin,omitempty"`
 	// Health listener for kubelet and Prometheus, with probes and metrics only: `host:port`, `:port` or "off". Default: off.
 	// In a pod, use 0.0.0.0:9902. Flag: `--health`.
@@ -41,14 +41,23 @@ type Listeners struct {
 	// Web origins that may call, such as "https://app.example.com"; they also get CORS headers. "*" allows any origin.
 	// Default: the listener's own. At most 256. Flag: `--allowed-origins`.
 	AllowedOrigins []string `protobuf:"bytes,5,rep,name=allowed_origins,proto3" json:"allowed_origins,omitempty"`
-	// Allow a listener beyond loopback without caller authentication (neither `access.tokens_file` nor
-	// `listeners.tls.client_ca_file`). `admin` never authenticates, so it needs this too. Default: false; the sidecar then
-	// refuses to start. Flag: `--insecure-no-auth`.
+	// Allow a listener beyond loopback without authentication: `listen` without `access.tokens_file` and
+	// `listeners.tls.client_ca_file`, or `admin` without `admin_tokens_file`. Default: false; the sidecar then refuses to
+	// start. Flag: `--insecure-no-auth`.
 	InsecureNoAuth bool `protobuf:"varint,6,opt,name=insecure_no_auth,proto3" json:"insecure_no_auth,omitempty"`
 	// TLS on `listen`. Default: none.
-	Tls           *ListenerTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tls *ListenerTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
+	// File of operators, who authenticate on `admin`: each has a name, token digests or certificate URIs, and a role. Probes
+	// need no authentication. Reloaded when it changes. Default: none; any client that can reach the listener is an operator
+	// with all rights. Flag: `--admin-tokens`.
+	AdminTokensFile string `protobuf:"bytes,8,opt,name=admin_tokens_file,proto3" json:"admin_tokens_file,omitempty"`
+	// TLS on `admin`. Default: none.
+	AdminTls *AdminTls `protobuf:"bytes,9,opt,name=admin_tls,proto3" json:"admin_tls,omitempty"`
+	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar. Flag:
+	// `--admin-socket-mode`.
+	AdminSocketMode *string `protobuf:"bytes,10,opt,name=admin_socket_mode,proto3,oneof" json:"admin_socket_mode,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Listeners) Reset() {
@@ -130,6 +139,221 @@ func (x *Listeners) GetTls() *ListenerTls {
 	return nil
 }
 
+func (x *Listeners) GetAdminTokensFile() string {
+	if x != nil {
+		return x.AdminTokensFile
+	}
+	return ""
+}
+
+func (x *Listeners) GetAdminTls() *AdminTls {
+	if x != nil {
+		return x.AdminTls
+	}
+	return nil
+}
+
+func (x *Listeners) GetAdminSocketMode() string {
+	if x != nil && x.AdminSocketMode != nil {
+		return *x.AdminSocketMode
+	}
+	return ""
+}
+
+// AdminTls configures TLS on `admin`, as ListenerTls does on `listen`.
+type AdminTls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The certificate chain, with intermediates. Required. Flag: `--admin-tls-cert`.
+	CertFile string `protobuf:"bytes,1,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
+	// Private key of `cert_file`. Required. Flag: `--admin-tls-key`.
+	KeyFile string `protobuf:"bytes,2,opt,name=key_file,proto3" json:"key_file,omitempty"`
+	// CAs trusted to sign client certificates. With it, only clients with a certificate can connect, probes included.
+	// Default: none. Flag: `--admin-tls-client-ca`.
+	ClientCaFile string `protobuf:"bytes,3,opt,name=client_ca_file,proto3" json:"client_ca_file,omitempty"`
+	// URI names accepted in client certificates; `*` matches any characters. Default: any, but at least one. At most 1,024.
+	ClientUris    []string `protobuf:"bytes,4,rep,name=client_uris,proto3" json:"client_uris,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminTls) Reset() {
+	*x = AdminTls{}
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminTls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminTls) ProtoMessage() {}
+
+func (x *AdminTls) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminTls.ProtoReflect.Descriptor instead.
+func (*AdminTls) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_listeners_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AdminTls) GetCertFile() string {
+	if x != nil {
+		return x.CertFile
+	}
+	return ""
+}
+
+func (x *AdminTls) GetKeyFile() string {
+	if x != nil {
+		return x.KeyFile
+	}
+	return ""
+}
+
+func (x *AdminTls) GetClientCaFile() string {
+	if x != nil {
+		return x.ClientCaFile
+	}
+	return ""
+}
+
+func (x *AdminTls) GetClientUris() []string {
+	if x != nil {
+		return x.ClientUris
+	}
+	return nil
+}
+
+// Operators is the file named by `listeners.admin_tokens_file`.
+type Operators struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operators. At most 1,000.
+	Operators     []*Operator `protobuf:"bytes,1,rep,name=operators,proto3" json:"operators,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operators) Reset() {
+	*x = Operators{}
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operators) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operators) ProtoMessage() {}
+
+func (x *Operators) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operators.ProtoReflect.Descriptor instead.
+func (*Operators) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_listeners_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Operators) GetOperators() []*Operator {
+	if x != nil {
+		return x.Operators
+	}
+	return nil
+}
+
+// Operator is one client of the admin listener and its role.
+type Operator struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the operator, in logs and in the audit trail. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// SHA-256 digests of the operator's tokens, 64 lower-case hex digits each; use two during token rotation. At most 8.
+	TokenSha256 []string `protobuf:"bytes,2,rep,name=token_sha256,proto3" json:"token_sha256,omitempty"`
+	// URI names of client certificates that identify this operator; needs `listeners.admin_tls.client_ca_file`. At most 64.
+	CertificateUris []string `protobuf:"bytes,3,rep,name=certificate_uris,proto3" json:"certificate_uris,omitempty"`
+	// What the operator may do: "read" (see metrics, descriptions, trust and tools), or "operate" (also drain, refresh, change
+	// trust, register tools, and take profiles). Required.
+	Role          string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operator) Reset() {
+	*x = Operator{}
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operator) ProtoMessage() {}
+
+func (x *Operator) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operator.ProtoReflect.Descriptor instead.
+func (*Operator) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_listeners_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Operator) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Operator) GetTokenSha256() []string {
+	if x != nil {
+		return x.TokenSha256
+	}
+	return nil
+}
+
+func (x *Operator) GetCertificateUris() []string {
+	if x != nil {
+		return x.CertificateUris
+	}
+	return nil
+}
+
+func (x *Operator) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
 // ListenerTls configures TLS on `listen`: TLS 1.2 or later, HTTP/2 and HTTP/1.1. Files are PEM and are reloaded when they
 // change.
 type ListenerTls struct {
@@ -150,7 +374,7 @@ type ListenerTls struct {
 
 func (x *ListenerTls) Reset() {
 	*x = ListenerTls{}
-	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -162,7 +386,7 @@ func (x *ListenerTls) String() string {
 func (*ListenerTls) ProtoMessage() {}
 
 func (x *ListenerTls) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_listeners_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -175,7 +399,7 @@ func (x *ListenerTls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListenerTls.ProtoReflect.Descriptor instead.
 func (*ListenerTls) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_listeners_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_listeners_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListenerTls) GetCertFile() string {
@@ -210,22 +434,44 @@ var File_outrigger_config_v1_listeners_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xab\b\n" +
+	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xb7\n" +
+	"\n" +
 	"\tListeners\x12\xd0\x01\n" +
 	"\x06listen\x18\x01 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
-	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x00R\x06listen\x88\x01\x01\x12\xce\x01\n" +
-	"\x05admin\x18\x02 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
-	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x01R\x05admin\x88\x01\x01\x12\xd0\x01\n" +
+	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x00R\x06listen\x88\x01\x01\x12\x88\x02\n" +
+	"\x05admin\x18\x02 \x01(\tB\xec\x01\xbaH\xe8\x01\xba\x01\xdf\x01\n" +
+	"\x17listeners.admin_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x01R\x05admin\x88\x01\x01\x12\xd0\x01\n" +
 	"\x06health\x18\x03 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
 	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x02R\x06health\x88\x01\x01\x12\xc1\x01\n" +
 	"\rallowed_hosts\x18\x04 \x03(\tB\x9a\x01\xbaH\x96\x01\x92\x01\x92\x01\x10\x80\x02\x18\x01\"\x8a\x01\xba\x01\x86\x01\n" +
 	"\x1clisteners.allowed_hosts.host\x12<must be a host name or an IP address, with or without a port\x1a(this.isHostAndPort(false) || this.isIp()R\rallowed_hosts\x12c\n" +
 	"\x0fallowed_origins\x18\x05 \x03(\tB9\xbaH6\x92\x013\x10\x80\x02\x18\x01\",r*(\x80\x042%^([*]|[a-z][a-z0-9+.-]*://[^/?#@ ]+)$R\x0fallowed_origins\x12*\n" +
 	"\x10insecure_no_auth\x18\x06 \x01(\bR\x10insecure_no_auth\x122\n" +
-	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tlsB\t\n" +
+	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tls\x126\n" +
+	"\x11admin_tokens_file\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80 R\x11admin_tokens_file\x12;\n" +
+	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12E\n" +
+	"\x11admin_socket_mode\x18\n" +
+	" \x01(\tB\x12\xbaH\x0fr\r2\v^0[0-7]{3}$H\x03R\x11admin_socket_mode\x88\x01\x01B\t\n" +
 	"\a_listenB\b\n" +
 	"\x06_adminB\t\n" +
-	"\a_health\"\xc8\x02\n" +
+	"\a_healthB\x14\n" +
+	"\x12_admin_socket_mode\"\xc2\x02\n" +
+	"\bAdminTls\x12(\n" +
+	"\tcert_file\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
+	"\bkey_file\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\bkey_file\x120\n" +
+	"\x0eclient_ca_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x0eclient_ca_file\x127\n" +
+	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:y\xbaHv\x1at\n" +
+	"\x15admin_tls.client_uris\x12 client_uris needs client_ca_file\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''\"U\n" +
+	"\tOperators\x12H\n" +
+	"\toperators\x18\x01 \x03(\v2\x1d.outrigger.config.v1.OperatorB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\toperators\"\x8a\x03\n" +
+	"\bOperator\x12O\n" +
+	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
+	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
+	"\x10certificate_uris\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10@\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\x10certificate_uris\x12(\n" +
+	"\x04role\x18\x04 \x01(\tB\x14\xbaH\x11r\x0fR\x04readR\aoperateR\x04role:}\xbaHz\x1ax\n" +
+	"\x13operator.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0\"\xc8\x02\n" +
 	"\vListenerTls\x12(\n" +
 	"\tcert_file\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
@@ -248,18 +494,23 @@ func file_outrigger_config_v1_listeners_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_listeners_proto_rawDescData
 }
 
-var file_outrigger_config_v1_listeners_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_listeners_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_outrigger_config_v1_listeners_proto_goTypes = []any{
 	(*Listeners)(nil),   // 0: outrigger.config.v1.Listeners
-	(*ListenerTls)(nil), // 1: outrigger.config.v1.ListenerTls
+	(*AdminTls)(nil),    // 1: outrigger.config.v1.AdminTls
+	(*Operators)(nil),   // 2: outrigger.config.v1.Operators
+	(*Operator)(nil),    // 3: outrigger.config.v1.Operator
+	(*ListenerTls)(nil), // 4: outrigger.config.v1.ListenerTls
 }
 var file_outrigger_config_v1_listeners_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.Listeners.tls:type_name -> outrigger.config.v1.ListenerTls
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: outrigger.config.v1.Listeners.tls:type_name -> outrigger.config.v1.ListenerTls
+	1, // 1: outrigger.config.v1.Listeners.admin_tls:type_name -> outrigger.config.v1.AdminTls
+	3, // 2: outrigger.config.v1.Operators.operators:type_name -> outrigger.config.v1.Operator
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_listeners_proto_init() }
@@ -274,7 +525,7 @@ func file_outrigger_config_v1_listeners_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_listeners_proto_rawDesc), len(file_outrigger_config_v1_listeners_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/httpauth"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+)
+
+// Operators authenticates the clients of the admin listener. Make it with
+// [OpenOperators].
+type Operators struct {
+	log *zap.Logger
+	// auth and book are nil without an operators file, tls without TLS.
+	auth *httpauth.Middleware
+	book *access.Book
+	tls  *tlsfiles.Server
+}
+
+// OpenOperators reads the operators file and the certificates of the admin listener, and
+// watches them for changes. It uses Config, Watcher and Log of the options.
+func OpenOperators(o Options) (*Operators, error) {
+	d := &Operators{log: o.Log}
+	listeners := o.Config.GetListeners()
+	path, files := listeners.GetAdminTokensFile(), listeners.GetAdminTls()
+	if path != "" {
+		o.Watcher.Add("operators", func(context.Context) reload.Outcome { return d.reread(path) }, path)
+	}
+	if files != nil {
+		var err error
+		if d.tls, err = settings.ListenerTLS(files); err != nil {
+			return nil, fmt.Errorf("TLS on the admin listener: %w", err)
+		}
+		o.Watcher.Add("admin_tls", func(context.Context) reload.Outcome { return d.rereadTLS() }, d.tls.Files()...)
+	}
+	if path == "" {
+		return d, nil
+	}
+	entries, err := settings.Operators(path)
+	if err != nil {
+		return nil, err
+	}
+	d.book = access.NewBook(entries)
+	options := httpauth.Options{Who: d.book, Refuse: refuseOperator, Log: o.Log.Named("admin")}
+	if d.tls != nil && d.tls.AsksCallers() {
+		options.Names = d.tls.Names
+	}
+	d.auth = httpauth.New(options)
+	o.Log.Info("operator authentication enabled", zap.Int("operators", d.book.Len()))
+	return d, nil
+}
+
+// TLS returns the TLS settings of the admin listener, nil if it is plain.
+func (d *Operators) TLS() *tlsfiles.Server { return d.tls }
+
+// Roles returns what the admin listener asks about its operators, nil if they need not
+// authenticate.
+func (d *Operators) Roles() admin.Operators {
+	if d.auth == nil {
+		return nil
+	}
+	return roles{d.auth}
+}
+
+// roles implements [admin.Operators]. The roles of an operator are the groups of its
+// identity.
+type roles struct{ auth *httpauth.Middleware }
+
+// Authenticate implements [admin.Operators].
+func (r roles) Authenticate(next http.Handler) http.Handler { return r.auth.Wrap(next) }
+
+// Name implements [admin.Operators].
+func (roles) Name(ctx context.Context) string { return access.FromContext(ctx).Name() }
+
+// Has implements [admin.Operators].
+func (roles) Has(ctx context.Context, role admin.Role) bool {
+	return slices.Contains(access.FromContext(ctx).Facts().Groups, string(role))
+}
+
+// refuseOperator answers a request without valid credentials.
+func refuseOperator(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
+	shown := err.JSONRPC(errmap.About{})
+	shown.SetHeaders(w.Header())
+	admin.Refuse(w, shown.HTTPStatus, shown.Message)
+}
+
+// Refused returns the number of requests without valid credentials, for a reason.
+func (d *Operators) Refused(why access.Reason) uint64 { return d.auth.Refused(why) }
+
+func (d *Operators) reread(path string) reload.Outcome {
+	entries, err := settings.Operators(path)
+	if err != nil {
+		d.log.Error("operators file reload failed; keeping the last good one", zap.Error(err))
+		return reload.Refused
+	}
+	d.log.Info("operators file reloaded", zap.Int("operators", len(entries)), zap.Int("ended", d.book.Replace(entries)))
+	return reload.Applied
+}
+
+func (d *Operators) rereadTLS() reload.Outcome {
+	if err := d.tls.Reload(); err != nil {
+		d.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "admin"), zap.Error(err))
+		return reload.Refused
+	}
+	d.log.Info("certificates reloaded", zap.String("side", "admin"))
+	return reload.Applied
+}
