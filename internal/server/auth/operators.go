@@ -96,9 +96,6 @@ func refuseOperator(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
 	admin.Refuse(w, shown.HTTPStatus, shown.Message)
 }
 
-// Refused returns the number of requests without valid credentials, for a reason.
-func (d *Operators) Refused(why access.Reason) uint64 { return d.auth.Refused(why) }
-
 func (d *Operators) reread(path string) reload.Outcome {
 	entries, err := settings.Operators(path)
 	if err != nil {
