@@ -36,7 +36,7 @@ func allowed() map[string][]string {
 		"internal/native":       {"internal/backend", "gen"},
 		"internal/session":      {"internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
 		"internal/mcpjson":      {"internal/fieldrules", "internal/jsonrpc", "gen"},
-		"internal/policy":       {"internal/catalog", "errmap", "internal/share", "internal/stall"},
+		"internal/policy":       {"internal/catalog", "errmap", "internal/glob", "internal/share", "internal/stall"},
 		"internal/registry":     {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
 		"internal/record":       {"errmap"},
 		"internal/resilience":   {"errmap", "internal/stall"},

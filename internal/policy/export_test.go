@@ -2,7 +2,54 @@
 
 package policy
 
+import (
+	"fmt"
+	"slices"
+)
+
 // BucketCounts says how many buckets a limiter remembers.
 func BucketCounts(l *Limiter) (callers, tools int) {
 	return len(l.callers.Load().byName), len(l.tools.Load().byName)
+}
+
+// IsOwed reports whether fewer calls of the tool's or the caller's class run than have reserved slots.
+func IsOwed(s *Slots, caller, tool string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range []*class{classOf(tool, s.toolClasses), classOf(caller, s.callerClasses)} {
+		running := 0
+		if c != nil {
+			for _, g := range c.groups {
+				running += g.running
+			}
+			if running < c.Reserved {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// CheckReserved counts anew what Slots keep count of, and checks that the unused reserved slots are free.
+func CheckReserved(s *Slots) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reserve := 0
+	for _, c := range slices.Concat(s.toolClasses, s.callerClasses) {
+		charged := 0
+		for _, g := range c.groups {
+			charged += g.charged[g.side(c)]
+			if g.loose() < 0 || c.charged < c.Reserved && g.loose() > 0 && len(s.callerClasses) == 0 {
+				return fmt.Errorf("class %s: %d of %d running calls are charged, %d in a group of %d", c.Name, c.charged, c.Reserved, g.charged, g.running)
+			}
+		}
+		if charged != c.charged || charged > c.Reserved {
+			return fmt.Errorf("class %s: %d calls are charged, %d are counted, of %d", c.Name, charged, c.charged, c.Reserved)
+		}
+		reserve += c.Reserved - charged
+	}
+	if reserve != s.reserve || s.running+reserve > s.opts.Most {
+		return fmt.Errorf("%d running, %d reserved (counted %d), of %d", s.running, reserve, s.reserve, s.opts.Most)
+	}
+	return nil
 }

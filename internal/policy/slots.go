@@ -22,9 +22,12 @@ type SlotOptions struct {
 	// Most is the maximum number of concurrent calls, Queued that of queued ones, and Wait the maximum time in the queue.
 	Most, Queued int
 	Wait         time.Duration
-	// Share limits how much of Most, and of Queued, one caller may use, and ToolShare how much of Most one tool may use,
+	// Share limits how much of Most, and of Queued, one caller may use, and ToolShare how much of both one tool may use,
 	// while others are active.
 	Share, ToolShare share.Rule
+	// ToolClasses and CallerClasses have weights and reserved slots. A tool or caller belongs to the first class that it
+	// matches. All reserved slots together must be fewer than Most.
+	ToolClasses, CallerClasses []Class
 	// Fixed disables the adaptive limit: the concurrency of each tool is Most, whatever its latency.
 	Fixed bool
 	// Clock detects stalls of this process, which count neither as time in the queue nor as latency of a tool. It may be
@@ -36,14 +39,19 @@ type SlotOptions struct {
 // safe for concurrent use. Nil limits nothing.
 //
 // Each tool has its own concurrency limit, which adapts to the latency of its calls; see concurrency. A free slot goes
-// to the tool with the fewest running calls among those with queued calls and free capacity, and within the tool to the
-// caller with the fewest running calls, the longest wait first. So a slow tool does not delay a fast one, nor a busy
-// caller a quiet one.
+// to the tool with the fewest running calls by its weight among those with queued calls and free capacity, and within the
+// tool to the caller with the fewest running calls by its weight, the longest wait first. So a slow tool does not delay a
+// fast one, nor a busy caller a quiet one.
+//
+// A call of a class with an unused reserved slot runs at once, within the concurrency limit of its tool; shares do not apply
+// to it.
 type Slots struct {
 	opts SlotOptions
 
 	mu      sync.Mutex
 	running int
+	// reserve is the number of reserved slots that no call uses.
+	reserve int
 	tools   map[string]*toolSlots
 	callers map[string]*callerSlots
 	flows   map[flowKey]*flow
@@ -51,16 +59,25 @@ type Slots struct {
 	ready map[*toolSlots]struct{}
 	queue queue
 	// recentCallers and recentTools know whether somebody else is about.
-	recentCallers, recentTools recent
+	recentCallers, recentTools share.Recent
 
-	full, expired, over uint64
+	toolClasses, callerClasses []*class
+	groups                     map[[2]*class]*group
+
+	rejected [reasons]uint64
+	byTool   [reasons]refusals
 }
 
 // toolSlots is what one tool has.
 type toolSlots struct {
 	name             string
 	running, waiting int
-	limit            concurrency
+	// queued are its calls within the bound of the queue.
+	queued int
+	class  *class
+	weight int
+	rule   share.Rule
+	limit  concurrency
 	// flows are those with calls that wait.
 	flows flowHeap
 	// standing is when the queue of this tool was empty the last time; zero while it is.
@@ -71,6 +88,9 @@ type toolSlots struct {
 // callerSlots is what one caller has. queued are its calls within the bound of the queue.
 type callerSlots struct {
 	running, waiting, queued int
+	class                    *class
+	weight                   int
+	rule                     share.Rule
 }
 
 // maxIdle is how many callers, tools and pairs without a call are remembered, so that one that calls again and again
@@ -84,8 +104,12 @@ func NewSlots(o SlotOptions) *Slots {
 	defaults.Fill(&o.Wait, defaults.MaxQueueWait)
 	s := &Slots{
 		opts: o, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
-		ready: map[*toolSlots]struct{}{},
+		ready: map[*toolSlots]struct{}{}, groups: map[[2]*class]*group{},
 	}
+	var ofTools, ofCallers int
+	s.toolClasses, ofTools = newClasses(o.ToolClasses)
+	s.callerClasses, ofCallers = newClasses(o.CallerClasses)
+	s.reserve = ofTools + ofCallers
 	return s
 }
 
@@ -143,15 +167,15 @@ func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow,
 	f := s.flow(caller, tool)
 	f.tool.demand.roll(now, s.opts.Wait)
 	f.tool.demand.asked++
-	s.recentCallers.seen(caller, now)
-	s.recentTools.seen(tool, now)
+	s.recentCallers.Seen(caller, now)
+	s.recentTools.Seen(tool, now)
 	if len(f.waiting) == 0 && s.mayRun(f, now) {
 		s.run(f)
 		return f, nil, nil
 	}
 	f.tool.limit.met()
 	if isQueued {
-		if err := s.mayQueue(f); err != nil {
+		if err := s.mayQueue(f, now); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -163,25 +187,43 @@ func (s *Slots) mayRun(f *flow, now time.Time) bool {
 	switch {
 	case s.running >= s.opts.Most, !s.opts.Fixed && f.tool.running >= f.tool.limit.now(s.opts.Most):
 		return false
-	case !s.allows(s.opts.Share, f.caller.running) && !s.recentCallers.alone(f.key.caller, now):
+	case f.group.isOwed():
+		return true
+	case s.used() >= s.opts.Most || s.isOverShare(f, now):
 		return false
 	}
-	return s.allows(s.opts.ToolShare, f.tool.running) || s.recentTools.alone(f.key.tool, now)
+	return s.toolMayRun(f.tool, now)
 }
 
-// allows reports whether a share of the places allows one more.
+// used is how many slots are used or reserved for others.
+func (s *Slots) used() int { return s.running + s.reserve }
+
+// isOverShare reports whether a caller has its share.
+func (s *Slots) isOverShare(f *flow, now time.Time) bool {
+	return !s.allows(f.caller.rule, f.caller.running) && !s.recentCallers.Alone(f.key.caller, now)
+}
+
+// toolMayRun reports whether the share of a tool allows one more.
+func (s *Slots) toolMayRun(t *toolSlots, now time.Time) bool {
+	return s.allows(t.rule, t.running) || s.recentTools.Alone(t.name, now)
+}
+
+// allows reports whether a share of the slots allows one more.
 func (s *Slots) allows(rule share.Rule, held int) bool {
-	return rule.Allows(int64(held), 1, int64(s.running), int64(s.opts.Most))
+	return rule.Allows(int64(held), 1, int64(s.used()), int64(s.opts.Most))
 }
 
 // mayQueue holds a call to the bounds of the queue; s.mu is held.
-func (s *Slots) mayQueue(f *flow) *errmap.Error {
+func (s *Slots) mayQueue(f *flow, now time.Time) *errmap.Error {
+	used, most := int64(s.queue.bounded), int64(s.opts.Queued)
 	switch {
-	case s.queue.bounded >= s.opts.Queued:
-		return s.rejectFull()
-	case !s.opts.Share.Allows(int64(f.caller.queued), 1, int64(s.queue.bounded), int64(s.opts.Queued)):
-		s.over++
+	case used >= most:
+		return s.rejectFull(f)
+	case !f.caller.rule.Allows(int64(f.caller.queued), 1, used, most):
 		return s.limited(f)
+	case !f.tool.rule.Allows(int64(f.tool.queued), 1, used, most) && !s.recentTools.Alone(f.tool.name, now):
+		s.count(f, ToolShare)
+		return s.reject(fmt.Sprintf("%d calls of this tool are queued, and the rest of the queue is for other tools (--max-queued, --tool-share)", f.tool.queued))
 	}
 	return nil
 }
@@ -191,6 +233,9 @@ func (s *Slots) run(f *flow) {
 	f.running++
 	f.caller.running++
 	f.tool.running++
+	if f.group != nil {
+		s.begun(f.group)
+	}
 	f.tool.demand.served++
 	f.tool.limit.begun(f.tool.running)
 }
@@ -219,6 +264,9 @@ func (s *Slots) stop(f *flow) {
 	f.running--
 	f.caller.running--
 	f.tool.running--
+	if f.group != nil {
+		s.ended(f.group)
+	}
 	f.changed()
 }
 
@@ -232,16 +280,17 @@ func (s *Slots) Full() *errmap.Error {
 	if s.queue.bounded < s.opts.Queued {
 		return nil
 	}
-	return s.rejectFull()
+	return s.rejectFull(nil)
 }
 
-func (s *Slots) rejectFull() *errmap.Error {
-	s.full++
+func (s *Slots) rejectFull(f *flow) *errmap.Error {
+	s.count(f, QueueFull)
 	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.opts.Queued))
 }
 
 // limited rejects a call of a caller that has its share.
 func (s *Slots) limited(f *flow) *errmap.Error {
+	s.count(f, CallerShare)
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(s.hint()), errmap.Messagef(
 		"Rate limit exceeded: %d calls of this caller are running, and the other slots are for other callers (--max-calls, --caller-share)", f.caller.running))
 }
@@ -258,8 +307,8 @@ type SlotStats struct {
 	// Running and Waiting are the current numbers of calls; Most and Queued are the limits.
 	Running, Waiting, Most, Queued int
 	// Full counts calls that found the queue full, Expired those that timed out in it, Over those of callers over their
-	// share.
-	Full, Expired, Over uint64
+	// share, OverTool those of tools over theirs.
+	Full, Expired, Over, OverTool uint64
 }
 
 // Stats returns the counts; none of nil.
@@ -271,6 +320,6 @@ func (s *Slots) Stats() SlotStats {
 	defer s.mu.Unlock()
 	return SlotStats{
 		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
-		Full: s.full, Expired: s.expired, Over: s.over,
+		Full: s.rejected[QueueFull], Expired: s.rejected[QueueWait], Over: s.rejected[CallerShare], OverTool: s.rejected[ToolShare],
 	}
 }

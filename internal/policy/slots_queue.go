@@ -53,6 +53,7 @@ type flow struct {
 	key     flowKey
 	caller  *callerSlots
 	tool    *toolSlots
+	group   *group
 	running int
 	// waiting are its calls in their order, index its place in the tool's heap where there are any.
 	waiting []*waiter
@@ -66,15 +67,15 @@ func (f *flow) changed() {
 	}
 }
 
-// flowHeap has the flow in front that is served next: with the fewest running calls of its caller to this tool, and then the
-// longest wait.
+// flowHeap has the flow in front that is served next: with the fewest running calls of its caller to this tool, divided by the
+// weight of the caller, and then the longest wait.
 type flowHeap []*flow
 
 func (h flowHeap) Len() int { return len(h) }
 
 func (h flowHeap) Less(i, j int) bool {
-	if h[i].running != h[j].running {
-		return h[i].running < h[j].running
+	if a, b := h[i].running*h[j].caller.weight, h[j].running*h[i].caller.weight; a != b {
+		return a < b
 	}
 	return h[i].waiting[0].since.Before(h[j].waiting[0].since)
 }
@@ -109,14 +110,16 @@ func (s *Slots) flow(caller, tool string) *flow {
 	s.forget()
 	c, t := s.callers[caller], s.tools[tool]
 	if c == nil {
-		c = &callerSlots{}
+		in := classOf(caller, s.callerClasses)
+		c = &callerSlots{class: in, weight: in.weight(), rule: in.rule(s.opts.Share)}
 		s.callers[caller] = c
 	}
 	if t == nil {
-		t = &toolSlots{name: tool}
+		in := classOf(tool, s.toolClasses)
+		t = &toolSlots{name: tool, class: in, weight: in.weight(), rule: in.rule(s.opts.ToolShare)}
 		s.tools[tool] = t
 	}
-	f := &flow{key: key, caller: c, tool: t}
+	f := &flow{key: key, caller: c, tool: t, group: s.group(t.class, c.class)}
 	s.flows[key] = f
 	return f
 }
@@ -147,8 +150,12 @@ func (s *Slots) enqueue(f *flow, now time.Time, isBounded bool) *waiter {
 	f.tool.waiting++
 	f.caller.waiting++
 	s.queue.waiting++
+	if f.group != nil {
+		f.group.waiting++
+	}
 	if isBounded {
 		s.queue.bounded++
+		f.tool.queued++
 		f.caller.queued++
 		w.at = s.queue.byAge.PushBack(w)
 		s.watch(now)
@@ -177,7 +184,11 @@ func (s *Slots) dequeue(w *waiter, i int, err *errmap.Error) {
 	}
 	f.caller.waiting--
 	s.queue.waiting--
+	if f.group != nil {
+		f.group.waiting--
+	}
 	if w.at != nil {
+		f.tool.queued--
 		s.queue.byAge.Remove(w.at)
 		s.queue.bounded--
 		f.caller.queued--
@@ -231,30 +242,46 @@ func (s *Slots) next(now time.Time) {
 	}
 }
 
-// pick finds the flow that is served next: of the tool with the fewest running calls. nil where no call may run.
+// pick finds the flow that is served next: of the tool with the fewest running calls, divided by its weight. nil where no call
+// may run.
 func (s *Slots) pick(now time.Time) *flow {
 	var best *flow
 	for t := range s.ready {
-		if f := s.first(t, now); f != nil && (best == nil || t.running < best.tool.running ||
-			t.running == best.tool.running && f.waiting[0].since.Before(best.waiting[0].since)) {
+		if f := s.first(t, now); f != nil && (best == nil || f.isBefore(best)) {
 			best = f
 		}
 	}
 	return best
 }
 
+// isBefore compares flows of two tools.
+func (f *flow) isBefore(other *flow) bool {
+	if a, b := f.tool.running*other.tool.weight, other.tool.running*f.tool.weight; a != b {
+		return a < b
+	}
+	return f.waiting[0].since.Before(other.waiting[0].since)
+}
+
 // first finds the flow of a tool that is served next. A caller that has its share is passed over; behind the first of the
 // heap the order is of no account, because whoever has its share runs more than the others.
 func (s *Slots) first(t *toolSlots, now time.Time) *flow {
-	for _, f := range t.flows {
+	for i, f := range t.flows {
 		if s.mayRun(f, now) {
 			return f
 		}
-		if t.running >= t.limit.now(s.opts.Most) && !s.opts.Fixed {
+		if i == 0 && !s.hasRoom(t, now) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// hasRoom reports whether some caller of a tool may get a slot, where the first in its queue does not.
+func (s *Slots) hasRoom(t *toolSlots, now time.Time) bool {
+	if !s.opts.Fixed && t.running >= t.limit.now(s.opts.Most) {
+		return false
+	}
+	return s.used() < s.opts.Most && s.toolMayRun(t, now) || s.owesCallers()
 }
 
 // watch sees to it that the oldest call is looked at when its time may be up; s.mu is held.
@@ -330,13 +357,16 @@ func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
 func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Error {
 	t := w.flow.tool
 	switch {
-	case s.running < s.opts.Most && !s.allows(s.opts.Share, w.flow.caller.running) && !s.recentCallers.alone(w.flow.key.caller, now):
-		s.over++
+	case s.used() < s.opts.Most && s.isOverShare(w.flow, now):
 		return s.limited(w.flow)
-	case s.running < s.opts.Most:
-		s.expired++
+	case s.used() < s.opts.Most:
+		s.count(w.flow, QueueWait)
 		return s.reject(fmt.Sprintf("%d calls of this tool are running and %d are queued; this one did not start within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
+	case s.reserve > 0:
+		s.count(w.flow, QueueWait)
+		return s.reject(fmt.Sprintf("%d calls are running and %d slots are reserved; this one did not start within %v (--max-calls, limits.tool_classes, limits.caller_classes)",
+			s.running, s.reserve, age.Round(time.Millisecond)))
 	}
-	s.expired++
+	s.count(w.flow, QueueWait)
 	return s.reject(fmt.Sprintf("%d calls are running; this one did not start within %v (--max-calls, --queue-wait)", s.running, age.Round(time.Millisecond)))
 }

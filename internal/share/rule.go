@@ -2,7 +2,7 @@
 
 // Package share divides a limit among callers: it computes how much one caller
 // may hold, so that others always find some left. It knows no callers and no
-// resources; the owners of limits use it. Values are safe for concurrent use.
+// resources; the owners of limits use it. Rules and ledgers are safe for concurrent use.
 package share
 
 // Rule limits how much of a total one caller may hold. It is the dynamic threshold of
@@ -16,7 +16,11 @@ package share
 //	n of them           hold 4/(1+4n) each
 //
 // The zero Rule lets one caller hold everything.
-type Rule struct{ percent int64 }
+type Rule struct {
+	percent int64
+	// weight is 0 for 1.
+	weight int64
+}
 
 // Percent returns the rule under which a single caller may hold p percent of a total.
 // 100 and more give the zero Rule.
@@ -25,6 +29,15 @@ func Percent(p int) Rule {
 		return Rule{}
 	}
 	return Rule{percent: int64(p)}
+}
+
+// Weighted returns the rule for a caller that may hold a multiple of what others may. Beside a caller with weight 1, one with
+// weight 4 gets four fifths of what both hold together.
+func (r Rule) Weighted(weight int) Rule {
+	if weight > 1 && r.percent > 0 {
+		r.weight = int64(weight)
+	}
+	return r
 }
 
 // Allows reports whether a caller that holds held may have n more of total, of which all
@@ -37,9 +50,9 @@ func (r Rule) Allows(held, n, used, total int64) bool {
 	if r.percent == 0 {
 		return true
 	}
-	// (held + n) <= free * percent / (100 - percent), without the rounding, where
+	// (held + n) <= free * weight * percent / (100 - percent), without the rounding, where
 	// free is what there is before: of 1 somebody may have 1.
-	return float64(held+n)*float64(100-r.percent) <= float64(free)*float64(r.percent)
+	return float64(held+n)*float64(100-r.percent) <= float64(free)*float64(r.percent*max(r.weight, 1))
 }
 
 // Part returns how much of a total one caller may hold while the others hold nothing.

@@ -5,6 +5,7 @@ package share_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
@@ -88,4 +89,41 @@ func TestALedgerForgets(t *testing.T) {
 		t.Error("nil refuses")
 	}
 	none.Release("x")
+}
+
+// TestWeightedRules: a caller may hold its weight times as much of what is free as others may.
+func TestWeightedRules(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		percent, weight int
+		used, most      int64 // what it may hold at most while so much of 1,000 is used
+	}{
+		{80, 1, 900, 400}, {80, 4, 900, 1600}, {80, 0, 900, 400}, {80, -1, 900, 400}, {50, 3, 800, 600}, {50, 1000, 999, 1000},
+	} {
+		rule := share.Percent(tc.percent).Weighted(tc.weight)
+		if !rule.Allows(tc.most-1, 1, tc.used, 1000) || rule.Allows(tc.most, 1, tc.used, 1000) {
+			t.Errorf("%+v", tc)
+		}
+	}
+	if got := (share.Rule{}).Weighted(4); got != (share.Rule{}) {
+		t.Errorf("a weight of a rule that limits nothing: %+v", got)
+	}
+}
+
+// TestRecent: somebody is alone when no other was seen for ten seconds.
+func TestRecent(t *testing.T) {
+	t.Parallel()
+	var r share.Recent
+	start := time.Now()
+	if !r.Alone("a", start) {
+		t.Error("none was seen")
+	}
+	r.Seen("a", start)
+	if !r.Alone("a", start) || r.Alone("b", start) {
+		t.Error("a was seen")
+	}
+	r.Seen("b", start.Add(time.Second))
+	if r.Alone("a", start.Add(11*time.Second)) || !r.Alone("a", start.Add(12*time.Second)) || !r.Alone("b", start.Add(11*time.Second)) {
+		t.Error("b was seen a second later")
+	}
 }
