@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +56,38 @@ func meetBuffered(t *testing.T, s *limited) {
 		s.unread(t, largeAnswer)
 	}
 	until(t, "one is closed", func() bool { return limitRefused(s.metrics(t), "max_buffered_bytes") != "0" })
+}
+
+// meetToolShare has calls of one tool hold its share of the queue, after a call of another.
+func meetToolShare(t *testing.T, s *limited) {
+	t.Helper()
+	if status, text, _, err := s.post("/rpc", fmt.Sprintf(echoes, "AAAA")); err != nil || status != 200 {
+		t.Fatalf("another tool: %d %s, %v", status, text, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 6 {
+		go func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/rpc", strings.NewReader(fmt.Sprintf(sleeper, i, "20s")))
+			if err != nil {
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		}()
+		want := fmt.Sprintf(`outrigger_limit_used{limit="max_queued_calls"} %d`, i)
+		running := `outrigger_limit_used{limit="max_concurrent_calls"} 1`
+		until(t, want, func() bool {
+			page := s.metrics(t)
+			return strings.Contains(page, want) && strings.Contains(page, running)
+		})
+	}
+	refuses(fmt.Sprintf(sleeper, 9, "0s"), 503, "UNAVAILABLE")(t, s)
+	if page := s.metrics(t); !regexp.MustCompile(`outrigger_queue_rejected_total\{limit="tool_share_percent",tool="[a-z.]+"\} 1`).MatchString(page) {
+		t.Error("it is not counted for its tool")
+	}
 }
 
 // meetShare has one caller hold its share of the sessions, which ends its own.

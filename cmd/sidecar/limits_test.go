@@ -96,8 +96,11 @@ func limitRows() map[string]limitRow {
 		"write_timeout":          {value: "200ms", refused: true, meet: meetWriteTimeout},
 		"max_buffered_bytes":     {value: "1048576", refused: true, meet: meetBuffered},
 		"caller_share_percent":   {value: "50", more: []string{"max_sessions: 10"}, refused: true, meet: meetShare},
-		"tool_share_percent":     {elsewhere: "internal/policy TestAShareBindsWhileOthersAreAbout"},
-		"max_memory_bytes":       {value: "33554432", refused: true, meet: meetMemory},
+		"tool_share_percent": {value: "50", more: []string{"max_concurrent_calls: 1", "max_queued_calls: 10", "max_queue_wait: 60s", "caller_share_percent: 100"},
+			refused: true, meet: meetToolShare},
+		"tool_classes":     {elsewhere: "internal/server TestReservedCallsBesideAFlood"},
+		"caller_classes":   {elsewhere: "internal/server TestReservedCallsBesideAFlood"},
+		"max_memory_bytes": {value: "33554432", refused: true, meet: meetMemory},
 
 		"max_connections":          {value: "8", refused: true, meet: meetConnections(12)},
 		"max_connections_per_peer": {value: "2", refused: true, meet: meetConnections(4)},

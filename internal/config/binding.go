@@ -229,7 +229,7 @@ func bindings() []binding {
 		{flag: "caller-share", path: "limits.caller_share_percent", kinds: longLived, group: groupLimits, value: "PERCENT",
 			help: "maximum share of calls, streams, sessions, tasks and buffers per caller; more is RATE_LIMITED; 100 disables it"},
 		{flag: "tool-share", path: "limits.tool_share_percent", kinds: longLived, group: groupLimits, value: "PERCENT",
-			help: "maximum share of running calls per tool while other tools are called; more are queued; 100 disables it"},
+			help: "maximum share of running and queued calls and of unread results per tool while other tools are called; 100 disables it"},
 		{flag: "idle-timeout", path: "limits.idle_timeout", kinds: longLived, group: groupLimits, value: "DURATION",
 			help: "idle timeout of a connection"},
 		{flag: "max-connections", path: "limits.max_connections", kinds: longLived, group: groupLimits, value: "N",

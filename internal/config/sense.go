@@ -20,6 +20,7 @@ func (d *draft) checkSense(kind Kind) {
 		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
+	d.checkClasses(c.GetLimits())
 	if kind&longLived != 0 {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())

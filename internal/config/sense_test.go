@@ -53,6 +53,15 @@ func TestSense(t *testing.T) {
 		{"callers' certificates without the sidecar's", config.Serve, "", "--demo --tls-cert c --tls-key k --tls-client-uris spiffe://a/b",
 			"client_uris needs client_ca_file"},
 		{"certificate without its key", config.Serve, "", "--backend https://a --backend-cert c.pem", "cert_file (--backend-cert) and key_file (--backend-key) go together"},
+		{"classes that leave a slot", config.Serve, "limits:\n  max_concurrent_calls: 4\n  tool_classes: [{name: a, tools: [a], reserved_calls: 2}]\n  caller_classes: [{name: a, callers: [a], reserved_calls: 1}]", "--demo", ""},
+		{"classes that leave none", config.Serve, "limits:\n  tool_classes: [{name: a, tools: [a], reserved_calls: 2}]\n  caller_classes: [{name: a, callers: [a], reserved_calls: 2}]", "--demo --max-calls 4",
+			"sidecar.yaml:2:3: limits.tool_classes: the classes reserve 4 calls in total, and max_concurrent_calls (--max-calls) is 4"},
+		{"a class of callers that leaves none", config.Once, "limits:\n  caller_classes: [{name: a, callers: [a], reserved_calls: 1024}]", "--demo", "limits.caller_classes: the classes reserve 1024"},
+		{"two classes of one name", config.Serve, "limits:\n  tool_classes:\n  - {name: a, tools: [a]}\n  - {name: a, tools: [b]}", "--demo",
+			"limits.tool_classes[1].name: is the name of limits.tool_classes[0] too"},
+		{"a class of no tools", config.Serve, "limits: {tool_classes: [{name: a}]}", "--demo", "limits.tool_classes[0].tools"},
+		{"a class without a weight", config.Serve, "limits: {tool_classes: [{name: a, tools: [a], weight: 0}]}", "--demo", "limits.tool_classes[0].weight"},
+		{"a class with an odd name", config.Serve, "limits: {caller_classes: [{name: A b, callers: [a]}]}", "--demo", "limits.caller_classes[0].name"},
 		{"a secret in a URL stays there", config.Serve, "", "--backend ftp://user:secret@host", "--backend: must be a URL with one of the schemes"},
 	}
 	for _, tt := range tests {

@@ -88,7 +88,10 @@ func everything(t *testing.T) metrics.Sources {
 	gate.Check(destructive, "a")
 	gate.Check(destructive, "b")
 	gate.Set(policy.Trusted)
-	slots := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Minute})
+	slots := policy.NewSlots(policy.SlotOptions{
+		Most: 1, Queued: 1, Wait: time.Minute, ToolClasses: []policy.Class{{Name: "slow", Match: []string{"t"}}},
+		CallerClasses: []policy.Class{{Name: "people", Match: []string{"c"}}},
+	})
 	_, _ = slots.Acquire(t.Context(), "c", "t")
 	waiting, cancel := context.WithCancel(t.Context())
 	var queued sync.WaitGroup
@@ -97,6 +100,7 @@ func everything(t *testing.T) metrics.Sources {
 	for slots.Stats().Waiting == 0 {
 		runtime.Gosched()
 	}
+	_, _ = slots.Acquire(t.Context(), "c", "t")
 	limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 1}})
 	for _, tool := range []string{"shop.get", "shop.get", ""} {
 		limiter.Check("a", tool)

@@ -43,7 +43,7 @@ func (s Sources) collectors() []prometheus.Collector {
 		all = append(all, newRefused(s.Gate, s.Limiter))
 	}
 	if s.Slots != nil {
-		all = append(all, newContention(s.Slots))
+		all = append(all, newContention(s.Slots), newClasses(s.Slots))
 	}
 	if s.Traffic != nil {
 		all = append(all, newTraffic(s.Traffic))

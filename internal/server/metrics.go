@@ -91,7 +91,10 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Name: "caller_share_percent", Most: just(float64(limits.GetCallerSharePercent())),
 			Refused: a.overShare,
 		},
-		{Name: "tool_share_percent", Most: just(float64(limits.GetToolSharePercent()))},
+		{
+			Name: "tool_share_percent", Most: just(float64(limits.GetToolSharePercent())),
+			Refused: func() uint64 { return a.slots.Stats().OverTool },
+		},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
 		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.listeners.Refused().Large},

@@ -45,9 +45,29 @@ func Rate(r *configv1.Rate) policy.Rate {
 func Slots(limits *configv1.Limits, clock *stall.Clock) *policy.Slots {
 	return policy.NewSlots(policy.SlotOptions{
 		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
-		Share: CallerShare(limits), ToolShare: share.Percent(int(limits.GetToolSharePercent())),
+		Share: CallerShare(limits), ToolShare: ToolShare(limits),
+		ToolClasses: toolClasses(limits), CallerClasses: callerClasses(limits),
 		Clock: clock,
 	})
+}
+
+func toolClasses(limits *configv1.Limits) (out []policy.Class) {
+	for _, c := range limits.GetToolClasses() {
+		out = append(out, policy.Class{Name: c.GetName(), Match: c.GetTools(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
+	}
+	return out
+}
+
+func callerClasses(limits *configv1.Limits) (out []policy.Class) {
+	for _, c := range limits.GetCallerClasses() {
+		out = append(out, policy.Class{Name: c.GetName(), Match: c.GetCallers(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
+	}
+	return out
+}
+
+// ToolShare is how much of a limit the calls of one tool may hold.
+func ToolShare(limits *configv1.Limits) share.Rule {
+	return share.Percent(int(limits.GetToolSharePercent()))
 }
 
 // CallerShare is how much of a limit one caller may hold.

@@ -93,10 +93,17 @@ type Limits struct {
 	// shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to 100. Flag:
 	// `--caller-share`.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
-	// Share of `max_concurrent_calls` that calls of one tool may hold while other tools are called, in percent; the more others
-	// hold, the smaller it gets. Calls over it are queued. 100 disables shares. Default: 80. Range: 1 to 100. Flag:
-	// `--tool-share`.
+	// Share of `max_concurrent_calls` and `max_queued_calls` that calls of one tool may hold while other tools are called, in
+	// percent; the more others hold, the smaller it gets. Calls over it are queued; above the share of the queue they are
+	// UNAVAILABLE. Of `max_buffered_bytes` it is the part that unread results of one tool may hold meanwhile; calls over it are
+	// RATE_LIMITED. 100 disables shares. Default: 80. Range: 1 to 100. Flag: `--tool-share`.
 	ToolSharePercent *int32 `protobuf:"varint,66,opt,name=tool_share_percent,proto3,oneof" json:"tool_share_percent,omitempty"`
+	// Classes of tools with a weight or reserved slots. A tool belongs to the first class that it matches. Default: none, so that
+	// all tools are alike. At most 64.
+	ToolClasses []*ToolClass `protobuf:"bytes,72,rep,name=tool_classes,proto3" json:"tool_classes,omitempty"`
+	// Classes of callers with a weight or reserved slots. A caller belongs to the first class that it matches. Default: none, so
+	// that all callers are alike. At most 64.
+	CallerClasses []*CallerClass `protobuf:"bytes,73,rep,name=caller_classes,proto3" json:"caller_classes,omitempty"`
 	// Keep-alive interval of idle event streams. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min. Flag:
@@ -353,6 +360,20 @@ func (x *Limits) GetToolSharePercent() int32 {
 	return 0
 }
 
+func (x *Limits) GetToolClasses() []*ToolClass {
+	if x != nil {
+		return x.ToolClasses
+	}
+	return nil
+}
+
+func (x *Limits) GetCallerClasses() []*CallerClass {
+	if x != nil {
+		return x.CallerClasses
+	}
+	return nil
+}
+
 func (x *Limits) GetKeepAliveInterval() *durationpb.Duration {
 	if x != nil {
 		return x.KeepAliveInterval
@@ -472,6 +493,159 @@ func (x *Limits) GetMaxConnectionGrace() *durationpb.Duration {
 	return nil
 }
 
+// ToolClass is a set of tools that get more of `max_concurrent_calls` than others.
+type ToolClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the class in metrics, unique among the classes of tools. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Globs over canonical tool names ("payments.*"); `*` matches any characters. Required. At most 256.
+	Tools []string `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Weight of each tool of the class; tools without a class have 1. A slot that becomes free goes to the tool with the fewest
+	// running calls divided by its weight, and `tool_share_percent` lets a tool hold as many times what is free. Default: 1.
+	// Range: 1 to 1000.
+	Weight *int32 `protobuf:"varint,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	// Slots of `max_concurrent_calls` that only calls of this class may use, also while they are unused. All tools of the class
+	// share them. All reserved slots together must be fewer than `max_concurrent_calls`. Default: 0. Range: 0 to 1048575.
+	ReservedCalls *int32 `protobuf:"varint,4,opt,name=reserved_calls,proto3,oneof" json:"reserved_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolClass) Reset() {
+	*x = ToolClass{}
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolClass) ProtoMessage() {}
+
+func (x *ToolClass) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolClass.ProtoReflect.Descriptor instead.
+func (*ToolClass) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_limits_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ToolClass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolClass) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ToolClass) GetWeight() int32 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
+func (x *ToolClass) GetReservedCalls() int32 {
+	if x != nil && x.ReservedCalls != nil {
+		return *x.ReservedCalls
+	}
+	return 0
+}
+
+// CallerClass is a set of callers that get more of `max_concurrent_calls` than others.
+type CallerClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the class in metrics, unique among the classes of callers. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Globs over the names of callers; `*` matches any characters. Without authentication (`access`), the name of a caller is its
+	// address, and "stdio" on standard input. Required. At most 256.
+	Callers []string `protobuf:"bytes,2,rep,name=callers,proto3" json:"callers,omitempty"`
+	// Weight of each caller of the class; callers without a class have 1. Among the callers of a tool, a slot that becomes free
+	// goes to the one with the fewest running calls divided by its weight, and `caller_share_percent` lets a caller hold as many
+	// times what is free of the slots and of the queue. Default: 1. Range: 1 to 1000.
+	Weight *int32 `protobuf:"varint,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	// Slots of `max_concurrent_calls` that only calls of this class may use, also while they are unused. All callers of the class
+	// share them. All reserved slots together must be fewer than `max_concurrent_calls`. Default: 0. Range: 0 to 1048575.
+	ReservedCalls *int32 `protobuf:"varint,4,opt,name=reserved_calls,proto3,oneof" json:"reserved_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallerClass) Reset() {
+	*x = CallerClass{}
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallerClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallerClass) ProtoMessage() {}
+
+func (x *CallerClass) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallerClass.ProtoReflect.Descriptor instead.
+func (*CallerClass) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_limits_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CallerClass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CallerClass) GetCallers() []string {
+	if x != nil {
+		return x.Callers
+	}
+	return nil
+}
+
+func (x *CallerClass) GetWeight() int32 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
+func (x *CallerClass) GetReservedCalls() int32 {
+	if x != nil && x.ReservedCalls != nil {
+		return *x.ReservedCalls
+	}
+	return 0
+}
+
 // Rate is a token bucket. A call that finds it empty is RATE_LIMITED, with a retry hint.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -485,7 +659,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_outrigger_config_v1_limits_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +671,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_limits_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_limits_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +684,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_limits_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_limits_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Rate) GetPerSecond() float64 {
@@ -531,7 +705,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9f\x1b\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc1\x1c\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -567,7 +741,9 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
 	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x0eR\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
 	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x0fR\x14caller_share_percent\x88\x01\x01\x12>\n" +
-	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x10R\x12tool_share_percent\x88\x01\x01\x12\\\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x10R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
+	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
 	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xac\x022\x00R\fcatalog_wait\x12J\n" +
@@ -622,7 +798,23 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x15_max_descriptor_bytesB\x12\n" +
 	"\x10_max_connectionsB\x1b\n" +
 	"\x19_max_connections_per_peerB\x1a\n" +
-	"\x18_max_connection_requests\"q\n" +
+	"\x18_max_connection_requests\"\xf1\x01\n" +
+	"\tToolClass\x125\n" +
+	"\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\x04name\x12,\n" +
+	"\x05tools\x18\x02 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x05tools\x12'\n" +
+	"\x06weight\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x06weight\x88\x01\x01\x128\n" +
+	"\x0ereserved_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xff\xff?(\x00H\x01R\x0ereserved_calls\x88\x01\x01B\t\n" +
+	"\a_weightB\x11\n" +
+	"\x0f_reserved_calls\"\xf7\x01\n" +
+	"\vCallerClass\x125\n" +
+	"\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\x04name\x120\n" +
+	"\acallers\x18\x02 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\acallers\x12'\n" +
+	"\x06weight\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x06weight\x88\x01\x01\x128\n" +
+	"\x0ereserved_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xff\xff?(\x00H\x01R\x0ereserved_calls\x88\x01\x01B\t\n" +
+	"\a_weightB\x11\n" +
+	"\x0f_reserved_calls\"q\n" +
 	"\x04Rate\x127\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
@@ -643,32 +835,36 @@ func file_outrigger_config_v1_limits_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_limits_proto_rawDescData
 }
 
-var file_outrigger_config_v1_limits_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_limits_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_outrigger_config_v1_limits_proto_goTypes = []any{
 	(*Limits)(nil),              // 0: outrigger.config.v1.Limits
-	(*Rate)(nil),                // 1: outrigger.config.v1.Rate
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*ToolClass)(nil),           // 1: outrigger.config.v1.ToolClass
+	(*CallerClass)(nil),         // 2: outrigger.config.v1.CallerClass
+	(*Rate)(nil),                // 3: outrigger.config.v1.Rate
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
 }
 var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
-	2,  // 0: outrigger.config.v1.Limits.max_queue_wait:type_name -> google.protobuf.Duration
-	2,  // 1: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
-	2,  // 2: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
-	2,  // 3: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
-	2,  // 4: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
-	2,  // 5: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
-	2,  // 6: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
-	2,  // 7: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
-	2,  // 8: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
-	2,  // 9: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
-	1,  // 10: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
-	1,  // 11: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
-	2,  // 12: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
-	2,  // 13: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 0: outrigger.config.v1.Limits.max_queue_wait:type_name -> google.protobuf.Duration
+	4,  // 1: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 2: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
+	4,  // 3: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
+	4,  // 4: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
+	4,  // 5: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 6: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
+	1,  // 7: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
+	2,  // 8: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
+	4,  // 9: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
+	4,  // 10: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
+	4,  // 11: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
+	3,  // 12: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
+	3,  // 13: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
+	4,  // 14: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
+	4,  // 15: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_limits_proto_init() }
@@ -678,13 +874,15 @@ func file_outrigger_config_v1_limits_proto_init() {
 	}
 	file_outrigger_config_v1_limits_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_limits_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_limits_proto_msgTypes[2].OneofWrappers = []any{}
+	file_outrigger_config_v1_limits_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_limits_proto_rawDesc), len(file_outrigger_config_v1_limits_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
