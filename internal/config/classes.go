@@ -4,6 +4,7 @@ package config
 
 import (
 	"strconv"
+	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
@@ -16,6 +17,7 @@ type classOfCalls interface {
 
 // checkClasses finds classes with one name, and reserved slots that leave none for other calls.
 func (d *draft) checkClasses(l *configv1.Limits) {
+	d.checkCallersOf(l.GetCallerClasses())
 	reserved := checkNames(d, "limits.tool_classes", l.GetToolClasses()) + checkNames(d, "limits.caller_classes", l.GetCallerClasses())
 	if most := int64(l.GetMaxConcurrentCalls()); reserved > 0 && reserved >= most {
 		path := "limits.tool_classes"
@@ -24,6 +26,18 @@ func (d *draft) checkClasses(l *configv1.Limits) {
 		}
 		d.judge(path, "the classes reserve "+strconv.FormatInt(reserved, 10)+" calls in total, and max_concurrent_calls (--max-calls) is "+
 			strconv.FormatInt(most, 10)+"; reserve fewer, so that other calls can run")
+	}
+}
+
+// checkCallersOf finds names without their source, which no caller has.
+func (d *draft) checkCallersOf(classes []*configv1.CallerClass) {
+	for i, c := range classes {
+		for n, pattern := range c.GetCallers() {
+			if pattern != "stdio" && !strings.ContainsAny(pattern, ":.*") {
+				d.judge("limits.caller_classes["+strconv.Itoa(i)+"].callers["+strconv.Itoa(n)+"]", "is not a caller: write \"caller:"+pattern+
+					"\" for an entry of the callers file")
+			}
+		}
 	}
 }
 

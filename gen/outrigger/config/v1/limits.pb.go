@@ -574,8 +574,9 @@ type CallerClass struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the class in metrics, unique among the classes of callers. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Globs over the names of callers; `*` matches any characters. Without authentication (`access`), the name of a caller is its
-	// address, and "stdio" on standard input. Required. At most 256.
+	// Globs over callers; `*` matches any characters. An entry of the callers file (`access.tokens_file`) is "caller:NAME", a
+	// certificate without an entry "certificate:URI", a subject of an OAuth issuer "oauth:ISSUER SUBJECT". A caller without
+	// authentication is its address, and "stdio" on standard input. Required. At most 256.
 	Callers []string `protobuf:"bytes,2,rep,name=callers,proto3" json:"callers,omitempty"`
 	// Weight of each caller of the class; callers without a class have 1. Among the callers of a tool, a slot that becomes free
 	// goes to the one with the fewest running calls divided by its weight, and `caller_share_percent` lets a caller hold as many
