@@ -88,9 +88,9 @@ type Options struct {
 	Short func() bool
 	// Streams limits long-lived streams; nil does not.
 	Streams *share.Ledger
-	// Unread, if set, returns the error for a request of a caller that does not read its responses, else nil. It must
+	// Unread, if set, returns the error for a request of a caller that does not read its responses, or a call of a tool whose results are not read, else nil. It must
 	// return at once.
-	Unread func(caller string) *errmap.Error
+	Unread func(caller, tool string) *errmap.Error
 	// Guard retries backend calls, and fails them fast while the backend is down. Nil makes one attempt per call.
 	Guard *resilience.Guard
 	// Limiter enforces the rate limits of callers and tools; nil does not.

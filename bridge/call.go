@@ -186,7 +186,7 @@ func (b *Bridge) limit(_ context.Context, c *toolCall) *errmap.Error {
 	if err := b.opts.Limiter.Check(c.req.Caller, c.tool.Name); err != nil {
 		return err
 	}
-	return b.unread(c.req)
+	return b.unread(c.req, c.tool.Name)
 }
 
 // limitOther counts what is no call against the caller's rate. A ping is free,
@@ -198,15 +198,16 @@ func (b *Bridge) limitOther(req *Request) *errmap.Error {
 	if err := b.opts.Limiter.Check(req.Caller, ""); err != nil {
 		return err
 	}
-	return b.unread(req)
+	return b.unread(req, "")
 }
 
-// unread refuses a request of a caller that does not read its answers.
-func (b *Bridge) unread(req *Request) *errmap.Error {
+// unread refuses a request of a caller that does not read its answers, and a call of a tool
+// whose results are not read.
+func (b *Bridge) unread(req *Request, tool string) *errmap.Error {
 	if b.opts.Unread == nil {
 		return nil
 	}
-	return b.opts.Unread(req.Caller)
+	return b.opts.Unread(req.Caller, tool)
 }
 
 // envelope has the message around the call checked against its arguments.

@@ -46,6 +46,8 @@ at 0 ([metrics.md](metrics.md)). It counts on every edge: rejected calls, messag
 evicted sessions and subscribers, and calls cut off at the end of a drain. Rate limiting is also in
 ` + "`outrigger_calls_refused_total{code=\"RATE_LIMITED\"}`" + `, by tool.
 
+` + "`tool_classes`" + ` and ` + "`caller_classes`" + ` are no amounts and have metrics of their own ([Weights](#weights-and-reserved-slots)).
+
 Eight limits count nothing. Six of them reject nothing: ` + "`idle_timeout`" + ` closes unused connections, ` + "`keep_alive_interval`" + ` sends
 keep-alives, ` + "`task_ttl`" + ` deletes finished tasks, ` + "`max_page_entries`" + ` splits lists into pages, a ` + "`burst`" + ` belongs to its rate,
 and ` + "`max_stdio_queue_bytes`" + ` makes the client wait. ` + "`max_tools`" + ` and ` + "`max_descriptor_bytes`" + ` bound the catalog and not a
@@ -136,11 +138,43 @@ does not count.
 hold, the smaller it gets: at 80, a caller may hold at most four times what is free. So one busy caller gets 80 of 100, two
 get 44 each, and a newcomer always finds room. A caller is its authenticated name, else its address; standard input is one
 caller. A limit of 4 or less is not divided. Of ` + "`max_concurrent_calls`" + `, a caller may have all while nobody else has called
-for ten seconds. ` + "`tool_share_percent`" + ` does the same between tools.
+for ten seconds. ` + "`tool_share_percent`" + ` does the same between tools, for running calls and for the queue: a tool whose calls wait
+cannot fill the queue while other tools are called. Further calls of it are UNAVAILABLE. Of ` + "`max_buffered_bytes`" + `, it is the part
+that results of one tool may hold until they are read, while other tools are called. Calls over it are RATE_LIMITED, and its
+results that have made no progress for a second are ended.
 
 The 64 MiB that streams of legacy sessions keep for resumption (` + "`Last-Event-ID`" + `) are shared alike. A caller over its share
 loses its own: first the streams that ended longest ago, then the events that it has read. Above the percentage of the whole,
 streams that still run also drop unread events, the oldest first.
+
+## Weights and reserved slots
+
+` + "`tool_classes`" + ` and ` + "`caller_classes`" + ` give some calls more than others. Both are lists in the configuration file, without flags, and
+are read at the start:
+
+` + "```yaml" + `
+limits:
+  max_concurrent_calls: 256
+  tool_classes:
+    - {name: payments, tools: ["payments.*"], weight: 4, reserved_calls: 16}
+  caller_classes:
+    - {name: agents, callers: ["caller:planner"], weight: 2, reserved_calls: 8}
+` + "```" + `
+
+A tool or caller belongs to the first class that it matches. Without a class, it has weight 1 and nothing reserved.
+
+- **Weight.** A slot that becomes free goes to the tool with the fewest running calls divided by its weight, there to the caller with
+  the fewest divided by its weight. Shares count the weight too: at 80, a tool of weight 4 may hold 16 times what is free. If all
+  tools have calls waiting, one of weight 4 runs about four times as many calls as one of weight 1. A weight belongs to each tool or
+  caller of a class.
+- **Reserved calls.** Other calls never get these slots, also while they are unused; all tools or callers of a class share them. A call
+  of the class starts at once while one of them is unused, and shares do not apply to it. A class may run more calls than it reserved,
+  like others. A call whose tool and caller have reserved slots uses one slot of one class. The adaptive concurrency limit of a tool
+  still applies: it protects the backend. Reserve little: an unused slot serves no call.
+
+All reserved slots together must be fewer than ` + "`max_concurrent_calls`" + `, or the start fails. While the queue is full, messages above
+64 KiB are rejected before their tool is known, reserved or not. ` + "`outrigger_class_running`" + `, ` + "`outrigger_class_waiting`" + ` and
+` + "`outrigger_class_rejected_total`" + ` show each class; ` + "`outrigger_queue_rejected_total`" + ` shows rejections by tool ([metrics.md](metrics.md)).
 `
 
 // limitsPage writes the page.

@@ -75,6 +75,14 @@ type shared struct {
 // IsEmpty reports whether nothing may be sent.
 func (r *Reply) IsEmpty() bool { return r.body == nil }
 
+// ToolName returns the canonical name of the tool that the reply is about, "" for none.
+func (r *Reply) ToolName() string {
+	if r.tool == nil {
+		return ""
+	}
+	return r.tool.Name
+}
+
 // Len returns the size of the message in bytes.
 func (r *Reply) Len() int { return len(r.body) + len(r.shared.part) + r.quoted.size }
 

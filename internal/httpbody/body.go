@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
 // Check refuses a request whose head shows that it is not a message: methods other
@@ -160,6 +161,14 @@ func refuse(code errmap.Code, keyword, message string) *errmap.Error {
 	return errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: message}))
 }
 
+// Attribute counts a reply that has to wait for its reader for the tool whose result it is.
+// Small replies do not wait.
+func Attribute(w http.ResponseWriter, reply *dialect.Reply) {
+	if reply.Len() > slowpeer.LeastCounted {
+		slowpeer.Of(w).SetTool(reply.ToolName())
+	}
+}
+
 // Write sends a reply. A reply without a body is sent as its bare status.
 func Write(w http.ResponseWriter, reply dialect.Reply) {
 	h := w.Header()
@@ -181,6 +190,7 @@ func Write(w http.ResponseWriter, reply dialect.Reply) {
 	h["Content-Length"] = values[1:2:2]
 	h["X-Content-Type-Options"] = values[2:3:3]
 	w.WriteHeader(reply.Status)
+	Attribute(w, &reply)
 	// A caller that has gone away is not an error here: its request has ended.
 	_, _ = reply.WriteTo(w)
 }

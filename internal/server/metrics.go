@@ -93,7 +93,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 		},
 		{
 			Name: "tool_share_percent", Most: just(float64(limits.GetToolSharePercent())),
-			Refused: func() uint64 { return a.slots.Stats().OverTool },
+			Refused: func() uint64 { return a.slots.Stats().OverTool + a.slow.Stats().OverTool },
 		},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},

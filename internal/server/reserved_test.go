@@ -5,12 +5,16 @@ package server_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,13 +31,19 @@ const (
 )
 
 // post sends a call as a caller whose token is its name.
-func post(ctx context.Context, client *http.Client, url, caller, body string) (status int, text string, err error) {
+func post(ctx context.Context, client *http.Client, url, caller, body string, header ...string) (status int, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token(caller))
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	if caller != "" {
+		req.Header.Set("Authorization", "Bearer "+token(caller))
+	}
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -120,11 +130,71 @@ func TestReservedCallsBesideAFlood(t *testing.T) {
 	}
 }
 
-// await waits until the metrics have some lines.
+// TestUnreadResultsOfATool: calls of a tool whose results are not read are refused, and those of other tools are not. It holds
+// for every edge on which results are read slowly.
+func TestUnreadResultsOfATool(t *testing.T) {
+	t.Parallel()
+	// More than the kernel keeps of a response for a peer with a small window. In JSON-RPC, a result has it twice.
+	payload := strings.Repeat("A", 2_792_000)
+	connectCall := fmt.Sprintf(`{"tool_name":"lab.echo","arguments":{"payload":%q}}`, payload)
+	plain := []string{"Content-Type: application/json"}
+	echo := fmt.Sprintf(`{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"name":"lab.echo","arguments":{"payload":%q}}}`, payload[:2_000_000])
+	for name, row := range map[string]struct {
+		path, body string
+		header     []string
+	}{
+		"rpc":              {"/rpc", echo, plain},
+		"mcp":              {"/mcp", echo, append(plain, "Accept: application/json, text/event-stream", "Mcp-Protocol-Version: 2025-06-18")},
+		"mcp, as an event": {"/mcp", echo, append(plain, "Accept: text/event-stream", "Mcp-Protocol-Version: 2025-06-18")},
+		"connect":          {"/outrigger.v1.ToolService/CallTool", connectCall, plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+				c.Limits.MaxBufferedBytes, c.Limits.ToolSharePercent, c.Limits.CallerSharePercent = proto.Int64(20<<20), proto.Int32(10), proto.Int32(100)
+			}})
+			url, operators, client := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
+			if status, text, err := post(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+				t.Fatalf("another tool: %d %s, %v", status, text, err)
+			}
+			if status, text, err := post(t.Context(), client, url+row.path, "", regexp.MustCompile("A{10,}").ReplaceAllString(row.body, "AAAA"), row.header...); err != nil || status != http.StatusOK {
+				t.Fatalf("one that is read: %d %s, %v", status, text, err)
+			}
+			for range 2 {
+				unread(t, strings.TrimPrefix(url, "http://"), row.path, row.body, row.header)
+			}
+			await(t, client, operators, `outrigger_limit_refused_total{limit="tool_share_percent"} [12]`)
+			if status, text, err := post(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+				t.Errorf("another tool: %d %s, %v", status, text, err)
+			}
+		})
+	}
+}
+
+// unread sends a request on a connection of its own, and does not read the response.
+func unread(t *testing.T, address, path, body string, header []string) {
+	t.Helper()
+	// A window that is small from the start stays small.
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return errors.Join(err, failed)
+	}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n%s\r\n\r\n%s", path, address, len(body), strings.Join(header, "\r\n"), body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the metrics match some expressions.
 func await(t *testing.T, client *http.Client, operators string, lines ...string) {
 	t.Helper()
 	var page string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/metrics", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -141,11 +211,11 @@ func await(t *testing.T, client *http.Client, operators string, lines ...string)
 		page = string(text)
 		missing := false
 		for _, line := range lines {
-			missing = missing || !strings.Contains(page, line)
+			missing = missing || !regexp.MustCompile(line).MatchString(page)
 		}
 		if !missing {
 			return
 		}
 	}
-	t.Fatalf("the metrics do not have %q:\n%s", lines, page)
+	t.Fatalf("the metrics do not have %q, but:\n%s", lines, strings.Join(regexp.MustCompile("(?m)^outrigger_(limit|queue|class)_.*").FindAllString(page, -1), "\n"))
 }

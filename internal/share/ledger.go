@@ -16,6 +16,9 @@ const (
 	Full
 	// Over means that something is left, but the caller has used up its share.
 	Over
+	// OverTool means that something is left, but the tool has used up its share. A
+	// [Ledger] knows no tools.
+	OverTool
 )
 
 // Ledger tracks how many of a bounded number of things each caller holds. Make one with

@@ -36,7 +36,7 @@ func (r *Body) Read(p []byte) (int, error) {
 		r.Release()
 		return n, err
 	}
-	if r.done || r.read <= atOnce {
+	if r.done || r.read <= LeastCounted {
 		return n, nil
 	}
 	if verdict := r.grow(r.read - r.held); verdict != share.Granted {
@@ -53,7 +53,7 @@ func (r *Body) grow(bytes int64) share.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.held == 0 {
-		b.hold(r.caller, bytes)
+		b.hold(r.caller, "", bytes)
 	} else {
 		b.bytes += bytes
 		b.callers[r.caller].bytes += bytes
@@ -81,7 +81,7 @@ func (r *Body) Release() {
 	}
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
-	r.budget.drop(r.caller, r.held)
+	r.budget.drop(r.caller, "", r.held)
 	r.held = 0
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	// and bodies that are being read. Share is the part that one caller may hold.
 	MaxBytes int64
 	Share    share.Rule
+	// ToolShare is the part that responses of one tool may hold while other tools are
+	// called.
+	ToolShare share.Rule
 	// IsTight reports whether memory is getting short. Nil means never.
 	IsTight func() bool
 }
@@ -46,18 +49,22 @@ type Budget struct {
 
 	mu      sync.Mutex
 	bytes   int64
-	callers map[string]*caller
+	callers map[string]*holder
+	// tools are those with responses that are being written. recent knows whether others
+	// are called.
+	tools   map[string]*holder
+	recent  share.Recent
 	waiting map[*wait]struct{}
 	// looking is set while a timer runs, and shedAt is when answers were last shed
 	// for lack of memory.
 	looking bool
 	shedAt  time.Time
 
-	stuck, shed, full, over uint64
+	stuck, shed, full, over, overTool uint64
 }
 
-// caller is what one of them holds.
-type caller struct {
+// holder is a caller or a tool, and what it holds.
+type holder struct {
 	bytes int64
 	// parts is how many answers and bodies that is.
 	parts int
@@ -66,7 +73,9 @@ type caller struct {
 // wait is an answer of which a part is being written.
 type wait struct {
 	caller string
-	bytes  int64
+	// tool is empty for what is not the result of one tool.
+	tool  string
+	bytes int64
 	// moved is when something of it was written last.
 	moved time.Time
 	// timed: the Budget ends it after the timeout. On HTTP/1 its connection does.
@@ -81,62 +90,94 @@ type wait struct {
 func NewBudget(o Options) *Budget {
 	defaults.Fill(&o.Timeout, defaults.WriteTimeout)
 	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
-	return &Budget{opts: o, callers: map[string]*caller{}, waiting: map[*wait]struct{}{}}
+	return &Budget{opts: o, callers: map[string]*holder{}, tools: map[string]*holder{}, waiting: map[*wait]struct{}{}}
 }
 
 // Hold counts bytes that wait to be written and have not reached [Writer] yet: replies
-// that queue for one stream. The caller must call release once to return them.
-func (b *Budget) Hold(name string, bytes int) (release func()) {
+// that queue for one stream. tool may be empty. The caller must call release once to
+// return them.
+func (b *Budget) Hold(name, tool string, bytes int) (release func()) {
 	if b == nil {
 		return func() {}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hold(name, int64(bytes))
+	b.hold(name, tool, int64(bytes))
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.drop(name, int64(bytes))
+		b.drop(name, tool, int64(bytes))
 	}
 }
 
-// hold counts bytes of a caller; b.mu is held.
-func (b *Budget) hold(name string, bytes int64) {
+// hold counts bytes of a caller, and of a tool unless that is empty; b.mu is held.
+func (b *Budget) hold(name, tool string, bytes int64) {
 	b.bytes += bytes
-	c := b.callers[name]
-	if c == nil {
-		c = &caller{}
-		b.callers[name] = c
+	hold(b.callers, name, bytes)
+	if tool != "" {
+		hold(b.tools, tool, bytes)
 	}
-	c.bytes += bytes
-	c.parts++
+}
+
+func hold(holders map[string]*holder, name string, bytes int64) {
+	h := holders[name]
+	if h == nil {
+		h = &holder{}
+		holders[name] = h
+	}
+	h.bytes += bytes
+	h.parts++
 }
 
 // drop takes them back; b.mu is held.
-func (b *Budget) drop(name string, bytes int64) {
+func (b *Budget) drop(name, tool string, bytes int64) {
 	b.bytes -= bytes
-	c := b.callers[name]
-	c.bytes -= bytes
-	if c.parts--; c.parts == 0 {
-		delete(b.callers, name)
+	drop(b.callers, name, bytes)
+	if tool != "" {
+		drop(b.tools, tool, bytes)
+	}
+}
+
+func drop(holders map[string]*holder, name string, bytes int64) {
+	h := holders[name]
+	h.bytes -= bytes
+	if h.parts--; h.parts == 0 {
+		delete(holders, name)
 	}
 }
 
 // Verdict reports whether a caller may start a request whose response must be written.
 // It refuses the request while the caller holds more than its share of unread responses.
-// Memory used by other callers does not affect it.
-func (b *Budget) Verdict(name string) share.Verdict {
+// Memory used by other callers does not affect it. It refuses a call of a tool whose
+// unread responses are over the share of the tool while other tools are called. tool is
+// empty for requests that call none.
+func (b *Budget) Verdict(name, tool string) share.Verdict {
 	if b == nil {
 		return share.Granted
 	}
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c := b.callers[name]; c == nil || c.parts == 1 || c.bytes <= b.most() {
-		return share.Granted
+	if tool != "" {
+		b.recent.Seen(tool, now)
 	}
-	b.over++
-	return share.Over
+	switch {
+	case b.callers[name].exceeds(b.most()):
+		b.over++
+		return share.Over
+	case b.tools[tool].exceeds(b.toolMost()) && !b.recent.Alone(tool, now):
+		b.overTool++
+		return share.OverTool
+	}
+	return share.Granted
 }
+
+// exceeds reports whether a holder has more than it may. Its only response or body may
+// have any size.
+func (h *holder) exceeds(most int64) bool { return h != nil && h.parts > 1 && h.bytes > most }
+
+// toolMost is what one tool may hold while others are called.
+func (b *Budget) toolMost() int64 { return b.opts.ToolShare.Part(b.opts.MaxBytes) }
 
 // most is what one caller may hold. What others hold does not make it less: a
 // healthy caller with large answers is not to blame for them.
@@ -153,6 +194,9 @@ type Stats struct {
 	// Full and Over count requests that were refused because the budget, or the caller's
 	// share, was exhausted.
 	Full, Over uint64
+	// OverTool counts calls that were refused, and responses that were ended, because the
+	// share of their tool was exhausted.
+	OverTool uint64
 }
 
 // Stats returns the counts. For nil they are zero.
@@ -162,5 +206,5 @@ func (b *Budget) Stats() Stats {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Stats{Bytes: b.bytes, Callers: len(b.callers), Stuck: b.stuck, Shed: b.shed, Full: b.full, Over: b.over}
+	return Stats{Bytes: b.bytes, Callers: len(b.callers), Stuck: b.stuck, Shed: b.shed, Full: b.full, Over: b.over, OverTool: b.overTool}
 }

@@ -109,7 +109,7 @@ func TestACallerKeepsToItsShareOfBytes(t *testing.T) {
 		}
 		large := answer(b, newStalling(0), 2, "large", 6<<20)
 		healthy := answer(b, newStalling(100*time.Millisecond), 1, "healthy", 1<<20)
-		if b.Verdict("greedy") != share.Over || b.Verdict("large") != share.Granted || b.Verdict("healthy") != share.Granted {
+		if b.Verdict("greedy", "") != share.Over || b.Verdict("large", "") != share.Granted || b.Verdict("healthy", "") != share.Granted {
 			t.Error("who holds more than its share is let in, or somebody else is not")
 		}
 		time.Sleep(3 * time.Second)
@@ -125,7 +125,7 @@ func TestACallerKeepsToItsShareOfBytes(t *testing.T) {
 				}
 			}
 		}
-		if b.Verdict("greedy") != share.Granted {
+		if b.Verdict("greedy", "") != share.Granted {
 			t.Error("who is within its share again is kept out")
 		}
 		if err := <-healthy; err != nil {
@@ -230,8 +230,8 @@ func TestBodiesCount(t *testing.T) {
 		}
 	}
 	var none *slowpeer.Budget
-	if none.Verdict("a") != share.Granted || none.Stats() != (slowpeer.Stats{}) {
+	if none.Verdict("a", "") != share.Granted || none.Stats() != (slowpeer.Stats{}) {
 		t.Error("nil bounds something")
 	}
-	none.Hold("a", 1)()
+	none.Hold("a", "", 1)()
 }

@@ -14,7 +14,7 @@ func (b *Budget) begin(w *wait) {
 	w.moved = time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hold(w.caller, w.bytes)
+	b.hold(w.caller, w.tool, w.bytes)
 	b.waiting[w] = struct{}{}
 	if !b.looking {
 		b.looking = true
@@ -36,7 +36,7 @@ func (b *Budget) finish(w *wait) (ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.waiting, w)
-	b.drop(w.caller, w.bytes)
+	b.drop(w.caller, w.tool, w.bytes)
 	return w.ended
 }
 
@@ -52,7 +52,7 @@ func (b *Budget) look() {
 		time.AfterFunc(min(lookEvery, b.opts.Timeout/rounds), b.look)
 	} else if len(b.callers) == 0 {
 		// A map that was large does not give its memory back by itself.
-		b.callers, b.waiting = map[string]*caller{}, map[*wait]struct{}{}
+		b.callers, b.tools, b.waiting = map[string]*holder{}, map[string]*holder{}, map[*wait]struct{}{}
 	}
 	b.mu.Unlock()
 	for _, w := range gone {
@@ -72,14 +72,24 @@ func (b *Budget) overdue(now time.Time) (gone []*wait) {
 	return gone
 }
 
-// greedy are answers of callers that hold more than their share: those that stand
-// still longest, as many as the share is exceeded by. The only one that a caller
-// has is left to the timeout, however large it is.
+// greedy are answers of callers and tools that hold more than their share: those that
+// stand still longest, as many as the share is exceeded by. The only one that a caller or
+// a tool has is left to the timeout, however large it is.
 func (b *Budget) greedy(now time.Time) (gone []*wait) {
 	most := b.most()
 	for name, c := range b.callers {
-		if c.bytes > most && c.parts > 1 {
-			gone = append(gone, b.standing(name, now, c.bytes-most, standing)...)
+		if c.exceeds(most) {
+			ended := b.standing(func(w *wait) bool { return w.caller == name }, now, c.bytes-most, standing)
+			b.shed += uint64(len(ended))
+			gone = append(gone, ended...)
+		}
+	}
+	most = b.toolMost()
+	for name, t := range b.tools {
+		if t.exceeds(most) && !b.recent.Alone(name, now) {
+			ended := b.standing(func(w *wait) bool { return w.tool == name }, now, t.bytes-most, standing)
+			b.overTool += uint64(len(ended))
+			gone = append(gone, ended...)
 		}
 	}
 	return gone
@@ -104,7 +114,8 @@ func (b *Budget) surplus(now time.Time) (gone []*wait) {
 		if isTight {
 			wanted, since = b.callers[name].bytes, standingTight
 		}
-		for _, w := range b.standing(name, now, wanted, since) {
+		for _, w := range b.standing(func(w *wait) bool { return w.caller == name }, now, wanted, since) {
+			b.shed++
 			gone = append(gone, w)
 			excess -= w.bytes
 		}
@@ -121,12 +132,12 @@ func (b *Budget) surplus(now time.Time) (gone []*wait) {
 	return gone
 }
 
-// standing marks answers of a caller of which nothing has moved since a while, the
-// longest still first, until they hold so many bytes together.
-func (b *Budget) standing(name string, now time.Time, bytes int64, since time.Duration) (gone []*wait) {
+// standing marks answers of which nothing has moved since a while, of a caller or a tool,
+// the longest still first, until they hold so many bytes together.
+func (b *Budget) standing(is func(*wait) bool, now time.Time, bytes int64, since time.Duration) (gone []*wait) {
 	var still []*wait
 	for w := range b.waiting {
-		if w.caller == name && !w.ended && w.bytes > 0 && now.Sub(w.moved) >= min(since, b.opts.Timeout) {
+		if is(w) && !w.ended && w.bytes > 0 && now.Sub(w.moved) >= min(since, b.opts.Timeout) {
 			still = append(still, w)
 		}
 	}
@@ -136,7 +147,6 @@ func (b *Budget) standing(name string, now time.Time, bytes int64, since time.Du
 			break
 		}
 		w.ended = true
-		b.shed++
 		bytes -= w.bytes
 		gone = append(gone, w)
 	}

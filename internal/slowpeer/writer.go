@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
+// LeastCounted is the size up to which a response is not counted: net/http keeps as much of
+// it before it writes anything.
+const LeastCounted = 2 << 10
+
 const (
 	// piece is what is written at a time: progress is seen once for each. It is one
 	// frame of HTTP/2 by default (RFC 9113, section 4.2).
 	piece = 16 << 10
-	// atOnce is what net/http keeps of an answer before it writes anything.
-	atOnce = 2 << 10
 )
 
 // Handler wraps next so that the Budget counts and bounds its responses. A caller is
@@ -47,6 +49,7 @@ type Writer struct {
 	handler *handler
 	remote  string
 	caller  string
+	tool    string
 	naming  sync.Once // the replies of an exchange ask at once
 	isHTTP2 bool
 	// kept is what net/http has of the answer and may not have written.
@@ -79,12 +82,20 @@ func (w *Writer) SetCaller(name string) {
 	}
 }
 
+// SetTool sets the tool whose result the response has. Call it before the result is
+// written, from the goroutine that writes it.
+func (w *Writer) SetTool(name string) {
+	if w != nil {
+		w.tool = name
+	}
+}
+
 // Hold is [Budget.Hold] for the caller of this answer.
-func (w *Writer) Hold(bytes int) (release func()) {
+func (w *Writer) Hold(tool string, bytes int) (release func()) {
 	if w == nil {
 		return func() {}
 	}
-	return w.handler.budget.Hold(w.name(), bytes)
+	return w.handler.budget.Hold(w.name(), tool, bytes)
 }
 
 func (w *Writer) name() string {
@@ -98,12 +109,12 @@ func (w *Writer) name() string {
 
 // Write implements [http.ResponseWriter].
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.kept += len(p); w.kept <= atOnce {
+	if w.kept += len(p); w.kept <= LeastCounted {
 		return w.ResponseWriter.Write(p)
 	}
 	w.kept = 0
 	b := w.handler.budget
-	one := &wait{caller: w.name(), bytes: int64(len(p)), timed: w.isHTTP2, end: w.end}
+	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(len(p)), timed: w.isHTTP2, end: w.end}
 	b.begin(one)
 	defer b.finish(one)
 	written := 0
@@ -125,7 +136,7 @@ func (w *Writer) FlushError() error {
 		return control.Flush() // its connection has the timeout
 	}
 	b := w.handler.budget
-	one := &wait{caller: w.name(), bytes: int64(w.kept), timed: true, end: w.end}
+	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(w.kept), timed: true, end: w.end}
 	w.kept = 0
 	b.begin(one)
 	defer b.finish(one)

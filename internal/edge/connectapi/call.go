@@ -23,6 +23,7 @@ func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1
 	if err != nil {
 		return nil, err
 	}
+	attribute(ctx, resp)
 	out := connect.NewResponse(resp.ToolOutcome())
 	copyHeader(out.Header(), resp.Header)
 	copyHeader(out.Trailer(), resp.Trailer)

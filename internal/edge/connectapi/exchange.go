@@ -134,7 +134,7 @@ func (x *exchange) send(reply dialect.Reply) {
 		return
 	}
 	envelope := envelopeFrom(reply.Bytes())
-	defer x.lasting.reader.hold(reply.Len())()
+	defer x.lasting.reader.hold(reply.ToolName(), reply.Len())()
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	if x.lasting.ctx.Err() != nil {

@@ -180,11 +180,11 @@ func (s *Service) watched(next http.Handler) http.Handler {
 }
 
 // hold counts a message that waits to be written, of which there may be many.
-func (r *reader) hold(bytes int) (release func()) {
+func (r *reader) hold(tool string, bytes int) (release func()) {
 	if r == nil {
 		return func() {}
 	}
-	return r.answer.Hold(bytes)
+	return r.answer.Hold(tool, bytes)
 }
 
 // waitFor says that something is about to be written.

@@ -106,6 +106,7 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 	if err != nil {
 		return nil, err
 	}
+	attribute(ctx, resp)
 	result := message(resp.Result)
 	out := connect.NewResponse(&result)
 	copyHeader(out.Header(), resp.Header)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 )
 
 // The RPC library costs a small unary call more than the call itself: it reads a second
@@ -52,13 +53,13 @@ func (u *unary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var way wireFormat
 	var timeout time.Duration
 	if !way.read(r) || !readTimeout(&timeout, r.Header, &way) {
-		u.next.ServeHTTP(w, r)
+		u.next.ServeHTTP(w, attributed(w, r))
 		return
 	}
 	body, consumed, err := way.message(r, u.service.opts.Limits.MaxBytes)
 	if body == nil {
 		replay(r, consumed, err)
-		u.next.ServeHTTP(w, r)
+		u.next.ServeHTTP(w, attributed(w, r))
 		return
 	}
 	ctx := r.Context()
@@ -88,7 +89,28 @@ func (u *unary) answer(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		way.writeError(w, r, connect.NewError(connect.CodeInternal, errors.New("the result cannot be encoded")))
 		return
 	}
+	if len(message) > slowpeer.LeastCounted && out.resp.Tool != nil {
+		slowpeer.Of(w).SetTool(out.resp.Tool.Name)
+	}
 	way.write(w, message, out.resp)
+}
+
+// answerKey is the context key of the writer of a response that the library writes.
+type answerKey struct{}
+
+// attributed gives the library's handlers the writer of their response.
+func attributed(w http.ResponseWriter, r *http.Request) *http.Request {
+	if answer := slowpeer.Of(w); answer != nil {
+		return r.WithContext(context.WithValue(r.Context(), answerKey{}, answer))
+	}
+	return r
+}
+
+// attribute counts a response that the library writes for the tool whose result it is.
+func attribute(ctx context.Context, resp *bridge.Response) {
+	if answer, ok := ctx.Value(answerKey{}).(*slowpeer.Writer); ok && resp.Tool != nil {
+		answer.SetTool(resp.Tool.Name)
+	}
 }
 
 // run is the call, with a panic made an error.

@@ -51,6 +51,7 @@ func writeEvent(w http.ResponseWriter, reply dialect.Reply) {
 	}
 	setEventHeaders(h)
 	w.WriteHeader(http.StatusOK)
+	httpbody.Attribute(w, &reply)
 	event := make([]byte, 0, reply.Len()+32)
 	event = append(event, "event: message\ndata: "...)
 	event = reply.AppendTo(event)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 )
 
 // errEnded is what a stream answers after its end.
@@ -123,6 +124,7 @@ func (s *stream) end(reply *dialect.Reply, asEvent bool) {
 	if !s.begun {
 		form{asEvent: asEvent}.write(s.w, *reply)
 	} else if s.err == nil && !reply.IsEmpty() {
+		httpbody.Attribute(s.w, reply)
 		_ = s.event(reply.Bytes())
 	}
 	if s.err == nil {

@@ -48,7 +48,8 @@ func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 		}
 	}
 	s.budget = slowpeer.NewBudget(slowpeer.Options{
-		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: settings.CallerShare(limits), IsTight: m.isTight,
+		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: settings.CallerShare(limits), ToolShare: settings.ToolShare(limits),
+		IsTight: m.isTight,
 	})
 }
 
@@ -62,10 +63,19 @@ func (s *Slow) Handler(next http.Handler) http.Handler {
 // make no progress.
 func (s *Slow) StuckCount() *atomic.Uint64 { return &s.stuck }
 
-// Unread returns the error for a request of a caller with too many unread responses.
-func (s *Slow) Unread(caller string) *errmap.Error {
-	if s.budget == nil || s.budget.Verdict(caller) == share.Granted {
+// Unread returns the error for a request of a caller, or a call of a tool, with too many
+// unread responses. tool is empty for requests that call none.
+func (s *Slow) Unread(caller, tool string) *errmap.Error {
+	if s.budget == nil {
 		return nil
+	}
+	switch s.budget.Verdict(caller, tool) {
+	case share.Granted:
+		return nil
+	case share.OverTool:
+		return errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
+			"Rate limit exceeded: unread results of this tool exceed its share (--max-buffered, --tool-share)"))
+	case share.Full, share.Over:
 	}
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
 		"Rate limit exceeded: unread responses of this caller exceed its share; read them first (--max-buffered, --caller-share)"))
