@@ -171,6 +171,48 @@ func TestUnreadResultsOfATool(t *testing.T) {
 	}
 }
 
+// TestUnreadResultsOnHTTP2 is the same for results that are smaller than what a kernel keeps: the client's window is full.
+func TestUnreadResultsOnHTTP2(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		path, body string
+		size       int
+	}{
+		"connect, small": {"/outrigger.v1.ToolService/CallTool", `{"tool_name":"lab.echo","arguments":{"payload":%q}}`, 60_000},
+		"connect, large": {"/outrigger.v1.ToolService/CallTool", `{"tool_name":"lab.echo","arguments":{"payload":%q}}`, 400_000},
+		"typed, in JSON": {"/outrigger.demo.v1.Lab/Echo", `{"payload":%q}`, 64_000},
+		"typed, large":   {"/outrigger.demo.v1.Lab/Echo", `{"payload":%q}`, 400_000},
+		"rpc":            {"/rpc", `{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"name":"lab.echo","arguments":{"payload":%q}}}`, 400_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+				c.Limits.MaxBufferedBytes, c.Limits.ToolSharePercent, c.Limits.CallerSharePercent = proto.Int64(2<<20), proto.Int32(1), proto.Int32(100)
+			}})
+			url, operators, reader := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
+			if status, text, err := post(t.Context(), reader, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+				t.Fatalf("another tool: %d %s, %v", status, text, err)
+			}
+			narrow := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10}, DisableCompression: true}
+			narrow.Protocols.SetUnencryptedHTTP2(true)
+			t.Cleanup(narrow.CloseIdleConnections)
+			for range 2 {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+row.path, strings.NewReader(fmt.Sprintf(row.body, strings.Repeat("A", row.size))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", "application/json")
+				res, err := narrow.RoundTrip(req)
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Fatalf("%+v, %v", res, err)
+				}
+				t.Cleanup(func() { _ = res.Body.Close() })
+			}
+			await(t, reader, operators, `outrigger_limit_refused_total{limit="tool_share_percent"} [12]`)
+		})
+	}
+}
+
 // unread sends a request on a connection of its own, and does not read the response.
 func unread(t *testing.T, address, path, body string, header []string) {
 	t.Helper()
