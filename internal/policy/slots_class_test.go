@@ -264,7 +264,7 @@ func TestWhatIsRejectedIsCounted(t *testing.T) {
 // that uses fewer slots than it has reserved never waits.
 func TestReservationsHoldUnderAnyLoad(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			opts := policy.SlotOptions{
@@ -277,7 +277,7 @@ func TestReservationsHoldUnderAnyLoad(t *testing.T) {
 			}
 			s := policy.NewSlots(opts)
 			var all sync.WaitGroup
-			for range 1500 {
+			for range 800 {
 				caller, tool := fmt.Sprint("c", random.IntN(6)), fmt.Sprint("t", random.IntN(5))
 				// Nothing ends at the whole milliseconds at which calls come.
 				hold, give := time.Duration(1+random.IntN(30_000_000)), time.Duration(1+random.IntN(90_000_000))
