@@ -227,7 +227,7 @@ func (f *Flight) IsRefused() bool { return f.call == nil }
 // and no reply may be written.
 func (f *Flight) Run() *Response {
 	if f.call == nil {
-		resp := &Response{Err: f.err}
+		resp := &Response{Err: f.err.Redacted()}
 		f.ended(resp)
 		return resp
 	}
@@ -239,6 +239,7 @@ func (f *Flight) Run() *Response {
 		resp = f.bridge.run(f.call.Context(), f.req)
 	}
 	resp = settle(f.call, resp)
+	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
 	return resp
 }

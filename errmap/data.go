@@ -83,7 +83,7 @@ func (e *Error) AppendDetail(dst []byte, about About) []byte {
 	dst = append(dst, `{"error_type":`...)
 	dst = jsontext.AppendString(dst, e.Type())
 	dst = append(dst, `,"error_message":`...)
-	dst = jsontext.AppendString(dst, e.message())
+	dst = jsontext.AppendString(dst, string(e.message()))
 	dst = append(dst, `,"error_details":`...)
 	dst = e.AppendData(dst, about)
 	return append(dst, '}')

@@ -93,6 +93,7 @@ func ignoreHeaders(*Inbound, bridge.Op) *errmap.Error { return nil }
 
 // failed writes an error and remembers it.
 func (e *era) failed(h *Handler, call *exchange, err *errmap.Error) Reply {
+	err = err.Redacted() // the run record shows it too
 	reply := e.fail(h, call, err)
 	reply.err = err
 	if call.resp != nil {

@@ -226,7 +226,7 @@ func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
 
 // refuseCall answers a request whose params or headers do not fit.
 func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
-	in := call.in
+	in, err := call.in, err.Redacted()
 	h.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
 	})
