@@ -225,6 +225,9 @@ func (e *Error) HTTPStatus() int {
 	return row.HTTP
 }
 
+// JSONRPCCode returns the error's JSON-RPC code in the canonical dialect.
+func (e *Error) JSONRPCCode() int { return e.row().JSONRPC }
+
 // FromTool reports whether the tool itself answered with this failure. Canonical JSON-RPC shows such a failure as a
 // result.
 func (e *Error) FromTool() bool {

@@ -117,6 +117,14 @@ func (call *exchange) about() errmap.About {
 // refused before its method was looked up is told as one by it.
 const methodToolsCall = "tools/call"
 
+// recording keeps the data of an error for the run record, where that has the same: it does not know of idempotent tools.
+func (r Reply) recording(err *errmap.Error, about errmap.About, data []byte) Reply {
+	if !about.Idempotent || err.CanRetry(true) == err.CanRetry(false) {
+		r.data = data
+	}
+	return r
+}
+
 // replyFrom carries over what an error says to HTTP.
 func replyFrom(shown errmap.Reply, body []byte) Reply {
 	return Reply{Status: shown.HTTPStatus, RetryAfter: shown.RetryAfter, Challenge: shown.Challenge, body: body}
