@@ -44,13 +44,11 @@ func WithDeadline(t time.Time) CallOption {
 }
 
 func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []CallOption) *Call {
-	c := &Call{table: t, origin: o, id: id}
 	var options callOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
-	c.work.parent, c.work.deadline = ctx, options.end()
-	return c
+	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.end()}}
 }
 
 // end is the earlier of timeout and deadline, the zero time for neither.
