@@ -227,7 +227,7 @@ func (f *Flight) IsRefused() bool { return f.call == nil }
 // and no reply may be written.
 func (f *Flight) Run() *Response {
 	if f.call == nil {
-		resp := &Response{Err: f.err}
+		resp := &Response{Err: f.err.Redacted()}
 		f.ended(resp)
 		return resp
 	}
@@ -236,9 +236,10 @@ func (f *Flight) Run() *Response {
 	}
 	resp := f.notRun()
 	if resp == nil {
-		resp = f.bridge.run(f.call.Context(), f.req)
+		resp = f.bridge.run(f.call, f.req)
 	}
 	resp = settle(f.call, resp)
+	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
 	return resp
 }
@@ -246,7 +247,9 @@ func (f *Flight) Run() *Response {
 // notRun is the response to a request that ended before it ran: it was cancelled
 // while it waited, or the sidecar shut down. Nil where it is to be run.
 func (f *Flight) notRun() *Response {
-	switch cause := context.Cause(f.call.Context()); {
+	switch cause := f.call.Ended(); {
+	case cause == nil:
+		return nil
 	case errors.Is(cause, correlate.ErrDrainCut):
 		return &Response{Err: unavailable("the sidecar shut down before this request began; try another replica")}
 	case errors.Is(f.call.Context().Err(), context.Canceled):
@@ -255,11 +258,19 @@ func (f *Flight) notRun() *Response {
 	return nil
 }
 
+// Abort ends the work of the request with a cause, because its caller has gone away. It
+// may be called at any time after Begin, on any goroutine.
+func (f *Flight) Abort(cause error) {
+	if f.call != nil {
+		f.call.Abort(cause)
+	}
+}
+
 // settle takes the request out of the table before anything is written. A
 // cancellation that came first leaves nothing to write; a call that the end of
 // a drain cut off is answered as what it is, not as the caller's own doing.
 func settle(flight *correlate.Call, resp *Response) *Response {
-	cause := context.Cause(flight.Context())
+	cause := flight.Ended()
 	if !flight.Finish() {
 		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled)}
 	}
@@ -281,15 +292,16 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 }
 
 // run is the one place that recovers from panics: around one request.
-func (b *Bridge) run(ctx context.Context, req *Request) (resp *Response) {
+func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), RequestID(req.ID))}
 		}
 	}()
-	if err := b.limitOther(req); err != nil {
-		return &Response{Err: err}
+	if resp := b.rejected(call.Parent(), req); resp != nil {
+		return resp
 	}
+	ctx := call.Context()
 	if err := b.mayRun(ctx, req); err != nil {
 		return &Response{Err: err}
 	}

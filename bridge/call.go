@@ -39,6 +39,8 @@ type toolCall struct {
 	resp   Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
+	// isChecked: the steps before admission are done.
+	isChecked bool
 	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
 	worked bool
 	// alone: while memory is short, no other call of a caller with flow control
@@ -110,32 +112,38 @@ func (r *Response) inputRequired() *outriggerv1.InputRequired {
 
 // call runs the steps of one tool call in their order. The first error ends it.
 func (b *Bridge) call(ctx context.Context, req *Request) *Response {
-	c := &toolCall{req: req}
+	c := req.taken()
 	defer b.leave(c)
-	steps := [...]func(context.Context, *toolCall) *errmap.Error{
-		b.resolve,
-		b.gate,
-		b.limit,
-		b.admit,
-		b.envelope,
-		b.validate,
-		b.reopen,
-		b.confirm,
-		b.invoke,
-		b.result,
+	if !c.isChecked {
+		if resp := b.steps(ctx, c, b.resolve, b.gate, b.limit); resp != nil {
+			return resp
+		}
 	}
+	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
+		return resp
+	}
+	return c.response()
+}
+
+// steps runs steps until one fails, or the round has its outcome; then it returns the response.
+func (b *Bridge) steps(ctx context.Context, c *toolCall, steps ...func(context.Context, *toolCall) *errmap.Error) *Response {
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
 			if c.tool != nil {
 				err = err.Naming(c.shownName())
 			}
 			c.resp.Err = b.explained(ctx, c, err)
-			break
+			return c.response()
 		}
 		if c.resp.Outcome != nil {
-			break // this round has its outcome
+			return c.response() // this round has its outcome
 		}
 	}
+	return nil
+}
+
+// response is what has become of the call.
+func (c *toolCall) response() *Response {
 	c.reportRepairs()
 	c.resp.Tool = c.tool
 	return &c.resp

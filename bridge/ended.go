@@ -20,6 +20,8 @@ import (
 type meter struct {
 	// tool counts the calls of the tool; nil until it has been found.
 	tool *stats.Series
+	// checked is a call whose first steps are done; see [Request.taken].
+	checked *toolCall
 	// upstream is how long the request waited for others.
 	upstream time.Duration
 }

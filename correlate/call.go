@@ -16,9 +16,7 @@ type Call struct {
 	origin Origin
 	id     jsonrpc.ID
 	name   string
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	stop   context.CancelFunc // of the deadline, nil where there is none
+	work   work
 
 	// The rest belongs to the shard of the origin and its lock.
 	listed         bool // in the table; false: answered, cancelled or closed
@@ -46,16 +44,11 @@ func WithDeadline(t time.Time) CallOption {
 }
 
 func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []CallOption) *Call {
-	c := &Call{table: t, origin: o, id: id}
 	var options callOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
-	if at := options.end(); !at.IsZero() {
-		ctx, c.stop = context.WithDeadline(ctx, at)
-	}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	return c
+	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.end()}}
 }
 
 // end is the earlier of timeout and deadline, the zero time for neither.
@@ -71,18 +64,25 @@ func (o callOptions) end() time.Time {
 }
 
 // end ends the context and stops its timer. The first cause stays.
-func (c *Call) end(cause error) {
-	c.cancel(cause)
-	if c.stop != nil {
-		c.stop()
-	}
-}
+func (c *Call) end(cause error) { c.work.end(cause) }
 
 // Context returns the context of the call. It ends with Finish, Cancel,
 // CloseOrigin, the deadline, the cutoff of a Drain, or the context given to
 // Register. context.Cause returns the reason. Use it for the work of the call, but
 // not to write its reply after Finish.
-func (c *Call) Context() context.Context { return c.ctx }
+func (c *Call) Context() context.Context { return c.work.context() }
+
+// Parent returns the context given to Register, for steps that neither wait nor
+// pass a context on: [Call.Context] costs several allocations.
+func (c *Call) Parent() context.Context { return c.work.parent }
+
+// Ended returns what ended the context of the call, as context.Cause does for
+// [Call.Context]: nil while it has not ended.
+func (c *Call) Ended() error { return c.work.ended() }
+
+// Abort ends the context, for a caller that has gone away while the work runs. The
+// call stays registered until Finish. The first cause stays.
+func (c *Call) Abort(cause error) { c.end(cause) }
 
 // ID returns the id that the call was registered with.
 func (c *Call) ID() jsonrpc.ID { return c.id }

@@ -300,7 +300,10 @@ func TestNothingHangsOnTheParent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if parent.children.Load() != 1 {
+			if n := parent.children.Load(); n != 0 {
+				t.Fatalf("%s: %d contexts on the parent before one was asked for", name, n)
+			}
+			if c.Context() != c.Context() || parent.children.Load() != 1 {
 				t.Fatalf("%s: %d contexts on the parent, want 1", name, parent.children.Load())
 			}
 			if _, err := table.Register(parent, o, one, opts...); !errors.Is(err, ErrDuplicateID) || parent.children.Load() != 1 {

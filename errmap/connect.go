@@ -44,8 +44,8 @@ func (e *Error) ConnectCode() connect.Code {
 // code, outrigger.v1.ErrorDetail, google.rpc.BadRequest and RetryInfo where they apply, and what the backend itself said.
 // The result wraps nothing, so that no cause can leave with it.
 func ToConnect(e *Error, about About) *connect.Error {
-	e = e.known()
-	out := connect.NewError(e.ConnectCode(), errors.New(e.message()))
+	e = e.known().Redacted()
+	out := connect.NewError(e.ConnectCode(), errors.New(string(e.message())))
 	for _, m := range e.ownDetails(about) {
 		addDetail(out, m)
 	}
@@ -165,8 +165,9 @@ func (e *Error) demoted(code connect.Code) *Error {
 	if !row.Hop {
 		return e
 	}
+	text := e.message()
 	return &Error{
-		Code: ToolExecutionFailed, Message: e.message(), ErrorType: e.ErrorType,
+		Code: ToolExecutionFailed, Message: string(text), safe: settled(text), ErrorType: e.ErrorType,
 		BackendCode: backendCodeName(code), BackendStatus: foreignStatus(code), RetryAfter: e.RetryAfter, Details: e.Details,
 	}
 }
@@ -176,17 +177,18 @@ const typeURLPrefix = "type.googleapis.com/"
 // fromStatus reads a status.
 func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error {
 	details = keepDetails(details, nil)
+	text := redact(message).text
 	e := &Error{RetryAfter: retryDelay(details), ErrorType: declaredType(details)}
 	info, own := ourInfo(details)
 	if caps := missingCapabilities(details); caps != nil && info == nil && code == connect.CodeFailedPrecondition {
-		return &Error{Code: MissingClientCapability, Message: Redact(message), RequiredCapabilities: caps}
+		return &Error{Code: MissingClientCapability, Message: string(text), safe: settled(text), RequiredCapabilities: caps}
 	}
 	if info == nil {
 		if !isBackendCode(code) && (message == "" || foreignStatus(code) == 0) {
-			message = unknownCodeText(code, Redact(message))
+			text = redact(unknownCodeText(code, string(text))).text
 		}
 		e.Code, e.BackendCode, e.BackendStatus = ToolExecutionFailed, backendCodeName(code), foreignStatus(code)
-		e.Message, e.Details = Redact(message), details
+		e.Message, e.safe, e.Details = string(text), settled(text), details
 		return e
 	}
 	e.Code = Code(info.GetReason())
@@ -196,8 +198,8 @@ func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error 
 	if e.ErrorType == row.ErrorType && !row.ByBackend {
 		e.ErrorType = ""
 	}
-	if message = Redact(message); message != row.Message {
-		e.Message = message
+	if string(text) != row.Message {
+		e.Message, e.safe = string(text), settled(text)
 	}
 	for i, d := range details {
 		switch {

@@ -83,10 +83,24 @@ func (e *Error) AppendDetail(dst []byte, about About) []byte {
 	dst = append(dst, `{"error_type":`...)
 	dst = jsontext.AppendString(dst, e.Type())
 	dst = append(dst, `,"error_message":`...)
-	dst = jsontext.AppendString(dst, e.message())
+	dst = jsontext.AppendString(dst, string(e.message()))
 	dst = append(dst, `,"error_details":`...)
 	dst = e.AppendData(dst, about)
 	return append(dst, '}')
+}
+
+// isPlainID reports whether an id is a string of visible ASCII without escapes, as nearly all are.
+func isPlainID(id json.RawMessage) bool {
+	last := len(id) - 1
+	if last < 1 || id[0] != '"' || id[last] != '"' {
+		return false
+	}
+	for _, c := range id[1:last] {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func appendViolations(dst []byte, violations []Violation) []byte {
@@ -120,6 +134,9 @@ func appendStrings(dst []byte, list []string) []byte {
 // appendID appends a JSON-RPC id as it came. What is neither a string nor a number is null: the error must stay one
 // readable envelope, whatever the caller sent.
 func appendID(dst []byte, id json.RawMessage) []byte {
+	if isPlainID(id) {
+		return append(dst, id...)
+	}
 	if len(id) == 0 || !json.Valid(id) {
 		return append(dst, "null"...)
 	}

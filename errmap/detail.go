@@ -16,7 +16,7 @@ func (e *Error) Detail(about About) *outriggerv1.ErrorDetail {
 	e = e.known()
 	return &outriggerv1.ErrorDetail{
 		ErrorType:    e.Type(),
-		ErrorMessage: e.message(),
+		ErrorMessage: string(e.message()),
 		ErrorDetailsForm: &outriggerv1.ErrorDetail_ErrorDetailsJson{
 			ErrorDetailsJson: e.Data(about),
 		},

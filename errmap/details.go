@@ -257,6 +257,9 @@ func isKnownType(d *anypb.Any) bool {
 // detailsJSON renders details as a JSON array, nil for none. An unknown type, or whose bytes do not fit it, is
 // {"@type", "value"} with the bytes in base64.
 func detailsJSON(details []*anypb.Any, types DetailTypes) []byte {
+	if len(details) == 0 {
+		return nil
+	}
 	dst := []byte{'['}
 	for _, d := range details[:min(len(details), maxDetails)] {
 		if d == nil || d.MessageIs((*errdetails.DebugInfo)(nil)) {

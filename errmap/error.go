@@ -65,13 +65,27 @@ type Error struct {
 
 	cause error
 	types DetailTypes // of Details that are not linked in; nil for none
+	safe  redaction   // of Message, once it was redacted
 }
 
 // Naming returns a copy of the error with the name of a tool. Several calls may share one error, which stays as it is.
+// The copy is [Error.Redacted].
 func (e *Error) Naming(tool string) *Error {
 	named := *e
 	named.Tool = tool
+	named.safe = e.redaction()
 	return &named
+}
+
+// Redacted returns the error with its message redacted, or e itself if that was done before. The conversions redact the
+// message of any other error each time. Call it once for an error that is shown more than once.
+func (e *Error) Redacted() *Error {
+	if e == nil || e.safe.of == e.Message {
+		return e
+	}
+	done := *e
+	done.safe = e.redaction()
+	return &done
 }
 
 // Option sets a field of an [Error].
@@ -149,7 +163,7 @@ func (e *Error) Error() string {
 	if e.BackendCode != "" {
 		b.WriteString(" (" + e.BackendCode + ")")
 	}
-	b.WriteString(": " + e.message())
+	b.WriteString(": " + string(e.message()))
 	if e.cause != nil {
 		b.WriteString(": " + e.cause.Error())
 	}
@@ -210,6 +224,9 @@ func (e *Error) HTTPStatus() int {
 	}
 	return row.HTTP
 }
+
+// JSONRPCCode returns the error's JSON-RPC code in the canonical dialect.
+func (e *Error) JSONRPCCode() int { return e.row().JSONRPC }
 
 // FromTool reports whether the tool itself answered with this failure. Canonical JSON-RPC shows such a failure as a
 // result.

@@ -49,7 +49,7 @@ func (e *Error) JSONRPC(about About) Reply {
 	row := e.row()
 	message := row.Message
 	if !row.Fixed {
-		message = e.message()
+		message = string(e.message())
 	}
 	return Reply{
 		Form:       ProtocolError,

@@ -27,13 +27,13 @@ const (
 
 // MCP shows the error in an era of MCP. An unknown era counts as Modern.
 func (e *Error) MCP(era Era, about About) Reply {
-	e = e.known()
+	e = e.known().Redacted()
 	shown := e.row().shown(era)
 	reply := Reply{
 		Form:       e.form(shown, about),
 		HTTPStatus: shown.HTTP,
 		Code:       shown.Code,
-		Message:    e.message(),
+		Message:    string(e.message()),
 		RetryAfter: e.retryAfterHeader(),
 		Challenge:  e.challenge(),
 	}

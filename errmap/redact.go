@@ -52,6 +52,30 @@ const secretNames = `passw(?:or)?d|passphrase|\bpwd|secret|token|api[_\- ]?key|a
 //nolint:gosec // a pattern for secrets, not one
 const secretValue = `("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|\\+"[^"\\\n]*\\*"?|[^\s,;&"']+)`
 
+// safeText is a text that may leave: one that Redact returned.
+type safeText string
+
+// redaction is a message and its redacted text. It holds for that message alone, because a program may set Error.Message
+// at any time.
+type redaction struct {
+	of   string
+	text safeText
+}
+
+// redact redacts a message.
+func redact(message string) redaction { return redaction{of: message, text: safeText(Redact(message))} }
+
+// settled is the redaction of a text that was redacted before: it stays as it is.
+func settled(text safeText) redaction { return redaction{of: string(text), text: text} }
+
+// redaction is that of the error's message: the one it has, or a new one.
+func (e *Error) redaction() redaction {
+	if e.safe.of == e.Message {
+		return e.safe
+	}
+	return redact(e.Message)
+}
+
 // Redact makes a message from outside safe to send: valid UTF-8 without control characters other than newline and tab,
 // without text that looks like a secret or a stack trace, and at most 2,048 bytes. It is idempotent.
 //

@@ -23,19 +23,19 @@ const (
 )
 
 // message is the sentence for the caller, redacted and bounded: the error's own, else the row's.
-func (e *Error) message() string {
+func (e *Error) message() safeText {
 	e = e.known()
 	row := e.row()
 	switch {
 	case e.Code == InternalError:
-		return row.Message // whatever was set may tell of the inside
+		return safeText(row.Message) // whatever was set may tell of the inside
 	case e.Code == ToolNotFound && e.Tool != "":
-		return row.Message + ": " + clip(e.Tool, maxNameBytes)
+		return safeText(row.Message + ": " + clip(e.Tool, maxNameBytes))
 	}
-	if text := Redact(e.Message); text != "" {
+	if text := e.redaction().text; text != "" {
 		return text
 	}
-	return row.Message
+	return safeText(row.Message)
 }
 
 // ModelText returns the text of a failed tool result, for models: what went wrong, where, and what to do next.
@@ -43,7 +43,7 @@ func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()
 	var b strings.Builder
-	message := e.message()
+	message := string(e.message())
 	switch {
 	case e.Code == ToolNotFound:
 		b.WriteString(message) // names the tool already

@@ -93,6 +93,7 @@ func ignoreHeaders(*Inbound, bridge.Op) *errmap.Error { return nil }
 
 // failed writes an error and remembers it.
 func (e *era) failed(h *Handler, call *exchange, err *errmap.Error) Reply {
+	err = err.Redacted() // the run record shows it too
 	reply := e.fail(h, call, err)
 	reply.err = err
 	if call.resp != nil {
@@ -115,6 +116,14 @@ func (call *exchange) about() errmap.About {
 // methodToolsCall is the method of a call in every dialect. A request that is
 // refused before its method was looked up is told as one by it.
 const methodToolsCall = "tools/call"
+
+// recording keeps the data of an error for the run record, where that has the same: it does not know of idempotent tools.
+func (r Reply) recording(err *errmap.Error, about errmap.About, data []byte) Reply {
+	if !about.Idempotent || err.CanRetry(true) == err.CanRetry(false) {
+		r.data = data
+	}
+	return r
+}
 
 // replyFrom carries over what an error says to HTTP.
 func replyFrom(shown errmap.Reply, body []byte) Reply {

@@ -232,7 +232,7 @@ func appendDetail(dst []byte, e *outriggerv1.ErrorDetail) ([]byte, error) {
 func failCanonical(_ *Handler, call *exchange, err *errmap.Error) Reply {
 	id, about := call.in.Message.ID, call.about()
 	shown := err.JSONRPC(about)
-	reply := replyFrom(shown, nil)
+	reply := replyFrom(shown, nil).recording(err, about, shown.Data)
 	if err.FromTool() {
 		reply.Status = http.StatusOK
 	}
@@ -240,7 +240,8 @@ func failCanonical(_ *Handler, call *exchange, err *errmap.Error) Reply {
 	case call.messageForm:
 		reply.body = jsonrpc.AppendResult(nil, id, appendMessageFailure(nil, err, about))
 	case err.FromTool():
-		reply.body = jsonrpc.AppendResult(nil, id, appendToolError(nil, err.ModelText(about), shown.Data))
+		failed := failedCall{err: err, text: err.ModelText(about), data: shown.Data}
+		reply.body = failed.appendTo(id)
 	default:
 		reply.body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, shown.Data)
 	}

@@ -234,11 +234,12 @@ func closeLegacy(dst []byte, from mcpjson.MetaHolder, own string) ([]byte, *errm
 
 // failLegacy writes an error as the initialize-based revisions show it.
 func failLegacy(_ *Handler, call *exchange, err *errmap.Error) Reply {
-	id := call.in.Message.ID
-	shown := err.MCP(errmap.Legacy, call.about())
+	id, about := call.in.Message.ID, call.about()
+	shown := err.MCP(errmap.Legacy, about)
 	switch shown.Form {
 	case errmap.ToolResult:
-		return replyFrom(shown, jsonrpc.AppendResult(nil, id, appendToolError(nil, shown.Text, shown.Data)))
+		failed := failedCall{err: err, text: shown.Text, data: shown.Data}
+		return replyFrom(shown, failed.appendTo(id)).recording(err, about, shown.Data)
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}

@@ -224,24 +224,17 @@ func writeModernResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // failModern writes an error: what the revision defines as a protocol error
 // stays one; what concerns one tool call becomes a result with isError.
 func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
-	id := call.in.Message.ID
-	shown := err.MCP(errmap.Modern, call.about())
+	id, about := call.in.Message.ID, call.about()
+	shown := err.MCP(errmap.Modern, about)
 	switch shown.Form {
 	case errmap.ToolResult:
-		return replyFrom(shown, jsonrpc.AppendResult(nil, id, h.appendModernToolError(shown.Text, shown.Data)))
+		failed := failedCall{err: err, text: shown.Text, data: shown.Data, before: modernType, after: h.modernMeta}
+		return replyFrom(shown, failed.appendTo(id)).recording(err, about, shown.Data)
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}
 	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
 }
 
-// appendModernToolError is appendToolError with what every modern result
-// carries.
-func (h *Handler) appendModernToolError(text string, data []byte) []byte {
-	dst := openToolError(nil, text)
-	dst = append(dst, `,"resultType":"complete","_meta":{"`+errmap.MetaKey+`":`...)
-	dst = append(dst, data...)
-	dst = append(dst, ',')
-	dst = h.appendServerMeta(dst)
-	return append(dst, `}}`...)
-}
+// modernType is what every complete result of the revision has.
+var modernType = []byte(`,"resultType":"complete"`)

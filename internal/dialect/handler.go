@@ -35,8 +35,9 @@ type Handler struct {
 	opts                      Options
 	canonical, modern, legacy *era
 	// serverInfo is how every MCP era names this server; modernTail closes
-	// every result of the modern one. Both are rendered once.
-	serverInfo, modernTail []byte
+	// every result of the modern one, and modernMeta is what _meta has there
+	// besides. All are rendered once.
+	serverInfo, modernTail, modernMeta []byte
 }
 
 // New returns a Handler in front of a bridge.
@@ -61,6 +62,8 @@ func (h *Handler) prepare() {
 	info = jsontext.AppendString(info, h.Server().Version)
 	info = append(info, '}')
 	h.serverInfo = info
+
+	h.modernMeta = h.appendServerMeta([]byte{','})
 
 	tail := append([]byte(nil), `,"resultType":"complete","_meta":{`...)
 	tail = h.appendServerMeta(tail)

@@ -53,6 +53,16 @@ type Inbound struct {
 	// found is what meta found when it has looked.
 	found     []byte
 	hasLooked bool
+	// flight is the request that the message became; nil until then.
+	flight *bridge.Flight
+}
+
+// Abort ends the work of the request that the message became, because its caller has gone
+// away; for edges that notice it when they send. It does nothing before there is one.
+func (in *Inbound) Abort(cause error) {
+	if in.flight != nil {
+		in.flight.Abort(cause)
+	}
 }
 
 // meta is the _meta of the message's params, nil where there is none. It is looked
@@ -100,12 +110,15 @@ func ready(r Reply) (reply *Reply, run func() *Reply) { return &r, nil }
 func (h *Handler) strayResponse(in *Inbound) Reply {
 	anonymous := *in
 	anonymous.Message = &jsonrpc.Message{Kind: in.Message.Kind}
-	if in.Message.Fault != nil {
-		return h.refuse(&anonymous, FaultError(in.Message.Fault))
-	}
-	return h.refuse(&anonymous, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+	fault := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 		Keyword: "type", Message: "unexpected response: no request is waiting for it",
-	})))
+	}))
+	if in.Message.Fault != nil {
+		fault = FaultError(in.Message.Fault)
+	}
+	reply := h.refuse(&anonymous, fault)
+	reply.data = nil // the run record shows the id
+	return reply
 }
 
 // request finds the method in the era's table and reads its params; run runs the
@@ -139,6 +152,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	call.req.Header = WithTraceContext(in.Header, in.meta())
 	h.connect(call)
 	call.flight = h.Begin(ctx, call.req)
+	in.flight = call.flight
 	run = func() *Reply {
 		// Nothing of the reply is there while the request runs: it may run for days.
 		call.resp = call.flight.Run()
@@ -226,7 +240,7 @@ func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
 
 // refuseCall answers a request whose params or headers do not fit.
 func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
-	in := call.in
+	in, err := call.in, err.Redacted()
 	h.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
 	})

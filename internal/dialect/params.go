@@ -154,6 +154,9 @@ const maxTraceValue = 8192
 // a checked JSON object or nil; h is not changed, and is returned as it is where
 // there is nothing to add.
 func WithTraceContext(h http.Header, meta []byte) http.Header {
+	if !mayAddHeaders(meta) {
+		return h
+	}
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {
 		raw, ok := jsontext.Lookup(meta, key)
@@ -184,6 +187,17 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 		return h
 	}
 	return out
+}
+
+// mayAddHeaders reports whether a _meta has a member that [WithTraceContext] looks for. Most have none.
+func mayAddHeaders(meta []byte) bool {
+	for name := range jsontext.Fields(meta) {
+		switch string(name) {
+		case traceparent, tracestate, baggage, metadata.IdempotencyMember:
+			return true
+		}
+	}
+	return false
 }
 
 // cloneHeader is a copy that can be written to, also of nil.

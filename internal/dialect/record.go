@@ -74,8 +74,10 @@ func (h *Handler) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
 func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
 	out := record.Outcome{OK: reply.err == nil}
 	if reply.err != nil {
-		shown := reply.err.JSONRPC(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
-		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
+		out.Error, out.HTTPStatus, out.Code = reply.data, reply.err.HTTPStatus(), reply.err.JSONRPCCode()
+		if out.Error == nil {
+			out.Error = reply.err.Data(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
+		}
 	}
 	if h.opts.RecordPayloads {
 		out.Result = reply.Bytes()

@@ -33,6 +33,8 @@ type Reply struct {
 	// about; both are for the run record.
 	err  *errmap.Error
 	tool *catalog.Tool
+	// data is the canonical data object of err; nil where the run record has to make it.
+	data []byte
 	// body is what the reply has of its own of its message; nil where nothing may be
 	// sent (a notification, a cancelled request).
 	body []byte
@@ -213,18 +215,36 @@ func closeContent(dst []byte, explanation string) []byte {
 	return append(dst, `}]`...)
 }
 
-// appendToolError appends a whole tool result with isError set: a text that a
-// model can act on, the canonical data in _meta, and no structured content.
-func appendToolError(dst []byte, text string, data []byte) []byte {
-	dst = openToolError(dst, text)
-	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
-	dst = append(dst, data...)
-	return append(dst, `}}`...)
+// failedCall is what a failed call is answered with: a result with isError set, a text that a model can act on, the
+// canonical data in _meta, and no structured content.
+type failedCall struct {
+	err  *errmap.Error
+	text string
+	// data is the canonical data object.
+	data []byte
+	// before and after stand around the member of _meta with the data.
+	before, after []byte
 }
 
-// openToolError appends a failed tool result up to where _meta would follow.
-func openToolError(dst []byte, text string) []byte {
-	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = jsontext.AppendString(dst, text)
-	return append(dst, `}],"isError":true`...)
+// appendTo appends the whole envelope, in one buffer.
+func (f *failedCall) appendTo(id jsonrpc.ID) []byte {
+	const around = 128 // the names and brackets
+	size := len(id.String()) + envelopeBytes + around + len(f.text) + len(f.data) + len(f.before) + len(f.after)
+	dst := jsonrpc.AppendResultHead(make([]byte, 0, size), id)
+	dst = jsontext.AppendString(append(dst, contentHead...), f.text)
+	dst = append(dst, `}],"isError":true`...)
+	dst = append(dst, f.before...)
+	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
+	dst = appendErrorData(dst, f.err, f.data)
+	dst = append(dst, f.after...)
+	return append(dst, `}}}`...)
+}
+
+// appendErrorData appends the data of an error without space between its tokens. Only details of a backend's own can have
+// some.
+func appendErrorData(dst []byte, err *errmap.Error, data []byte) []byte {
+	if len(err.Details) == 0 {
+		return append(dst, data...)
+	}
+	return jsontext.Compact(dst, data)
 }

@@ -15,6 +15,8 @@ import (
 // holds nothing back.
 type buckets struct {
 	rate Rate
+	// text is the rate for callers that exceed it, made once.
+	text string
 	most int
 	now  func() time.Time
 
@@ -33,7 +35,7 @@ func newBuckets(r Rate, most int, now func() time.Time) *buckets {
 	if !r.limits() {
 		return nil
 	}
-	return &buckets{rate: r, most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
+	return &buckets{rate: r, text: r.String(), most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
 }
 
 // holdsTo is the rate that the buckets hold to.

@@ -130,7 +130,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if wait, ok := callers.take(caller); !ok {
 		l.refused.add(tool)
 		l.ofCallers.Add(1)
-		return limited("this caller's limit is "+callers.rate.String(), wait)
+		return limited("this caller's limit is "+callers.text, wait)
 	}
 	if tool == "" {
 		return nil
@@ -139,12 +139,12 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 	if wait, ok := tools.take(tool); !ok {
 		l.refused.add(tool)
 		l.ofTools.Add(1)
-		return limited(tool+" may be called "+tools.rate.String()+", by all callers together", wait)
+		return limited(tool+" may be called "+tools.text+", by all callers together", wait)
 	}
 	return nil
 }
 
 // limited is RATE_LIMITED with its reason.
 func limited(reason string, wait time.Duration) *errmap.Error {
-	return errmap.New(errmap.RateLimited, errmap.RetryAfter(wait), errmap.Message("Rate limit exceeded: "+reason))
+	return &errmap.Error{Code: errmap.RateLimited, RetryAfter: wait, Message: "Rate limit exceeded: " + reason}
 }

@@ -160,6 +160,30 @@ func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool)
 	return Place{slots: s, flow: f, begun: begun, Waited: begun.Sub(now)}, nil
 }
 
+// Reject returns the error that Acquire would return because the queue is full, and counts it; nil if Acquire would let
+// the call run or wait. It spares a call that is turned away everything that Acquire needs.
+func (s *Slots) Reject(caller, tool string) *errmap.Error {
+	if s == nil {
+		return nil
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.bounded < s.opts.Queued {
+		return nil
+	}
+	f := s.flow(caller, tool)
+	s.recentCallers.seen(caller, now)
+	s.recentTools.seen(tool, now)
+	if len(f.waiting) == 0 && s.mayRun(f, now) {
+		return nil
+	}
+	f.tool.demand.roll(now, s.opts.Wait)
+	f.tool.demand.asked++
+	f.tool.limit.met()
+	return s.rejectFull()
+}
+
 // begin lets a call run, or queues it; then the waiter is not nil. isQueued: the bounds of the queue are for it.
 func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow, *waiter, *errmap.Error) {
 	s.mu.Lock()

@@ -7,7 +7,6 @@
 package mcphttp
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -128,18 +127,16 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 // does not cancel a legacy one: in this the eras are opposites.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s, run := h.begin(w, r, in, answer)
-	defer s.gone(nil)
 	s.end(run(), answer.asEvent)
 }
 
 // begin makes the stream of a request and registers it.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
-	ctx, gone := context.WithCancelCause(r.Context())
-	s := newStream(w, h.opts, gone)
+	s := newStream(w, h.opts, in.Abort)
 	if answer.mayStream {
 		in.Send = s.send
 	}
-	return s, h.rpc.BeginMessage(ctx, in)
+	return s, h.rpc.BeginMessage(r.Context(), in)
 }
 
 // dialectOf tells the era of a message. The _meta of the message decides; where

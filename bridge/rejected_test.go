@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+)
+
+// watchedParent counts the contexts that were made of it.
+type watchedParent struct {
+	context.Context
+	done chan struct{}
+	made atomic.Int64
+}
+
+func (p *watchedParent) Done() <-chan struct{} { return p.done }
+
+// AfterFunc is what package context looks for in a foreign parent.
+func (p *watchedParent) AfterFunc(func()) func() bool {
+	p.made.Add(1)
+	return func() bool { return true }
+}
+
+func turnedAway() *bridge.Request {
+	return &bridge.Request{Op: bridge.OpCall, Tool: "lab.echo", Arguments: bridge.Payload{Bytes: []byte(`{"nonce":"n"}`)}, Caller: "c"}
+}
+
+// TestACallThatIsTurnedAwayHasNoContext: a rate and a full queue say no before a context is made of the caller's. A call
+// that runs has one.
+func TestACallThatIsTurnedAwayHasNoContext(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	slow := mcptest.Upstream(func(_ context.Context, _ *catalog.Method, wire []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
+		entered <- struct{}{}
+		<-leave
+		return &bridge.Answer{Body: wire}, nil
+	})
+	slots := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 1, Wait: time.Minute})
+	for name, tt := range map[string]struct {
+		opts bridge.Options
+		want errmap.Code
+	}{
+		"rate": {bridge.Options{Limiter: policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 0.001, Burst: 1}})}, errmap.RateLimited},
+		"full": {bridge.Options{Slots: slots}, errmap.Unavailable},
+	} {
+		b := bridge.New(mcptest.Memory(t), slow, correlate.New(correlate.Options{}), tt.opts)
+		first := make(chan *bridge.Response, 1)
+		ran := &watchedParent{Context: t.Context(), done: make(chan struct{})}
+		go func() { first <- b.Handle(ran, turnedAway()) }()
+		<-entered
+		second := make(chan *bridge.Response, 1)
+		if name == "full" {
+			go func() { second <- b.Handle(t.Context(), turnedAway()) }()
+			for slots.Stats().Waiting == 0 {
+				runtime.Gosched()
+			}
+		}
+		parent := &watchedParent{Context: t.Context(), done: make(chan struct{})}
+		resp := b.Handle(parent, turnedAway())
+		if resp.Err == nil || resp.Err.Code != tt.want || resp.Err.Tool != "lab.echo" || resp.Tool == nil {
+			t.Errorf("%s: %+v", name, resp)
+		}
+		if resp.Err != resp.Err.Redacted() {
+			t.Errorf("%s: the message has to be redacted again by whatever shows it", name)
+		}
+		if parent.made.Load() != 0 || ran.made.Load() == 0 {
+			t.Errorf("%s: %d contexts were made for a rejected call, %d for one that runs", name, parent.made.Load(), ran.made.Load())
+		}
+		leave <- struct{}{}
+		if resp := <-first; resp.Err != nil {
+			t.Errorf("%s: %v", name, resp.Err)
+		}
+		if name == "full" {
+			<-entered
+			leave <- struct{}{}
+			if resp := <-second; resp.Err != nil {
+				t.Errorf("%s, the one that waited: %v", name, resp.Err)
+			}
+		}
+	}
+}
