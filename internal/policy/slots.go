@@ -173,15 +173,15 @@ func (s *Slots) Reject(caller, tool string) *errmap.Error {
 		return nil
 	}
 	f := s.flow(caller, tool)
-	s.recentCallers.seen(caller, now)
-	s.recentTools.seen(tool, now)
+	s.recentCallers.Seen(caller, now)
+	s.recentTools.Seen(tool, now)
 	if len(f.waiting) == 0 && s.mayRun(f, now) {
 		return nil
 	}
 	f.tool.demand.roll(now, s.opts.Wait)
 	f.tool.demand.asked++
 	f.tool.limit.met()
-	return s.rejectFull()
+	return s.rejectFull(f)
 }
 
 // begin lets a call run, or queues it; then the waiter is not nil. isQueued: the bounds of the queue are for it.
