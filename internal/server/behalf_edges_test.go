@@ -45,7 +45,6 @@ func edges() map[string]edge {
 		"modern-own-task":   {task("lab_sleep", `{"duration":"0.2s"}`), true},
 		"rejected":          {modern("tools/call", `"name":"lab_echo","arguments":{"nonce":"hi"}`, "Mcp-Name: lab_echo"), false},
 		"away":              {modern("tools/call", `"name":"lab_echo","arguments":{"nonce":"hi"}`, "Mcp-Name: lab_echo"), false},
-		"away-rpc":          {rpc(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"hi"}}}`), false},
 		"rejected-rpc":      {rpc(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"hi"}}}`), false},
 		"rpc":               {rpc(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"hi"}}}`), true},
 		"rpc-batch":         {rpc(`[{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"a"}}},{"jsonrpc":"2.0","id":"2","method":"tools/call","params":{"name":"weigh","arguments":{"parcel":"b"}}},{"jsonrpc":"2.0","id":"3","method":"nothing"}]`), true},
