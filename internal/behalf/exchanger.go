@@ -24,8 +24,8 @@ import (
 
 // Token types (RFC 8693, section 3).
 const (
-	TypeAccessToken  = "urn:ietf:params:oauth:token-type:access_token"
-	typeRefreshToken = "urn:ietf:params:oauth:token-type:refresh_token"
+	TypeAccessToken  = "urn:ietf:params:oauth:token-type:access_token"  //nolint:gosec // a name
+	typeRefreshToken = "urn:ietf:params:oauth:token-type:refresh_token" //nolint:gosec // a name
 )
 
 // Bounds that no setting changes.

@@ -96,10 +96,10 @@ func TestAwayPause(t *testing.T) {
 			}
 			a.saw(failed, time.Now())
 		}
-		for _, pause := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		for _, seconds := range []int{1, 2, 4, 8, 10, 10} {
 			wait := a.wait(time.Now())
-			if wait != pause*time.Second {
-				t.Fatalf("waits %v, want %d s", wait, pause)
+			if wait != time.Duration(seconds)*time.Second {
+				t.Fatalf("waits %v, want %d s", wait, seconds)
 			}
 			time.Sleep(wait)
 			if a.wait(time.Now()) != 0 || a.wait(time.Now()) == 0 {
