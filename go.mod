@@ -11,6 +11,7 @@ require (
 	connectrpc.com/validate v0.7.0
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0

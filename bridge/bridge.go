@@ -56,6 +56,9 @@ type Options struct {
 	Server ServerInfo
 	// Timeout is the maximum duration of a call, CatalogWait the maximum wait for the first catalog.
 	Timeout, CatalogWait time.Duration
+	// OnBehalf makes the credentials of calls in the name of their callers. Nil makes none: calls have the backend's
+	// credentials.
+	OnBehalf OnBehalf
 	// Authorizers restrict what callers may do, beyond the grants of their identities.
 	Authorizers []Authorizer
 	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.

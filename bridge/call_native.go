@@ -47,6 +47,10 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 // and nothing has happened yet.
 func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
 	header, risk, events := b.sentHeader(c.req.Header), b.risk(c), b.events(ctx, c)
+	ctx, err := b.onBehalf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if events != nil {
 		began, pass := false, events
 		events = func(e *outriggerv1.ToolEvent) {

@@ -48,6 +48,10 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
+	ctx, err := b.onBehalf(ctx)
+	if err != nil {
+		return err
+	}
 	risk.Answered = func() bool { return g.items.Len() > 0 || g.full != "" || g.failed != nil }
 	most := streamTime(b.timeout(c), c.tool.StreamTime)
 	// The backend keeps the whole deadline: it must not end the stream first.
@@ -55,10 +59,9 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	defer stop(nil)
 	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 	defer timer.Stop()
-	answer, err := resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})
-	c.answer = answer
 	b.keepMetadata(c)
 	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
 		g.full = fmt.Sprintf("the stream did not end within %v", most)

@@ -53,6 +53,9 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 		return b.invokeRPC(ctx, c)
 	}
 	defer c.req.waited(time.Now())
+	if ctx, failed = b.onBehalf(ctx); failed != nil {
+		return failed
+	}
 	started, err := b.opts.Tasks.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
 		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)},

@@ -63,11 +63,14 @@ func (b *Bridge) risk(c *toolCall) resilience.Call {
 // callRPC makes a unary call of the backend, and repeats it where that may be.
 func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
+	ctx, err := b.onBehalf(ctx)
+	if err != nil {
+		return err
+	}
 	if risk.Repeatable && b.opts.Guard != nil {
 		risk.Claim = &c.claim
 		ctx = backend.Repeatable(ctx, &c.claim)
 	}
-	var err *errmap.Error
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
@@ -101,6 +104,9 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 		risk.Repeatable = false
 	}
 	header := b.opts.Metadata.Inbound(req.Header)
+	if ctx, err = b.onBehalf(ctx); err != nil {
+		return nil, nil, err
+	}
 	out, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = b.opts.Native.Ask(ctx, in, header)
 		return out, err

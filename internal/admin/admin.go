@@ -41,6 +41,9 @@ type Options struct {
 	Refresh func(ctx context.Context) Refreshed
 	// Metrics answers scrapes on both listeners. Nil means no /metrics page.
 	Metrics http.Handler
+	// Keys serves the public keys of tokens that the sidecar signs, on both listeners. Nil
+	// means no /jwks page.
+	Keys http.Handler
 	// Handlers are more handlers for operators, by the pattern of http.ServeMux. They are
 	// served only on the admin listener, to operators with [RoleRead]; what needs more, they
 	// check with [Admin.May].
@@ -74,8 +77,8 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
-	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose) and /metrics"
+	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /jwks, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
+	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics and /jwks"
 )
 
 // Handler returns the handler of the admin listener.
@@ -106,8 +109,8 @@ func (a *Admin) Handler() http.Handler {
 	return fresh(ownSite(mux))
 }
 
-// HealthHandler returns the handler of the health listener. It serves only the probes
-// and the metrics. Its /readyz names failed checks, without details.
+// HealthHandler returns the handler of the health listener. It serves only the probes,
+// the metrics and the public keys. Its /readyz names failed checks, without details.
 func (a *Admin) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	a.probes(mux, healthPages, false)
@@ -123,6 +126,9 @@ func (a *Admin) probes(mux *http.ServeMux, pages string, hasDetails bool) {
 		mux.HandleFunc("/readyz", readiness)
 	} else {
 		mux.HandleFunc("/readyz", a.readyFor(a.as(RoleRead, readiness)))
+	}
+	if a.options.Keys != nil {
+		mux.HandleFunc("/jwks", only(a.options.Keys.ServeHTTP, http.MethodGet, http.MethodHead))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, pages)

@@ -108,6 +108,29 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// TestKeys: both listeners show the public keys, where there are any, and a cache may
+// keep them.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	keys := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	})
+	for _, tt := range []struct {
+		keys   http.Handler
+		method string
+		status int
+	}{{keys, http.MethodGet, 200}, {keys, http.MethodHead, 200}, {keys, http.MethodPost, 405}, {nil, http.MethodGet, 404}} {
+		a := admin.New(admin.Options{Keys: tt.keys})
+		for name, h := range map[string]http.Handler{"admin": a.Handler(), "health": a.HealthHandler()} {
+			resp := do(t, h, tt.method, "/jwks")
+			if resp.StatusCode != tt.status || tt.status == 200 && resp.Header.Get("Cache-Control") != "public, max-age=300" {
+				t.Errorf("%s: %s: %d %v", name, tt.method, resp.StatusCode, resp.Header)
+			}
+		}
+	}
+}
+
 func TestDetailIsBounded(t *testing.T) {
 	t.Parallel()
 	a := admin.New(admin.Options{Ready: func() (bool, []admin.Check) {

@@ -123,7 +123,7 @@ func (m *Method) find(ctx context.Context) (*link, error) {
 // fail classifies the failure of a call over l.
 func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error {
 	e := classify(ctx, err, f)
-	c.credentials.set().maskError(e)
+	c.maskError(ctx, e)
 	if e.Kind == KindTooLarge {
 		e.Message = c.tooLarge()
 	}
@@ -191,7 +191,7 @@ func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
 	c := m.client
 	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
 	rpc := connect.NewClient[rawMessage, rawMessage](
-		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials}, c.target.baseURL()+m.procedure, opts...)
+		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.baseURL()+m.procedure, opts...)
 	m.bound.Store(&binding{link: l, rpc: rpc})
 	return rpc
 }

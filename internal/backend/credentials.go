@@ -63,6 +63,13 @@ func (o CredentialOptions) Check(target Target) error {
 	return err
 }
 
+// Sets reports whether the credentials have a header. What cannot be read has none.
+func (o CredentialOptions) Sets(name string) bool {
+	o.AllowPlaintext = true
+	set, err := o.read(Target{})
+	return err == nil && set.header.Get(name) != ""
+}
+
 // files are the files to watch.
 func (o CredentialOptions) files() []string {
 	return slices.DeleteFunc([]string{o.HeaderFile, o.TokenFile}, func(f string) bool { return f == "" })
@@ -82,14 +89,14 @@ func (o CredentialOptions) read(target Target) (*credentialSet, error) {
 	if err := set.addTokenFile(o.TokenFile, cmp.Or(o.Scheme, DefaultTokenScheme)); err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	if !o.AllowPlaintext && !target.isPrivate() && set.hasSecret() {
+	if !o.AllowPlaintext && !target.IsPrivate() && set.hasSecret() {
 		return nil, ErrPlaintextCredentials
 	}
 	return set, nil
 }
 
-// isPrivate reports whether what is sent is private to the target.
-func (t Target) isPrivate() bool {
+// IsPrivate reports whether what is sent is private to the target: by TLS, or on this machine.
+func (t Target) IsPrivate() bool {
 	if t.tls || t.socket != "" {
 		return true
 	}

@@ -29,6 +29,9 @@ type doer struct {
 	userAgent string // "" leaves the RPC library's
 	// credentials are added to every request.
 	credentials *credentials
+	// calls is set where the requests are calls, which may have an Authorization of their
+	// own.
+	calls bool
 }
 
 // Do implements connect.HTTPClient.
@@ -40,6 +43,9 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		req.Header["User-Agent"] = []string{d.userAgent} // the library adds to its own on streams
 	}
 	d.credentials.set().apply(req.Header)
+	if value := authorizationOf(req.Context()); d.calls && value != "" {
+		req.Header["Authorization"] = []string{value}
+	}
 	f := factsFrom(req.Context())
 	resp, err := d.send(req, f)
 	if f == nil {

@@ -41,7 +41,7 @@ func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.H
 	got, e := c.read(ctx, answer)
 	if e != nil {
 		e.HTTPStatus = answer.HTTPStatus
-		c.credentials.set().maskError(e)
+		c.maskError(ctx, e)
 		c.reconsider(l, e)
 		return nil, e
 	}
@@ -57,7 +57,7 @@ func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, h
 	}
 	return grpcwire.Request{
 		Scheme: c.scheme, Authority: c.target.host, Path: c.target.prefix + procedure, UserAgent: c.userAgent(),
-		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: c.credentials.set().over(header), Message: in, MaxAnswer: c.opts.MaxResponseBytes,
+		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: c.withCredentials(ctx, header), Message: in, MaxAnswer: c.opts.MaxResponseBytes,
 		Again: againOf(ctx),
 	}
 }

@@ -33,6 +33,7 @@ func Defaults(kind Kind) *configv1.Config {
 				Outbound: []string{"x-request-id"},
 			},
 			Credentials: &configv1.BackendCredentials{Scheme: new("Bearer")},
+			Identity:    defaultIdentity(),
 		},
 		Catalog: &configv1.Catalog{
 			Reflection:      new("auto"),
@@ -67,6 +68,27 @@ func Defaults(kind Kind) *configv1.Config {
 		ReloadInterval: durationpb.New(defaults.ReloadInterval),
 		State:          &configv1.State{Ttl: durationpb.New(defaults.StateTTL)},
 		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
+	}
+}
+
+func defaultIdentity() *configv1.BackendIdentity {
+	const accessToken = "urn:ietf:params:oauth:token-type:access_token"
+	return &configv1.BackendIdentity{
+		Mode:      new("header"),
+		OnMissing: new("refuse"),
+		Exchange: &configv1.TokenExchange{
+			ClientAuth:         new("basic"),
+			SubjectTokenType:   new(accessToken),
+			RequestedTokenType: new(accessToken),
+			Timeout:            durationpb.New(defaults.ExchangeTimeout),
+			MaxTokens:          new(int32(defaults.ExchangeMaxTokens)),
+			MaxResponseBytes:   new(int64(defaults.ExchangeMaxResponseBytes)),
+		},
+		Signed: &configv1.SignedIdentity{
+			Ttl:       durationpb.New(defaults.SignedTTL),
+			Subject:   new("name"),
+			MaxTokens: new(int32(defaults.SignedMaxTokens)),
+		},
 	}
 }
 

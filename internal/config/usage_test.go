@@ -97,7 +97,7 @@ func TestFlagUsages(t *testing.T) {
 			t.Errorf("a flag with a text of %d lines, want at most 2: --%s", lines, text)
 		}
 	}
-	if strings.Contains(got, "secret") || strings.Contains(got, "(default false)") || strings.Contains(got, "later version") {
+	if strings.Contains(got, "--secret") || strings.Contains(got, "(default false)") || strings.Contains(got, "later version") {
 		t.Error("shows what should be hidden")
 	}
 }

@@ -21,6 +21,21 @@ const (
 	MaxReceiveBytes = 4 << 20
 )
 
+// Defaults of the identity towards the backend.
+const (
+	// ExchangeTimeout bounds one token exchange, which a call waits for.
+	ExchangeTimeout = 5 * time.Second
+	// ExchangeMaxTokens and SignedMaxTokens keep a token for each caller of a busy sidecar,
+	// at some kilobytes each.
+	ExchangeMaxTokens = 10000
+	SignedMaxTokens   = 10000
+	// ExchangeMaxResponseBytes has room for the largest token that a header carries.
+	ExchangeMaxResponseBytes = 64 << 10
+	// SignedTTL is short, because a signed token cannot be revoked, and longer than clocks
+	// are apart.
+	SignedTTL = 60 * time.Second
+)
+
 // Defaults of the catalog.
 const (
 	RefreshInterval = 300 * time.Second

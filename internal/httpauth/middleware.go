@@ -13,6 +13,7 @@
 package httpauth
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net/http"
@@ -38,6 +39,12 @@ type Options struct {
 	// Subject is the header that carries the caller's name to the backend, in lower
 	// case; "" sends none.
 	Subject string
+	// Unnamed keeps the caller's name from the backend: the Subject header is removed, and
+	// not written.
+	Unnamed bool
+	// Keep, if set, returns the context of a request with the caller's token, for what
+	// exchanges it (package behalf). Nil drops the token.
+	Keep func(ctx context.Context, token string) context.Context
 	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(w http.ResponseWriter, r *http.Request, err *errmap.Error)
 	// Log receives a line for each rejected request, at most ten a second; nil
@@ -107,14 +114,24 @@ func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.
 		d.refuse(w, r, err)
 		return nil
 	}
-	if d.opts.Subject != "" {
+	if d.opts.Subject != "" && !d.opts.Unnamed {
 		r.Header.Set(d.opts.Subject, who.Name())
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		// A cache in front may store the response of a GET, and cannot tell callers apart by certificate.
 		w.Header().Set("Cache-Control", "private")
 	}
-	return r.WithContext(access.NewContext(r.Context(), who))
+	return r.WithContext(d.keep(access.NewContext(r.Context(), who), who, shown.Token))
+}
+
+// keep returns a context with the caller's token where it is to be exchanged. Only the
+// token of an authorization server is: others are secrets between the caller and the
+// sidecar.
+func (d *Middleware) keep(ctx context.Context, who *access.Identity, token string) context.Context {
+	if d.opts.Keep == nil || token == "" || who.Facts().Issuer == "" {
+		return ctx
+	}
+	return d.opts.Keep(ctx, token)
 }
 
 // take removes the caller's credentials and its copy of the subject header from

@@ -25,6 +25,7 @@ func allowed() map[string][]string {
 		"internal/schema":       {},
 		"internal/transcode":    {"internal/schema"},
 		"internal/access":       {"internal/glob"},
+		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap"},
 		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
 		"internal/backend":      {"internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
@@ -92,6 +93,7 @@ func thirdParties() map[string][]string {
 		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
+		"github.com/go-jose/go-jose/v4":            {"internal/behalf"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"github.com/prometheus":                    {"internal/metrics"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
@@ -143,6 +145,27 @@ func within(pkg string, places []string) bool {
 	return slices.ContainsFunc(places, func(place string) bool {
 		return pkg == place || (place != "bridge" && strings.HasPrefix(pkg, place+"/"))
 	})
+}
+
+// TestOneWriterOfTokens: the caller's token is put into a context in one place, and
+// nothing but the assembly reaches the package that can read it.
+func TestOneWriterOfTokens(t *testing.T) {
+	t.Parallel()
+	places := []string{"internal/server", "internal/server/settings"}
+	for _, file := range sources(t) {
+		pkg := filepath.ToSlash(filepath.Dir(file.path))
+		for _, spec := range file.ast.Imports {
+			if spec.Path.Value == strconv.Quote(module+"internal/behalf") && !slices.Contains(places, pkg) {
+				t.Errorf("%s imports internal/behalf; only %v may", file.path, places)
+			}
+		}
+		ast.Inspect(file.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "WithToken" && filepath.ToSlash(file.path) != "internal/server/behalf.go" {
+				t.Errorf("%s puts a caller's token into a context", file.path)
+			}
+			return true
+		})
+	}
 }
 
 // TestNoHiddenState refuses init functions: everything is made by New and

@@ -46,6 +46,7 @@ type Rig struct {
 	// backend tells a configuration where the backend is, and how it is asked for tools.
 	backend func(*configv1.Config)
 	log     *zap.Logger
+	change  func(*server.Options)
 	end     func()
 }
 
@@ -61,6 +62,11 @@ type Options struct {
 	// Behind, where set, is the URL of the backend instead.
 	Behind string
 	Log    *zap.Logger
+	// Between, where set, is put between the sidecar and the Native backend: it takes the
+	// URL of the backend and returns its own.
+	Between func(url string) string
+	// Change changes how the sidecar is assembled.
+	Change func(*server.Options)
 }
 
 // patience bounds what a rig waits for: far more than loopback takes, also where
@@ -71,7 +77,7 @@ const patience = time.Minute
 // the test.
 func Start(t testing.TB, o Options) *Rig {
 	t.Helper()
-	rig := &Rig{Native: o.Native, backend: behind(t, o), log: o.Log}
+	rig := &Rig{Native: o.Native, backend: behind(t, o), log: o.Log, change: o.Change}
 	return rig.With(t, o.Configure, o.Adjust)
 }
 
@@ -88,6 +94,9 @@ func behind(t testing.TB, o Options) func(*configv1.Config) {
 		return func(c *configv1.Config) { c.Backend.Url, c.Catalog.Native = url, proto.String("on") }
 	default:
 		url := o.Native.startBesideDemo(t, o.Log)
+		if o.Between != nil {
+			url = o.Between(url)
+		}
 		return func(c *configv1.Config) { c.Backend.Url = url }
 	}
 }
@@ -95,9 +104,11 @@ func behind(t testing.TB, o Options) func(*configv1.Config) {
 // With starts another sidecar in front of the same backend.
 func (r *Rig) With(t testing.TB, configure func(*configv1.Config), adjust server.Adjust) *Rig {
 	t.Helper()
-	app, err := server.New(t.Context(), r.configuration(t, configure), server.Options{
-		Log: r.log, Version: version, Embedded: true, Adjust: adjust,
-	})
+	options := server.Options{Log: r.log, Version: version, Embedded: true, Adjust: adjust}
+	if r.change != nil {
+		r.change(&options)
+	}
+	app, err := server.New(t.Context(), r.configuration(t, configure), options)
 	if err != nil {
 		t.Fatalf("assemble the sidecar: %v", err)
 	}

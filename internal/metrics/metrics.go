@@ -72,6 +72,9 @@ type Sources struct {
 	Reloads *Reloads
 	// Authentication counts rejected unauthenticated requests.
 	Authentication *Authentication
+	// Identity counts the credentials that were made in the name of callers; nil without
+	// any.
+	Identity func() Identity
 }
 
 // Metrics serves scrapes. Nil exports nothing and counts nothing.

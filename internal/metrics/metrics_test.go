@@ -132,7 +132,8 @@ func everything(t *testing.T) metrics.Sources {
 	files.Counts[reload.Refused] = 1
 	files.Counts[reload.Applied] = 2
 	return metrics.Sources{
-		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
+		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
+		Traffic:  traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
 		Authentication: &metrics.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },

@@ -58,6 +58,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Authentication != nil {
 		all = append(all, newAuthentication(*s.Authentication))
 	}
+	if s.Identity != nil {
+		all = append(all, newIdentity(s.Identity))
+	}
 	if s.Guard != nil {
 		all = append(all, ofGuard(s.Guard)...)
 	}

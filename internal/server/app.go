@@ -221,6 +221,7 @@ func (a *App) Close(ctx context.Context) error {
 	if a.refresher != nil {
 		a.refresher.Close()
 	}
+	a.behalf.close()
 	return errors.Join(a.record.Close(), a.backend.close(ctx))
 }
 
@@ -233,6 +234,7 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 		Refresh: func(why string) { a.refresher.Begin(why) },
 	})
 	a.watchKeys()
+	a.watchBehalf()
 	a.files().WatchCredentials()
 	a.reloader.WatchConfiguration()
 }

@@ -29,7 +29,8 @@ import (
 func (a *App) Prepare(drain func()) error {
 	var err error
 	a.authn, err = auth.Open(auth.Options{
-		Config: a.cfg, Refuse: a.refuse, Authenticator: a.opts.Authenticator, Catalog: a.live.Current, Watcher: a.watcher, Log: a.log,
+		Config: a.cfg, Refuse: a.refuse, Keep: a.behalf.keep(), Authenticator: a.opts.Authenticator, Catalog: a.live.Current,
+		Watcher: a.watcher, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -54,6 +55,7 @@ func (a *App) Prepare(drain func()) error {
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
+		Keys:     a.behalf.keys(),
 		Handlers: a.operators(),
 
 		Operators: operators.Roles(),

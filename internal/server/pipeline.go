@@ -44,6 +44,8 @@ type pipeline struct {
 	sessions *session.Manager
 	tasks    *task.Manager
 	bus      *event.Memory
+	// behalf makes the credentials of calls in the name of their callers.
+	behalf onBehalf
 	// streams are the long-lived streams of every edge.
 	streams *share.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
@@ -67,6 +69,9 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	if err := a.openSealer(); err != nil {
+		return err
+	}
+	if a.behalf, err = openBehalf(a.cfg, a.log.Named("identity")); err != nil {
 		return err
 	}
 	limits := a.cfg.GetLimits()
@@ -102,6 +107,7 @@ func (a *App) openPipeline() error {
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        gate,
+		OnBehalf:    a.behalf.source(),
 		Confirm:     a.cfg.GetDestructive() == "confirm",
 
 		RepairArguments: a.cfg.GetRepairArguments(),

@@ -28,6 +28,8 @@ type Options struct {
 	Config *configv1.Config
 	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
+	// Keep, if set, keeps the token of a request for what exchanges it.
+	Keep func(ctx context.Context, token string) context.Context
 	// Authenticator, if set, replaces the authenticator that the configuration describes.
 	Authenticator access.Authenticator
 	// Catalog returns the current catalog, nil before the first one is loaded.
@@ -58,7 +60,10 @@ func Open(o Options) (*Authenticator, error) {
 			return nil, fmt.Errorf("TLS on the listener: %w", err)
 		}
 	}
-	options := httpauth.Options{Subject: settings.SubjectHeader(o.Config), Refuse: o.Refuse, Log: o.Log.Named("access")}
+	options := httpauth.Options{
+		Subject: settings.SubjectHeader(o.Config), Unnamed: settings.IdentityMode(o.Config) != settings.IdentityHeader,
+		Keep: o.Keep, Refuse: o.Refuse, Log: o.Log.Named("access"),
+	}
 	if d.tls != nil && d.tls.AsksCallers() {
 		options.Who, options.Names = access.Certificates{}, d.tls.Names
 	}

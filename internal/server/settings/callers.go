@@ -49,7 +49,7 @@ func SubjectHeader(cfg *configv1.Config) string {
 // InboundMetadata returns the headers that are forwarded to the backend.
 func InboundMetadata(cfg *configv1.Config) []string {
 	names := slices.Clone(cfg.GetBackend().GetMetadata().GetInbound())
-	if subject := SubjectHeader(cfg); subject != "" && !slices.Contains(names, subject) {
+	if subject := SubjectHeader(cfg); IdentityMode(cfg) == IdentityHeader && subject != "" && !slices.Contains(names, subject) {
 		names = append(names, subject)
 	}
 	return names

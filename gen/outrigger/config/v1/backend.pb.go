@@ -50,7 +50,9 @@ type Backend struct {
 	// Headers forwarded in both directions.
 	Metadata *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// The sidecar's own credentials for the backend.
-	Credentials   *BackendCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials *BackendCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// In whose name the backend is called (docs/on-behalf-of.md).
+	Identity      *BackendIdentity `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -144,6 +146,13 @@ func (x *Backend) GetMetadata() *Metadata {
 func (x *Backend) GetCredentials() *BackendCredentials {
 	if x != nil {
 		return x.Credentials
+	}
+	return nil
+}
+
+func (x *Backend) GetIdentity() *BackendIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -380,7 +389,7 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x83\a\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\"\xc5\a\n" +
 	"\aBackend\x12\xa0\x02\n" +
 	"\x03url\x18\x01 \x01(\tB\x8d\x02\xbaH\x89\x02\xba\x01\xfd\x01\n" +
 	"\x12backend.url.scheme\x12~must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix\x1agthis.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
@@ -395,7 +404,9 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\x11max_receive_bytes\x18\a \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x02R\x11max_receive_bytes\x88\x01\x01\x129\n" +
 	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadata\x12I\n" +
-	"\vcredentials\x18\t \x01(\v2'.outrigger.config.v1.BackendCredentialsR\vcredentialsB\v\n" +
+	"\vcredentials\x18\t \x01(\v2'.outrigger.config.v1.BackendCredentialsR\vcredentials\x12@\n" +
+	"\bidentity\x18\n" +
+	" \x01(\v2$.outrigger.config.v1.BackendIdentityR\bidentityB\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
 	"\x12_max_receive_bytes\"\xb6\x01\n" +
@@ -448,6 +459,7 @@ var file_outrigger_config_v1_backend_proto_goTypes = []any{
 	(*Metadata)(nil),            // 3: outrigger.config.v1.Metadata
 	nil,                         // 4: outrigger.config.v1.Metadata.StaticEntry
 	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
+	(*BackendIdentity)(nil),     // 6: outrigger.config.v1.BackendIdentity
 }
 var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
 	2, // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
@@ -455,12 +467,13 @@ var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
 	5, // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
 	3, // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
 	1, // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
-	4, // 5: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	6, // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
+	4, // 6: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_backend_proto_init() }
@@ -468,6 +481,7 @@ func file_outrigger_config_v1_backend_proto_init() {
 	if File_outrigger_config_v1_backend_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_identity_proto_init()
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
