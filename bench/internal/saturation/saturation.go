@@ -184,8 +184,8 @@ func (m *measurement) closed(ctx context.Context, s *subject, callers int) (*Sam
 	if err != nil {
 		return nil, fmt.Errorf("%s, %d callers: %w", s.name, callers, err)
 	}
-	m.say("%-8s %5d callers: %6.0f/s answered, %6.0f/s rejected, %d failed, p50 %v, p99 %v", s.name, callers, sample.Goodput(),
-		float64(sample.Rejected)/m.Window.Seconds(), sample.Failed, sample.Percentile(0.5).Round(10*time.Microsecond), sample.Percentile(0.99).Round(10*time.Microsecond))
+	m.say("%-8s %5d callers: %6.0f/s answered, %6.0f/s rejected, %d failed, CPU %v each, p50 %v, p99 %v", s.name, callers, sample.Goodput(),
+		float64(sample.Rejected)/m.Window.Seconds(), sample.Failed, sample.CPUPer().Round(100*time.Nanosecond), sample.Percentile(0.5).Round(10*time.Microsecond), sample.Percentile(0.99).Round(10*time.Microsecond))
 	return sample, nil
 }
 
@@ -197,8 +197,8 @@ func (m *measurement) open(ctx context.Context, s *subject, connections int, rat
 	if err != nil {
 		return nil, fmt.Errorf("%s at %.0f/s: %w", s.name, rate, err)
 	}
-	m.say("%-8s %6.0f/s offered: %6.0f/s answered, %6.0f/s rejected, %d failed, %d unsent, p50 %v, p99 %v", s.name, rate, sample.Goodput(),
-		float64(sample.Rejected)/m.Window.Seconds(), sample.Failed, sample.Unsent, sample.Percentile(0.5).Round(10*time.Microsecond), sample.Percentile(0.99).Round(10*time.Microsecond))
+	m.say("%-8s %6.0f/s offered: %6.0f/s answered, %6.0f/s rejected, %d failed, %d unsent, CPU %v each, p50 %v, p99 %v", s.name, rate, sample.Goodput(),
+		float64(sample.Rejected)/m.Window.Seconds(), sample.Failed, sample.Unsent, sample.CPUPer().Round(100*time.Nanosecond), sample.Percentile(0.5).Round(10*time.Microsecond), sample.Percentile(0.99).Round(10*time.Microsecond))
 	return sample, nil
 }
 
