@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"math"
 	"runtime"
 	"time"
 )
@@ -15,6 +16,9 @@ import (
 // latency (Little's law). Latency alone lies, however: a tool whose calls differ is slow at times without being overloaded.
 // So each step down is a trial. If throughput falls with the limit, the calls that were taken away did work: the limit goes
 // back, more latency is taken for normal, and the next trial waits, twice as long each time.
+//
+// The least latency may never come back: other processes take the CPU, or the backend has got slower for good. So while calls
+// have to wait, a step up is a trial as well. It is kept if throughput rises with it.
 type concurrency struct {
 	// limit is 0 until something is known: then the bound of all calls is the only one.
 	limit int
@@ -23,6 +27,8 @@ type concurrency struct {
 
 	window window
 	trial  trial
+	// down and up say when a step may be tried.
+	down, up pause
 }
 
 // window is what happened since a time.
@@ -35,14 +41,30 @@ type window struct {
 	met  bool
 }
 
-// trial is a step down whose effect is not known yet: limit, rate and mean are from before it.
+// trial is a step whose effect is not known yet: limit, rate and mean are from before it.
 type trial struct {
 	limit int
 	rate  float64
 	mean  time.Duration
-	// notBefore is when the next may begin, and pause how long after this one where it fails.
-	notBefore time.Time
-	pause     time.Duration
+	// isUp: the limit was raised. settles: the window in which the calls from before the step end is not judged.
+	isUp, settles bool
+}
+
+// pause is the time between trials that fail: twice as long each time.
+type pause struct {
+	until  time.Time
+	length time.Duration
+}
+
+func (p *pause) isOver(now time.Time) bool { return !now.Before(p.until) }
+
+// begin makes the next trial wait. What failed long ago is forgotten.
+func (p *pause) begin(now time.Time) {
+	if now.Sub(p.until) > longestPause {
+		p.length = 0
+	}
+	p.length = min(max(2*p.length, firstPause), longestPause)
+	p.until = now.Add(p.length)
 }
 
 const (
@@ -57,6 +79,8 @@ const (
 	gentlest = 0.9
 	// costly is the part of the throughput below which a step down has failed.
 	costly = 0.9
+	// stepUp is a step up, as a factor, and useful the factor of the throughput from which on it is kept.
+	stepUp, useful = 1.25, 1.05
 	// drift is what base grows by in a second, so that it is not the luck of one day.
 	drift = 0.01
 	// firstPause and longestPause bound the time between trials that fail.
@@ -83,14 +107,18 @@ func (c *concurrency) ended(now time.Time, took time.Duration, running, most int
 	if took <= 0 {
 		return // the process stood still, and nothing is known
 	}
-	if w.since.IsZero() || c.trial.limit > 0 && running > c.limit {
+	if w.since.IsZero() || c.trial.limit > 0 && !c.trial.isUp && running > c.limit {
 		c.window = window{since: now, most: running} // calls from before a step down have to end before it can be judged
 		return
 	}
 	w.ended++
 	w.sum += took
 	elapsed := now.Sub(w.since)
-	if elapsed < windowTime || w.ended < windowCalls {
+	if elapsed < windowTime || w.ended < max(windowCalls, w.most) { // a window of fewer calls than run has no rate of its own
+		return
+	}
+	if c.trial.settles {
+		c.trial.settles, c.window = false, window{since: now, most: running}
 		return
 	}
 	mean, rate := w.sum/time.Duration(w.ended), float64(w.ended)/elapsed.Seconds()
@@ -110,24 +138,46 @@ func (c *concurrency) learn(mean, elapsed time.Duration) {
 
 // adapt ends a trial, begins one, or lets the limit grow.
 func (c *concurrency) adapt(now time.Time, mean time.Duration, rate float64, most int) {
-	least := leastConcurrency * runtime.GOMAXPROCS(0)
-	w, ratio := &c.window, float64(mean)/float64(c.base)
-	switch {
-	case c.trial.limit > 0 && w.met && rate < costly*c.trial.rate:
-		c.limit = c.trial.limit
-		c.base = max(c.base, min(2*c.base, time.Duration(float64(c.trial.mean)/tolerance)))
-		c.trial = trial{pause: min(max(2*c.trial.pause, firstPause), longestPause)}
-		c.trial.notBefore = now.Add(c.trial.pause)
+	if c.judge(now, mean, rate) {
 		return
-	case c.trial.limit > 0:
-		c.trial = trial{}
 	}
-	limit := c.now(most)
+	least := leastConcurrency * runtime.GOMAXPROCS(0)
+	w, ratio, limit := &c.window, float64(mean)/float64(c.base), c.now(most)
 	switch {
-	case ratio > tolerance && w.most > least && !now.Before(c.trial.notBefore):
-		c.trial.limit, c.trial.rate, c.trial.mean = limit, rate, mean
+	case ratio > tolerance && w.most > least && c.down.isOver(now):
+		c.trial = trial{limit: limit, rate: rate, mean: mean}
 		c.limit = max(least, int(min(rate*c.base.Seconds()*tolerance, gentlest*float64(min(limit, w.most)))))
+	case ratio > tolerance && w.met && limit < most && c.up.isOver(now):
+		c.trial = trial{limit: limit, rate: rate, mean: mean, isUp: true, settles: true}
+		c.limit = min(most, int(math.Ceil(stepUp*float64(limit))))
 	case ratio <= tolerance && w.met, w.most < limit/2:
 		c.limit = min(most, limit+max(1, limit/10))
 	}
 }
+
+// judge ends a trial, and reports whether the limit went back.
+func (c *concurrency) judge(now time.Time, mean time.Duration, rate float64) (isBack bool) {
+	t := c.trial
+	c.trial = trial{}
+	switch {
+	case t.limit == 0, !c.window.met, !t.isUp && rate >= costly*t.rate:
+		return false
+	case !t.isUp: // the calls that were taken away did work
+		c.limit = t.limit
+		c.raise(time.Duration(float64(t.mean) / tolerance))
+		c.down.begin(now)
+		return true
+	case rate < useful*t.rate: // and these did not
+		c.limit = t.limit
+		c.up.begin(now)
+		return true
+	}
+	// The part of the step that became throughput is the part of the latency in which no call waits for another.
+	gain := (rate/t.rate - 1) / (float64(c.limit)/float64(t.limit) - 1)
+	c.raise(time.Duration(float64(mean) * min(gain, 1)))
+	c.down.begin(now)
+	return false
+}
+
+// raise takes more latency for normal, at most twice as much.
+func (c *concurrency) raise(to time.Duration) { c.base = max(c.base, min(2*c.base, to)) }
