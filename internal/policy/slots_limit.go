@@ -50,16 +50,22 @@ type trial struct {
 	isUp, settles bool
 }
 
-// pause is the time between trials that fail: twice as long each time.
+// pause is the time between trials that fail: twice as long each time. mean is the latency that the last one began with.
 type pause struct {
-	until  time.Time
-	length time.Duration
+	until        time.Time
+	length, mean time.Duration
 }
 
 func (p *pause) isOver(now time.Time) bool { return !now.Before(p.until) }
 
+// isStale reports that a trial failed under another latency, which says nothing of this one.
+func (p *pause) isStale(mean time.Duration) bool {
+	return float64(mean) > stale*float64(p.mean) || float64(p.mean) > stale*float64(mean)
+}
+
 // begin makes the next trial wait. What failed long ago is forgotten.
-func (p *pause) begin(now time.Time) {
+func (p *pause) begin(now time.Time, mean time.Duration) {
+	p.mean = mean
 	if now.Sub(p.until) > longestPause {
 		p.length = 0
 	}
@@ -81,6 +87,8 @@ const (
 	costly = 0.9
 	// stepUp is a step up, as a factor, and useful the factor of the throughput from which on it is kept.
 	stepUp, useful = 1.25, 1.05
+	// stale is the ratio of latencies above which a step up that failed says nothing.
+	stale = 1.5
 	// drift is what base grows by in a second, so that it is not the luck of one day.
 	drift = 0.01
 	// firstPause and longestPause bound the time between trials that fail.
@@ -147,7 +155,7 @@ func (c *concurrency) adapt(now time.Time, mean time.Duration, rate float64, mos
 	case ratio > tolerance && w.most > least && c.down.isOver(now):
 		c.trial = trial{limit: limit, rate: rate, mean: mean}
 		c.limit = max(least, int(min(rate*c.base.Seconds()*tolerance, gentlest*float64(min(limit, w.most)))))
-	case ratio > tolerance && w.met && limit < most && c.up.isOver(now):
+	case ratio > tolerance && w.met && limit < most && (c.up.isOver(now) || c.up.isStale(mean)):
 		c.trial = trial{limit: limit, rate: rate, mean: mean, isUp: true, settles: true}
 		c.limit = min(most, int(math.Ceil(stepUp*float64(limit))))
 	case ratio <= tolerance && w.met, w.most < limit/2:
@@ -165,17 +173,17 @@ func (c *concurrency) judge(now time.Time, mean time.Duration, rate float64) (is
 	case !t.isUp: // the calls that were taken away did work
 		c.limit = t.limit
 		c.raise(time.Duration(float64(t.mean) / tolerance))
-		c.down.begin(now)
+		c.down.begin(now, t.mean)
 		return true
 	case rate < useful*t.rate: // and these did not
 		c.limit = t.limit
-		c.up.begin(now)
+		c.up.begin(now, t.mean)
 		return true
 	}
 	// The part of the step that became throughput is the part of the latency in which no call waits for another.
 	gain := (rate/t.rate - 1) / (float64(c.limit)/float64(t.limit) - 1)
 	c.raise(time.Duration(float64(mean) * min(gain, 1)))
-	c.down.begin(now)
+	c.down.begin(now, t.mean)
 	return false
 }
 
