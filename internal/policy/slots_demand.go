@@ -26,11 +26,13 @@ type demand struct {
 const (
 	// demandPart is the length of a window as a part of the time in the queue, probePart that of a pause of early rejections:
 	// what is added to the queue meanwhile makes every answer late.
-	demandPart, probePart = 8, 40
+	demandPart, probePart = 10, 40
 	// excess is the ratio of calls that come to those that get a place above which there are too many; a few more are
 	// chance.
 	excess           = 1.1
 	few, fewInProbes = 8, 2
+	// plain is the ratio, and plainFew the number beyond it, that ends a pause of early rejections at once.
+	plain, plainFew = 2, 24
 	// highDemand is the level from which on calls are rejected early.
 	highDemand, highestDemand = 3, 5
 	// firstPauseAfter and lastPauseAfter bound the windows between two pauses: each pause that was in vain doubles them.
@@ -43,7 +45,7 @@ func (d *demand) roll(now time.Time, wait time.Duration) {
 	if d.isProbe {
 		length = wait / probePart
 	}
-	if elapsed < length {
+	if elapsed < length && !d.isPlain() {
 		return
 	}
 	d.judge(elapsed > wait)
@@ -81,6 +83,9 @@ func (d *demand) probed() {
 	}
 	d.level, d.pauseAfter = 0, 0
 }
+
+// isPlain reports that a pause of early rejections need not last: far more calls come than are served.
+func (d *demand) isPlain() bool { return d.isProbe && d.asked > plain*d.served+plainFew }
 
 func (d *demand) tooMuch(chance int) bool {
 	return d.isLate || float64(d.asked) > excess*float64(d.served)+float64(chance)

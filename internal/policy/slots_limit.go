@@ -122,18 +122,36 @@ func (c *concurrency) ended(now time.Time, took time.Duration, running, most int
 	w.ended++
 	w.sum += took
 	elapsed := now.Sub(w.since)
-	if elapsed < windowTime || w.ended < max(windowCalls, w.most) { // a window of fewer calls than run has no rate of its own
+	if elapsed < windowTime || w.ended < windowCalls {
+		return
+	}
+	mean, rate := w.sum/time.Duration(w.ended), float64(w.ended)/elapsed.Seconds()
+	if w.ended < w.most && !c.isClear(now, mean) {
 		return
 	}
 	if c.trial.settles {
 		c.trial.settles, c.window = false, window{since: now, most: running}
 		return
 	}
-	mean, rate := w.sum/time.Duration(w.ended), float64(w.ended)/elapsed.Seconds()
 	c.learn(mean, elapsed)
 	c.adapt(now, mean, rate, most)
 	c.window = window{since: now, most: running}
 }
+
+// isClear reports that a window says enough, although fewer calls ended than run at once: latency is low, or so high that the
+// limit falls. It has no rate to compare with that of another window.
+func (c *concurrency) isClear(now time.Time, mean time.Duration) bool {
+	isLow := float64(mean) <= tolerance*float64(c.base)
+	return c.trial.limit == 0 && (isLow || c.base == 0 || c.mayFall(now))
+}
+
+// mayFall reports whether a step down may be tried.
+func (c *concurrency) mayFall(now time.Time) bool {
+	return c.window.most > c.least() && c.down.isOver(now)
+}
+
+// least is the limit below which there are no steps.
+func (*concurrency) least() int { return leastConcurrency * runtime.GOMAXPROCS(0) }
 
 // learn keeps the least mean latency.
 func (c *concurrency) learn(mean, elapsed time.Duration) {
@@ -149,12 +167,11 @@ func (c *concurrency) adapt(now time.Time, mean time.Duration, rate float64, mos
 	if c.judge(now, mean, rate) {
 		return
 	}
-	least := leastConcurrency * runtime.GOMAXPROCS(0)
 	w, ratio, limit := &c.window, float64(mean)/float64(c.base), c.now(most)
 	switch {
-	case ratio > tolerance && w.most > least && c.down.isOver(now):
+	case ratio > tolerance && c.mayFall(now):
 		c.trial = trial{limit: limit, rate: rate, mean: mean}
-		c.limit = max(least, int(min(rate*c.base.Seconds()*tolerance, gentlest*float64(min(limit, w.most)))))
+		c.limit = max(c.least(), int(min(rate*c.base.Seconds()*tolerance, gentlest*float64(min(limit, w.most)))))
 	case ratio > tolerance && w.met && limit < most && (c.up.isOver(now) || c.up.isStale(mean)):
 		c.trial = trial{limit: limit, rate: rate, mean: mean, isUp: true, settles: true}
 		c.limit = min(most, int(math.Ceil(stepUp*float64(limit))))
