@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,4 +71,56 @@ func TestRejectedCallersThatComeBackAreServed(t *testing.T) {
 		flood.group.Wait()
 		retrying.group.Wait()
 	})
+}
+
+// TestABackendIsOfferedTooMuch: eight workers answer 800 calls a second. After two quiet seconds, more are offered. From one
+// second later on, the workers do not rest, and what is answered has waited for little longer than a tenth of the time in the queue.
+func TestABackendIsOfferedTooMuch(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		every time.Duration
+		p99   time.Duration
+	}{
+		"1,600 a second": {time.Second / 1600, 300 * time.Millisecond},
+		"3,200 a second": {time.Second / 3200, 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := policy.NewSlots(policy.SlotOptions{})
+				b := &backend{workers: make(chan struct{}, 8), each: func() time.Duration { return 10 * time.Millisecond }}
+				var mu sync.Mutex
+				var took []time.Duration
+				var all sync.WaitGroup
+				start := time.Now()
+				const quiet, much = 2 * time.Second, 6 * time.Second
+				for time.Since(start) < much {
+					all.Go(func() {
+						due := time.Now()
+						p, err := s.Acquire(t.Context(), "c", "t")
+						if err != nil {
+							return
+						}
+						b.call()
+						p.Release(true)
+						mu.Lock()
+						defer mu.Unlock()
+						if end := time.Since(start); end > quiet+time.Second && end <= much {
+							took = append(took, time.Since(due))
+						}
+					})
+					if time.Since(start) < quiet {
+						time.Sleep(2 * time.Millisecond)
+						continue
+					}
+					time.Sleep(row.every)
+				}
+				all.Wait()
+				slices.Sort(took)
+				if p99 := took[len(took)*99/100]; len(took) < 3*790 || p99 > row.p99 {
+					t.Errorf("%d answered in 3 s, p50 %v, p99 %v", len(took), took[len(took)/2], p99)
+				}
+			})
+		})
+	}
 }

@@ -160,10 +160,10 @@ func TestConcurrencyIsTriedUpwards(t *testing.T) {
 		"eight workers of 10 ms":     {8, 8, func(time.Duration) (off, on time.Duration) { return 0, 10 * ms }, 800},
 		"two CPUs, 10 ms of each 15": {2, 2, func(time.Duration) (off, on time.Duration) { return 10 * ms, 5 * ms }, 400},
 		"twice as slow for good": {64, 64, func(age time.Duration) (off, on time.Duration) {
-			return before(age, 10*ms, 25*ms), ms
-		}, 400 / 0.026},
+			return before(age, 20*ms, 50*ms), ms
+		}, 400 / 0.051},
 		"ten times as slow for good": {1024, 1024, func(age time.Duration) (off, on time.Duration) {
-			return before(age, ms, 100*ms), ms
+			return before(age, 10*ms, 100*ms), ms
 		}, 400 / 0.101},
 		"four workers, then 200 that are five times as slow": {4, 200, func(age time.Duration) (off, on time.Duration) {
 			return 0, before(age, 10*ms, 50*ms)

@@ -15,7 +15,9 @@ type rejectionPace struct {
 
 	// since begins a window. Its looks at the queue were late by the sum of late.
 	since time.Time
+	// looks are those of the window, taken the calls that were rejected in it.
 	looks int
+	taken int
 	late  time.Duration
 }
 
@@ -25,7 +27,8 @@ const (
 	// paceWindow has about fifty looks where CPU time is not short.
 	paceWindow = 100 * time.Millisecond
 	// paceRise is the factor by which the pace rises in a window: from the least to all that a slow backend needs in half a second.
-	paceRise = 2
+	// While none is rejected, looks are few, and what they say cannot come from rejections.
+	paceRise, paceRiseIdle = 2, 8
 	// tooLate is by how much looks are late, on average, where CPU time is short: the work of some fifty calls.
 	tooLate = 2 * time.Millisecond
 	// paceBurst is how long tokens are kept, in seconds.
@@ -40,6 +43,7 @@ func (p *rejectionPace) take(now time.Time) bool {
 		return false
 	}
 	p.tokens--
+	p.taken++
 	return true
 }
 
@@ -56,8 +60,10 @@ func (p *rejectionPace) looked(now time.Time, late time.Duration) {
 		p.rate = leastPace // nothing was known
 	case mean > tooLate:
 		p.rate = max(leastPace, p.rate/2)
+	case p.taken == 0:
+		p.rate = min(mostPace, p.rate*paceRiseIdle)
 	default:
 		p.rate = min(mostPace, p.rate*paceRise)
 	}
-	p.since, p.looks, p.late = now, 0, 0
+	p.since, p.looks, p.taken, p.late = now, 0, 0, 0
 }

@@ -313,6 +313,9 @@ func (s *Slots) allowed(t *toolSlots, now time.Time) time.Duration {
 // lookEvery is how soon the queue is looked at again where calls could not be rejected yet.
 const lookEvery = 2 * time.Millisecond
 
+// probeLooks is how often the queue is looked at in a pause of early rejections.
+const probeLooks = 5
+
 // expire rejects the calls that have waited in vain: those whose whole time is up, and at a bounded pace those of tools
 // whose queue stands.
 func (s *Slots) expire() {
@@ -350,6 +353,9 @@ func (s *Slots) expire() {
 func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
 	w, _ := front.Value.(*waiter)
 	rest := w.since.Add(s.allowed(w.flow.tool, now)).Sub(now)
+	if w.flow.tool.demand.isProbe {
+		rest = min(rest, s.opts.Wait/probePart/probeLooks) // the pause may be over sooner than the time of the oldest call
+	}
 	return max(min(rest, s.opts.Wait/shortPart), min(lookEvery, s.opts.Wait/shortPart), time.Millisecond)
 }
 
