@@ -128,7 +128,7 @@ busy caller a quiet one. Over HTTP/1.1, a connection is not read while its call 
 A call waits for at most ` + "`max_queue_wait`" + `. A burst that passes is served whole, and so are callers that wait for each answer
 before they call again. If calls of a tool have been queued without a pause for a quarter of that time, and more come than can be
 served, they wait for a tenth of it, so that answers that come are not late. The rest is rejected: UNAVAILABLE with a time to retry
-after. Every one to four seconds, early rejections pause for a fortieth of that time. They end if the queue does not grow meanwhile.
+after. Every one to three seconds, early rejections pause for a fortieth of that time. They end if the queue does not grow meanwhile.
 While CPU time is short, fewer calls are rejected early, and calls wait longer instead. Time in which the process was stopped
 does not count.
 
