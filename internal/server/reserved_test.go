@@ -31,7 +31,7 @@ const (
 )
 
 // post sends a call as a caller whose token is its name.
-func post(ctx context.Context, client *http.Client, url, caller, body string, header ...string) (status int, text string, err error) {
+func sendAs(ctx context.Context, client *http.Client, url, caller, body string, header ...string) (status int, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -110,7 +110,7 @@ func TestReservedCallsBesideAFlood(t *testing.T) {
 			const flood = 40
 			for range flood {
 				go func() {
-					_, _, _ = post(ctx, client, url+"/rpc", "flooder", sleepCall)
+					_, _, _ = sendAs(ctx, client, url+"/rpc", "flooder", sleepCall)
 					flooding <- struct{}{}
 				}()
 			}
@@ -122,7 +122,7 @@ func TestReservedCallsBesideAFlood(t *testing.T) {
 			}()
 			running := fmt.Sprintf("outrigger_limit_used{limit=\"max_concurrent_calls\"} %d\n", row.running)
 			await(t, client, operators, running, `outrigger_queue_tool_waiting{tool="lab.sleep"}`)
-			if status, text, err := post(t.Context(), client, url+"/rpc", row.caller, row.body); err != nil || status != row.status {
+			if status, text, err := sendAs(t.Context(), client, url+"/rpc", row.caller, row.body); err != nil || status != row.status {
 				t.Errorf("%d %s, %v; want %d", status, text, err, row.status)
 			}
 			await(t, client, operators, running, row.metric)
@@ -154,17 +154,17 @@ func TestUnreadResultsOfATool(t *testing.T) {
 				c.Limits.MaxBufferedBytes, c.Limits.ToolSharePercent, c.Limits.CallerSharePercent = proto.Int64(20<<20), proto.Int32(10), proto.Int32(100)
 			}})
 			url, operators, client := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
-			if status, text, err := post(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+			if status, text, err := sendAs(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
 				t.Fatalf("another tool: %d %s, %v", status, text, err)
 			}
-			if status, text, err := post(t.Context(), client, url+row.path, "", regexp.MustCompile("A{10,}").ReplaceAllString(row.body, "AAAA"), row.header...); err != nil || status != http.StatusOK {
+			if status, text, err := sendAs(t.Context(), client, url+row.path, "", regexp.MustCompile("A{10,}").ReplaceAllString(row.body, "AAAA"), row.header...); err != nil || status != http.StatusOK {
 				t.Fatalf("one that is read: %d %s, %v", status, text, err)
 			}
 			for range 2 {
 				unread(t, strings.TrimPrefix(url, "http://"), row.path, row.body, row.header)
 			}
 			await(t, client, operators, `outrigger_limit_refused_total{limit="tool_share_percent"} [12]`)
-			if status, text, err := post(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+			if status, text, err := sendAs(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
 				t.Errorf("another tool: %d %s, %v", status, text, err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestUnreadResultsOnHTTP2(t *testing.T) {
 				c.Limits.MaxBufferedBytes, c.Limits.ToolSharePercent, c.Limits.CallerSharePercent = proto.Int64(2<<20), proto.Int32(1), proto.Int32(100)
 			}})
 			url, operators, reader := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
-			if status, text, err := post(t.Context(), reader, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
+			if status, text, err := sendAs(t.Context(), reader, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
 				t.Fatalf("another tool: %d %s, %v", status, text, err)
 			}
 			narrow := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10}, DisableCompression: true}
