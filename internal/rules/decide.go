@@ -7,7 +7,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
@@ -114,7 +113,7 @@ func (s *Set) mayCall(b *bound, who *caller, arguments []byte, count *counts) De
 	}
 	with := &activation{caller: who, tool: b.tool}
 	if b.args {
-		with.args = b.input.decode(arguments)
+		with.args = b.decode(arguments)
 	}
 	for _, r := range b.deny {
 		if s.holds(r, with, count) {
@@ -143,16 +142,15 @@ func (s *Set) firstAllowed(b *bound, with *activation, count *counts) Decision {
 
 // decode reads arguments. An error is their value, so that only rules that read them
 // fail.
-func (in *input) decode(arguments []byte) any {
-	if in.message == nil {
+func (b *bound) decode(arguments []byte) any {
+	if b.input.message == nil {
 		args, err := decodeJSON(arguments)
 		if err != nil {
 			return types.NewErr("arguments cannot be read")
 		}
 		return args
 	}
-	var args proto.Message
-	args, err := decodeMessage(in.message, arguments)
+	args, err := b.decodeMessage(arguments)
 	if err != nil {
 		return types.NewErr("arguments cannot be read")
 	}

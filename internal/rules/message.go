@@ -7,9 +7,7 @@ import (
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/pb"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // registryOf returns a registry of the types of a file and of everything that it
@@ -59,9 +57,3 @@ type backendFile struct{ protoreflect.FileDescriptor }
 
 // Path implements [protoreflect.FileDescriptor].
 func (f backendFile) Path() string { return "backend:" + f.FileDescriptor.Path() }
-
-// decodeMessage reads the arguments of an RPC.
-func decodeMessage(kind protoreflect.MessageDescriptor, wire []byte) (proto.Message, error) {
-	m := dynamicpb.NewMessage(kind)
-	return m, proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(wire, m)
-}

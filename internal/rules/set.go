@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/cel"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -93,6 +94,10 @@ type bound struct {
 	// args is set if a rule reads the arguments.
 	args  bool
 	input *input
+	// numbers are the fields of the request that rules read, unless they may read
+	// everything.
+	numbers    map[protowire.Number]bool
+	everything bool
 	// faults are not empty if a rule does not fit the tool. Nothing may call it then.
 	faults []Fault
 	// broken is the name of the first of these rules.
@@ -158,6 +163,7 @@ func (s *Set) programFor(b *bound, r *compiled, t *catalog.Tool) (cel.Program, [
 	if b.input.err != nil {
 		return nil, []Fault{{Index: r.index, Field: "when", Tool: t.Name, Message: b.input.err.Error()}}
 	}
+	b.reading(r)
 	key := programKey{r.index, b.input}
 	made, ok := s.programs[key]
 	if !ok {
