@@ -59,13 +59,18 @@ func (b *Bridge) scope(ctx context.Context) string {
 	if len(b.opts.Authorizers) == 0 {
 		return scope
 	}
-	keys, isRestricted := []string{scope}, scope != ""
-	for _, a := range b.opts.Authorizers {
-		key := a.Key(who)
-		keys, isRestricted = append(keys, key), isRestricted || key != ""
+	var keys []string
+	for i, a := range b.opts.Authorizers {
+		if key := a.Key(who); key != "" {
+			if keys == nil {
+				keys = make([]string, 1+len(b.opts.Authorizers))
+				keys[0] = scope
+			}
+			keys[1+i] = key
+		}
 	}
-	if !isRestricted {
-		return ""
+	if keys == nil {
+		return scope // which has no zero byte
 	}
 	return strings.Join(keys, "\x00")
 }

@@ -69,6 +69,23 @@ func (e *Engine) Fit(cat *catalog.Catalog) []Fault {
 // Faults returns the faults that the last [Engine.Fit] or [Engine.Replace] found.
 func (e *Engine) Faults() []Fault { return *e.current.Load().broken.Load() }
 
+// RuleName returns the name of the rule that a fault is about, empty if it is gone.
+func (e *Engine) RuleName(f Fault) string {
+	if list := e.Set().rules; f.Index >= 0 && f.Index < len(list) {
+		return list[f.Index].Name
+	}
+	return ""
+}
+
+// Disabled returns the number of tools that are disabled because a rule does not fit them.
+func (e *Engine) Disabled() int {
+	tools := map[string]bool{}
+	for _, f := range e.Faults() {
+		tools[f.Tool] = true
+	}
+	return len(tools)
+}
+
 // Set returns the set in use; never nil.
 func (e *Engine) Set() *Set { return e.current.Load().set }
 
@@ -105,7 +122,8 @@ func refusal(d Decision, t *catalog.Tool) *errmap.Error {
 	if d.IsAllowed() {
 		return nil
 	}
-	err := errmap.New(errmap.PermissionDenied, errmap.Message("Permission denied: "+d.reason(t)))
+	err := errmap.New(errmap.PermissionDenied, errmap.Message("Permission denied: "+d.reason(t)),
+		errmap.WithViolations(errmap.Violation{Keyword: "policy", Message: "rule " + d.Rule}))
 	err.Rule = d.Rule
 	return err
 }
@@ -114,8 +132,8 @@ func refusal(d Decision, t *catalog.Tool) *errmap.Error {
 // args and tool, and of the caller itself if a rule compares the two.
 func (e *Engine) Key(who *access.Identity) string {
 	now := e.current.Load()
-	if now.set.Len() == 0 {
-		return ""
+	if !now.set.hides && len(*now.broken.Load()) == 0 {
+		return "" // calls may be refused, and every tool is shown
 	}
 	return now.callers.of(now.set, who).key
 }

@@ -4,6 +4,7 @@ package rules
 
 import (
 	"encoding/hex"
+	"slices"
 	"sync"
 
 	"cel.dev/cel-go/cel"
@@ -23,6 +24,8 @@ type Set struct {
 	// those whose outcome is the same for every tool, and perTool is set if there are others.
 	byCaller []*compiled
 	perTool  bool
+	// hides is set if there are rules without args.
+	hides bool
 	// generation is the number of the set in its engine.
 	generation uint64
 
@@ -62,8 +65,8 @@ func (s *Set) Len() int {
 	return len(s.rules)
 }
 
-// Names returns the names of the rules with their effects, in order.
-func (s *Set) Names() []Rule {
+// Rules returns the rules in order.
+func (s *Set) Rules() []Rule {
 	if s == nil {
 		return nil
 	}
@@ -74,9 +77,37 @@ func (s *Set) Names() []Rule {
 	return out
 }
 
+// Has reports whether there is a rule of this name.
+func (s *Set) Has(name string) bool {
+	return s != nil && slices.ContainsFunc(s.rules, func(r *compiled) bool { return r.Name == name })
+}
+
+// ToolsOf returns the names of the tools that a rule is about, by its place in the list.
+func (s *Set) ToolsOf(rule int, cat *catalog.Catalog) []string {
+	out := []string{}
+	for _, t := range cat.All() {
+		if !t.Hidden && s.rules[rule].matches(t) {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// About returns the rules about a tool, in order.
+func (s *Set) About(t *catalog.Tool) []Rule {
+	var out []Rule
+	for _, r := range s.rules {
+		if r.matches(t) {
+			out = append(out, r.Rule)
+		}
+	}
+	return out
+}
+
 // sortListing finds out what the key of a caller is made of.
 func (s *Set) sortListing() {
 	for _, r := range s.rules {
+		s.hides = s.hides || !r.args
 		switch {
 		case r.args || !r.caller:
 		case r.tool:
