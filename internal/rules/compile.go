@@ -191,7 +191,7 @@ func (r *compiled) faults(issues *cel.Issues, tool string) []Fault {
 		if container, ok := strings.CutSuffix(text, " (in container '')"); ok {
 			text = container
 		}
-		out = append(out, Fault{Index: r.index, Field: "when", Line: e.Location.Line(), Column: e.Location.Column() + 1, Tool: tool, Message: text})
+		out = append(out, Fault{Index: r.index, Field: "when", Line: e.Location.Line(), Column: max(e.Location.Column()+1, 1), Tool: tool, Message: text})
 	}
 	return out
 }
