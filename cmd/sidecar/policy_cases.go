@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -79,7 +80,9 @@ func (env environment) testRules(path string, set *rules.Set, cat *catalog.Catal
 	for i, c := range file.GetCases() {
 		call := calls[i]
 		report := call.decide(engine, c)
-		report.Name = cmp.Or(report.Name, fmt.Sprintf("case %d", i+1))
+		if report.Name == "" {
+			report.Name = "case " + strconv.Itoa(i+1)
+		}
 		if !report.OK {
 			differences++
 		}

@@ -31,7 +31,7 @@ type Policy struct {
 	// The rules. Their order does not matter: a rule that denies takes precedence. At most 1,000.
 	Rules []*PolicyRule `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Maximum cost of one evaluation of one rule, in the units of CEL: about one per operation and per element that it visits.
-	// Above it, a rule that allows is false and a rule that denies is true. Default: 100000. Range: 1 to 10000000.
+	// Above it, a rule that allows is false and a rule that denies is true. 100,000 if unset. Range: 1 to 10000000.
 	MaxCost       *int64 `protobuf:"varint,2,opt,name=max_cost,proto3,oneof" json:"max_cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
