@@ -22,6 +22,8 @@ func newPolicyCommand(env environment) *cobra.Command {
 		Long: `Policy checks and tests the rules of --policy, or of access.policy in the
 configuration file, without serving: against the tools of --descriptors, or of the
 backend.`,
+		Example: `  sidecar policy check --policy policy.yaml --descriptors api.binpb
+  sidecar policy test cases.yaml --policy policy.yaml --descriptors api.binpb`,
 		Args: refuseUnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
