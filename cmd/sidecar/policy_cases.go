@@ -25,7 +25,7 @@ func newPolicyTestCommand(env environment) *cobra.Command {
 		Short: "Run a table of calls against the rules",
 		Long: `Test decides each call of a YAML file by the rules and compares the decision with the
 expected one. It calls no tool. Only the rules decide: neither the grants of the
-callers file nor --trust count. The file has a list of cases:
+callers file nor --trust count. An example of the file:
 
   cases:
     - name: small refunds are allowed

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// counts counts decisions by rule, of the rules in use. A rule that stays keeps its
-// counts.
+// counts has the decisions of the rules in use. A rule that stays keeps its numbers.
 type counts struct {
 	mu    sync.Mutex
 	rules map[string]*Count

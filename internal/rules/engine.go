@@ -158,10 +158,10 @@ func (s *Set) keyOf(who *access.Identity, c *caller) string {
 
 // identityText is everything that a rule can know of a caller.
 func identityText(who *access.Identity) []byte {
-	text, err := json.Marshal(struct {
-		Name, Principal string
-		Facts           access.Facts
-	}{who.Name(), who.Principal(), who.Facts()})
+	f := who.Facts()
+	text, err := json.Marshal([]any{
+		who.Name(), who.Principal(), f.Source, f.Issuer, f.Subject, f.ClientID, f.Groups, f.Scopes, f.Claims,
+	})
 	if err != nil {
 		return []byte(who.Principal()) // claims come from JSON, so that this does not happen
 	}
