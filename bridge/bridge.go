@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -61,6 +62,8 @@ type Options struct {
 	OnBehalf OnBehalf
 	// Authorizers restrict what callers may do, beyond the grants of their identities.
 	Authorizers []Authorizer
+	// Rules, if set, are one more Authorizer, which also decides about calls by their arguments.
+	Rules Rules
 	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
 	Gate *policy.Gate
 	// RepairArguments decodes objects and arrays that a model wrote as JSON
@@ -159,6 +162,9 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	if opts.Server.Version == "" {
 		opts.Server.Version = "0.0.0"
 	}
+	if opts.Rules != nil {
+		opts.Authorizers = append(slices.Clone(opts.Authorizers), opts.Rules)
+	}
 	return &Bridge{
 		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		draining: draining{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
@@ -241,6 +247,7 @@ func (f *Flight) Run() *Response {
 	if resp == nil {
 		resp = f.bridge.run(f.call, f.req)
 	}
+	f.bridge.decided(resp)
 	resp = settle(f.call, resp)
 	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
@@ -275,10 +282,10 @@ func (f *Flight) Abort(cause error) {
 func settle(flight *correlate.Call, resp *Response) *Response {
 	cause := flight.Ended()
 	if !flight.Finish() {
-		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled)}
+		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled), Decision: resp.Decision}
 	}
 	if resp.Err != nil && resp.Err.Code == errmap.Cancelled && errors.Is(cause, correlate.ErrDrainCut) {
-		return &Response{Tool: resp.Tool, Err: cutOff(resp.Tool)}
+		return &Response{Tool: resp.Tool, Err: cutOff(resp.Tool), Decision: resp.Decision}
 	}
 	return resp
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -40,13 +41,14 @@ type gated struct {
 	cancelled atomic.Int64
 }
 
-func newGated(t *testing.T) *gated {
+func newGated(t *testing.T, configure func(*configv1.Config)) *gated {
 	t.Helper()
 	g := &gated{one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
 	// A path that is not clean is answered with a redirect to the clean one,
 	// which would be another request.
 	g.one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	rig := mcptest.Start(t, mcptest.Options{
+		Configure: configure,
 		Adjust: server.Adjust{Upstream: func(next bridge.Upstream) bridge.Upstream {
 			return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
 				if m.Procedure == demov1connect.FleetCancelOrderProcedure {
@@ -175,7 +177,7 @@ type way struct {
 
 func TestNothingGetsAroundTheGate(t *testing.T) {
 	t.Parallel()
-	g := newGated(t)
+	g := newGated(t, nil)
 	for _, phase := range []struct {
 		trust policy.Trust
 		want  errmap.Code

@@ -84,13 +84,13 @@ func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge,
 		}
 		whole, err := req.complete()
 		if err != nil {
-			return &Response{Err: err, Tool: resp.Tool}
+			return &Response{Err: err, Tool: resp.Tool, Decision: resp.Decision}
 		}
 		asked := time.Now()
 		answers, err := req.AskClient(ctx, in)
 		req.waited(asked)
 		if err != nil {
-			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool}
+			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool, Decision: resp.Decision}
 		}
 		req = whole.again(answers, in.GetRequestState())
 	}
@@ -119,7 +119,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			return resp
 		}
 	}
-	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
+	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
 		return resp
 	}
 	return c.response()

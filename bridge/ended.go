@@ -185,6 +185,10 @@ func failure(err *errmap.Error) []zap.Field {
 		return []zap.Field{zap.String("cause", errmap.Redact(err.Error()))}
 	case errmap.ToolNotFound:
 		return []zap.Field{zap.String("asked_for", errmap.Redact(err.Tool))}
+	case errmap.PermissionDenied:
+		if err.Rule != "" {
+			return []zap.Field{zap.String("policy_rule", err.Rule)}
+		}
 	case errmap.ToolExecutionFailed:
 		return []zap.Field{zap.String("backend_code", err.BackendCode)}
 	}

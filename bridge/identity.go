@@ -57,6 +57,26 @@ type view struct {
 // newest any more is made for its request alone.
 func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
 	scope := b.scope(ctx)
+	if len(b.opts.Authorizers) == 0 {
+		return b.viewOf(ctx, cat, scope)
+	}
+	for range maxScopeChanges {
+		seen := b.viewOf(ctx, cat, scope)
+		now := b.scope(ctx)
+		if now == scope {
+			return seen
+		}
+		scope = now // permissions changed meanwhile: no view may be made of both
+	}
+	return b.viewOf(ctx, cat, scope)
+}
+
+// maxScopeChanges bounds how often a view is made anew because permissions change while
+// it is made.
+const maxScopeChanges = 5
+
+// viewOf is the catalog for a scope, which the caller in ctx has.
+func (b *Bridge) viewOf(ctx context.Context, cat *catalog.Catalog, scope string) *catalog.Catalog {
 	if scope == "" {
 		return cat
 	}

@@ -278,6 +278,8 @@ type Response struct {
 	// Header and Trailer are the backend's metadata that the allow-list permits.
 	// Either may be nil.
 	Header, Trailer http.Header
+	// Decision is what policy rules said about a call or the read of a resource.
+	Decision Decision
 	// Silent means that the caller cancelled: no reply may be written.
 	Silent bool
 

@@ -126,7 +126,7 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, tool *catalog.Too
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
 	}}
 	defer b.leave(c)
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.invokeRPC} {
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.permit, b.invokeRPC} {
 		if err := step(ctx, c); err != nil {
 			c.resp.Err = b.explained(ctx, c, err)
 			return nil, &c.resp

@@ -53,6 +53,8 @@ type Error struct {
 	RequiredCapabilities *outriggerv1.ClientCapabilities
 	// Challenge is the value of WWW-Authenticate. On PERMISSION_DENIED it says that a scope is missing.
 	Challenge string
+	// Rule is the policy rule that refused the call, with PERMISSION_DENIED.
+	Rule string
 	// MissingMeta: the INVALID_PARAMS is about a missing member of _meta, so its MCP status is 400.
 	MissingMeta bool
 	// NoSession: the SESSION_NOT_FOUND is for a request without a session id, so its MCP status is 400.

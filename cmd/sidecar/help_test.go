@@ -99,6 +99,14 @@ func exampleDir(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(helpOf(t, "tools", "--demo", "--json")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{
+		"policy.yaml": "rules: [{name: a, tools: [shop.take], effect: allow, when: 'caller.name != \"\"'}]\n",
+		"cases.yaml":  "cases: [{tool: shop.take, expected: deny, rule: a}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Join(dir, ".config/fish/completions"), 0o750); err != nil {
 		t.Fatal(err)
 	}

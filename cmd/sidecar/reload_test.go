@@ -101,6 +101,8 @@ func TestWhatChangesAtRunTime(t *testing.T) {
 		{"caller rate is used up", "limits: {caller_rate: {per_second: 0.001, burst: 1}}\nlog: {level: debug}\n", "lab.echo", echo, "RATE_LIMITED"},
 		{"tool rate", "limits: {tool_rate: {per_second: 0.001, burst: 1}}\nlog: {calls: failed, max_calls_per_second: 7}\n", "lab.echo", echo, `"result"`},
 		{"tool rate is used up", "limits: {tool_rate: {per_second: 0.001, burst: 1}}\n", "lab.echo", echo, "RATE_LIMITED"},
+		{"policy", "access: {policy: {rules: [{name: r, tools: [lab.echo], effect: deny, when: 'args.nonce != \"\"'}]}}\n", "lab.echo", echo, "PERMISSION_DENIED"},
+		{"policy that allows", "access: {policy: {rules: [{name: r, tools: [lab.echo], effect: allow, when: 'args.nonce != \"\"'}]}}\n", "lab.echo", echo, `"result"`},
 		{"no rate", "", "lab.echo", echo, `"result"`},
 	}
 	for _, step := range steps {

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
@@ -56,7 +57,7 @@ examples, security, and a list of the facts that are missing.`,
 			if asSpec {
 				return printPage(env.stdout, tool, specOptions(a.Config()), asJSON)
 			}
-			return printTool(env.stdout, tool, asJSON)
+			return printTool(env.stdout, tool, a.Rules().Set().About(tool), asJSON)
 		})
 	}
 	return cmd
@@ -118,7 +119,7 @@ func hints(t *catalog.Tool) string {
 	return strings.Join(out, ",")
 }
 
-func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
+func printTool(out io.Writer, t *catalog.Tool, about []rules.Rule, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, dialect.ToolJSON(t))
 	}
@@ -126,6 +127,9 @@ func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(table, "MCP name\t%s\nRPC\t%s\nhints\t%s\nversion\t%s\nfingerprint\t%s\n",
 		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint())
+	if len(about) > 0 {
+		fmt.Fprintf(table, "policy rules\t%s\n", ruleNames(about))
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -139,6 +143,15 @@ func printTool(out io.Writer, t *catalog.Tool, asJSON bool) error {
 	}
 	fmt.Fprint(out, "\noutput schema\n")
 	return printJSON(out, t.Output.Advertised())
+}
+
+// ruleNames lists rules with their effects.
+func ruleNames(about []rules.Rule) string {
+	var out []string
+	for _, r := range about {
+		out = append(out, r.Name+" ("+string(r.Effect)+")")
+	}
+	return strings.Join(out, ", ")
 }
 
 // printJSON prints a value indented, with the members in their order.

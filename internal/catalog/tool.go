@@ -94,6 +94,8 @@ type Tool struct {
 	// next catalog may take it over. alias is Alias as it was derived.
 	isPlain bool
 	alias   string
+	// base is the RPC's own tool of a registered one.
+	base *Tool
 	// isTyped tells that the tool is for typed callers alone.
 	isTyped bool
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
@@ -230,3 +232,6 @@ func (t *Tool) names() []string {
 	}
 	return out
 }
+
+// Base returns the RPC's own tool of a registered tool, which is a second name for it. It is nil for other tools.
+func (t *Tool) Base() *Tool { return t.base }

@@ -166,6 +166,8 @@ func bindings() []binding {
 			help: "tools treated as destructive: marked, unproven (also tools not declared safe) or writes (all tools that are not read-only)"},
 		{flag: "destructive", path: "destructive", kinds: everyKind, group: groupPolicy, value: "POLICY",
 			help: "handling of destructive calls by untrusted callers: block, or confirm (ask the user, where the client supports it)"},
+		{flag: "policy", path: "access.policy_file", kinds: everyKind, common: true, group: groupPolicy, value: "FILE",
+			help: "YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests them"},
 		{flag: "state-key", path: "state.key_file", kinds: longLived, group: groupPolicy, value: "FILE",
 			help: "file of sealing keys for cursors, states and task ids, shared by all replicas: 32 bytes in base64 per line; unset: random. " +
 				"Example: made by `openssl rand -base64 32`"},

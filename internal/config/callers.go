@@ -18,7 +18,7 @@ import (
 func LoadCallers(path string) (*configv1.Callers, error) {
 	callers := &configv1.Callers{}
 	d := newDraftOf(callers)
-	d.secret = true
+	d.kind, d.secret = "callers file", true
 	d.readFile(path, origin{source: path}, MaxFileBytes)
 	if !d.unread {
 		if err := d.checkRules(); err != nil {

@@ -22,7 +22,9 @@ type origin struct {
 type draft struct {
 	// root is the message in the making; config is the same where it is a
 	// configuration, else nil.
-	root    proto.Message
+	root proto.Message
+	// kind names the file for people; empty for the configuration file.
+	kind    string
 	config  *configv1.Config
 	origins map[string]origin
 	// secret: the file may hold credentials, or what somebody took for the place

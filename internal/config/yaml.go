@@ -25,8 +25,8 @@ const maxFileDepth = 64
 // readFile reads the file into the draft.
 func (d *draft) readFile(name string, at origin, most int64) {
 	kind := "configuration file"
-	if d.config == nil {
-		kind = "callers file"
+	if d.kind != "" {
+		kind = d.kind
 	}
 	data, err := readBounded(kind, name, most)
 	if err != nil {

@@ -52,6 +52,15 @@ const (
 	StateTTL = 900 * time.Second
 )
 
+// Defaults of policy rules.
+const (
+	// MaxPolicyCost is about ten milliseconds. A comparison costs a few units, and a
+	// search in a list of 1,000 elements some thousands.
+	MaxPolicyCost            = 100000
+	MaxPolicyRules           = 1000
+	MaxPolicyExpressionBytes = 4096
+)
+
 // Defaults of messages.
 const (
 	// MaxMessageBytes is the line size that MCP expects servers to accept on stdio. The

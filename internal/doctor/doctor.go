@@ -98,6 +98,29 @@ func (d *doctor) examine(ctx context.Context) {
 		d.ok("%d client-streaming RPCs cannot be called yet; --list-uncallable lists them", uncallable)
 	}
 	d.ok("no tool names collide")
+	d.rules(cat)
+}
+
+// rules says whether the policy rules fit the tools.
+func (d *doctor) rules(cat *catalog.Catalog) {
+	set, err := settings.Rules(d.cfg)
+	if err != nil {
+		d.fail("correct the rules", "policy: %v", err)
+		return
+	}
+	faults := set.Fit(cat)
+	list := set.Rules()
+	for _, f := range faults {
+		d.fail("correct the rule; until then the tool is disabled", "policy rule %s does not fit: %v", list[f.Index].Name, f)
+	}
+	for i, r := range list {
+		if len(set.ToolsOf(i, cat)) == 0 {
+			d.warn("policy rule %s matches no tool", r.Name)
+		}
+	}
+	if len(list) > 0 && len(faults) == 0 {
+		d.ok("%d policy rules fit the tools", len(list))
+	}
 }
 
 // catalogFailure tells the ways apart in which a catalog cannot be had.

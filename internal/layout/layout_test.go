@@ -69,7 +69,8 @@ func allowed() map[string][]string {
 		"internal/memory":       {},
 		"internal/metadata":     {"errmap", "internal/glob"},
 		"internal/mcpschema":    {"internal/jsonrpc"},
-		"internal/metrics":      {"internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload"},
+		"internal/rules":        {"internal/access", "internal/catalog", "internal/glob", "errmap"},
+		"internal/metrics":      {"internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 
@@ -95,6 +96,7 @@ func thirdParties() map[string][]string {
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/go-jose/go-jose/v4":            {"internal/behalf"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
+		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},

@@ -25,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
@@ -70,6 +71,8 @@ type Sources struct {
 	CallsSkipped func() uint64
 	// Reloads is the source of the metrics of files that may change at run time.
 	Reloads *Reloads
+	// Rules are the policy rules.
+	Rules *rules.Engine
 	// Authentication counts rejected unauthenticated requests.
 	Authentication *Authentication
 	// Identity counts the credentials that were made in the name of callers; nil without

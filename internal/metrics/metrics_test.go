@@ -26,6 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
@@ -105,6 +106,12 @@ func everything(t *testing.T) metrics.Sources {
 	for _, tool := range []string{"shop.get", "shop.get", ""} {
 		limiter.Check("a", tool)
 	}
+	set, faults := rules.Compile([]rules.Rule{{Name: "r", Tools: []string{"*"}, Effect: rules.Deny, When: "true"}}, rules.Limits{})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	engine := rules.NewEngine(set)
+	engine.Count("r", "deny")
 	run, err := record.Open(record.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +148,7 @@ func everything(t *testing.T) metrics.Sources {
 		},
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
-		Catalog: live, Events: bus, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
+		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Guard: heldBack(), Life: lifecycle.New(nil, "catalog"),
 		Limits: []metrics.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},

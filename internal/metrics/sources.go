@@ -61,6 +61,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Identity != nil {
 		all = append(all, newIdentity(s.Identity))
 	}
+	if s.Rules != nil {
+		all = append(all, newRules(s.Rules))
+	}
 	if s.Guard != nil {
 		all = append(all, ofGuard(s.Guard)...)
 	}

@@ -19,6 +19,7 @@ import (
 // tables of a fixed size), or callers have already been informed of them.
 func AtRunTime() []string {
 	return []string{
+		"access.policy",
 		"catalog.descriptors", "catalog.exclude", "catalog.include", "catalog.list_uncallable",
 		"gate",
 		"limits.caller_rate", "limits.tool_rate",

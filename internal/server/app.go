@@ -230,7 +230,7 @@ func (a *App) Close(ctx context.Context) error {
 func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool) {
 	a.reloader = reconfigure.New(reconfigure.Options{
 		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,
-		Live: a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls,
+		Live: a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
 		Refresh: func(why string) { a.refresher.Begin(why) },
 	})
 	a.watchKeys()

@@ -23,6 +23,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Authentication: a.authn.Metrics(),
 		Identity:       a.behalf.metrics(),
 		Events:         a.bus,
+		Rules:          a.rules,
 		Gate:           a.gate,
 		Limiter:        a.limiter,
 		Slots:          a.slots,

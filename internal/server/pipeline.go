@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -35,8 +36,10 @@ import (
 type pipeline struct {
 	bridge *bridge.Bridge
 	// rpc is the bridge for the edges that speak JSON-RPC.
-	rpc      *dialect.Handler
-	gate     *policy.Gate
+	rpc  *dialect.Handler
+	gate *policy.Gate
+	// rules decide who may call which tools with which arguments.
+	rules    *rules.Engine
 	limiter  *policy.Limiter
 	slots    *policy.Slots
 	sealer   *seal.Sealer
@@ -63,6 +66,9 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	a.gate = gate
+	if err := a.openRules(); err != nil {
+		return err
+	}
 	allowed := a.cfg.GetBackend().GetMetadata()
 	rules, err := metadata.NewRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
 	if err != nil {
@@ -108,6 +114,7 @@ func (a *App) openPipeline() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Gate:        gate,
 		OnBehalf:    a.behalf.source(),
+		Rules:       a.rules,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
 
 		RepairArguments: a.cfg.GetRepairArguments(),

@@ -52,7 +52,7 @@ func (a *App) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
-	checks = append(append(checks, a.reloadChecks()...), a.authn.Checks()...)
+	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
 	return life.State == lifecycle.Ready && status.Ready && !draining, checks
 }
 

@@ -39,6 +39,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		}
 		a.warnOfRandomKey(now)
 		a.authn.CheckGrants(now)
+		a.fitRules(now)
 		a.backend.keepTools(now)
 		a.publishLists(old)
 		versions.offer(now)

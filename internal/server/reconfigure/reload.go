@@ -53,6 +53,8 @@ type Options struct {
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
 	Calls   *bridge.CallLog
+	// Rules makes the policy rules of a configuration, and returns what puts them into use.
+	Rules func(*configv1.Config) (use func(), err error)
 	// Refresh triggers a load of the catalog, without waiting for it.
 	Refresh func(why string)
 }
@@ -171,7 +173,8 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	level, levelErr := zapcore.ParseLevel(settings.OrElse(next.GetLog().GetLevel(), "info"))
 	calls, callsErr := bridge.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
 	_, callersErr := settings.Gate(next)
-	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr); err != nil {
+	useRules, rulesErr := r.rules(next, now)
+	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr, rulesErr); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(now, func(path string) bool { return path == "tools" || strings.HasPrefix(path, "catalog.") }) {
@@ -179,6 +182,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 			return err
 		}
 	}
+	useRules()
 	if err := o.Gate.Rule(scope, next.GetTrustedCallers()); err != nil {
 		return err // not reached: they were parsed above
 	}
@@ -192,6 +196,15 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	o.Calls.Set(calls, int(next.GetLog().GetMaxCallsPerSecond()))
 	o.Watcher.Every(next.GetReloadInterval().AsDuration())
 	return nil
+}
+
+// rules makes the policy rules, if they change now.
+func (r *Reloader) rules(next *configv1.Config, now []string) (use func(), err error) {
+	changes := func(path string) bool { return path == "access.policy" || strings.HasPrefix(path, "access.policy.") }
+	if !slices.ContainsFunc(now, changes) {
+		return func() {}, nil
+	}
+	return r.opts.Rules(next)
 }
 
 // applyCatalog makes a catalog of the new settings, and uses it where it can be

@@ -34,6 +34,10 @@ type Access struct {
 	// Header that carries the authenticated caller's name to the backend, or "off". The caller's own copy of the header is
 	// dropped. Default: x-outrigger-subject. Flag: `--subject-header`.
 	SubjectHeader *string `protobuf:"bytes,2,opt,name=subject_header,proto3,oneof" json:"subject_header,omitempty"`
+	// Rules about who may call which tools with which arguments (docs/policy.md). Reloaded when the file changes. Default: none.
+	Policy *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// File with the same rules. Reloaded when it changes. Default: none. Flag: `--policy`.
+	PolicyFile    string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -78,6 +82,20 @@ func (x *Access) GetTokensFile() string {
 func (x *Access) GetSubjectHeader() string {
 	if x != nil && x.SubjectHeader != nil {
 		return *x.SubjectHeader
+	}
+	return ""
+}
+
+func (x *Access) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *Access) GetPolicyFile() string {
+	if x != nil {
+		return x.PolicyFile
 	}
 	return ""
 }
@@ -255,10 +273,13 @@ var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xa1\x01\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a outrigger/config/v1/policy.proto\"\xef\x02\n" +
 	"\x06Access\x12*\n" +
 	"\vtokens_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vtokens_file\x12X\n" +
-	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01B\x11\n" +
+	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x123\n" +
+	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12*\n" +
+	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file:k\xbaHh\x1af\n" +
+	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
 	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xa0\x05\n" +
@@ -293,14 +314,16 @@ var file_outrigger_config_v1_access_proto_goTypes = []any{
 	(*Access)(nil),  // 0: outrigger.config.v1.Access
 	(*Callers)(nil), // 1: outrigger.config.v1.Callers
 	(*Caller)(nil),  // 2: outrigger.config.v1.Caller
+	(*Policy)(nil),  // 3: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_access_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
+	2, // 1: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_access_proto_init() }
@@ -308,6 +331,7 @@ func file_outrigger_config_v1_access_proto_init() {
 	if File_outrigger_config_v1_access_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}

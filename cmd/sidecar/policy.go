@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/server"
+)
+
+func newPolicyCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy COMMAND",
+		Short: "Check and test policy rules",
+		Long: `Policy checks and tests the rules of --policy, or of access.policy in the
+configuration file, without serving: against the tools of --descriptors, or of the
+backend.`,
+		Example: `  sidecar policy check --policy policy.yaml --descriptors api.binpb
+  sidecar policy test cases.yaml --policy policy.yaml --descriptors api.binpb`,
+		Args: refuseUnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
+		},
+	}
+	for _, inner := range []*cobra.Command{newPolicyCheckCommand(env), newPolicyTestCommand(env)} {
+		inner.Args = asUsageError(inner.Args)
+		addHelpAll(inner)
+		cmd.AddCommand(inner)
+	}
+	return cmd
+}
+
+func newPolicyCheckCommand(env environment) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check that the rules fit the tools",
+		Long: `Check compiles each rule for each tool that it is about and lists the tools of each
+rule. A rule that is about no tool is a warning.
+
+Exit codes: 0 all rules fit, 1 a rule does not fit a tool of the backend, 2 invalid
+rules, or rules that do not fit --descriptors, 3 the tools cannot be loaded.`,
+		Example: `  sidecar policy check --policy policy.yaml --descriptors api.binpb
+  sidecar policy check --policy policy.yaml --backend http://127.0.0.1:50051`,
+		Args: noArguments,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"ok", "rules": [{"name", "effect", "tools", "faults"}]}`)
+	config.RegisterFlags(cmd.Flags(), config.Once)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return env.withRules(cmd, func(set *rules.Set, cat *catalog.Catalog) error { return env.checkRules(set, cat, asJSON) })
+	}
+	return cmd
+}
+
+// withRules loads the rules and the catalog, and runs fn with them.
+func (env environment) withRules(cmd *cobra.Command, fn func(*rules.Set, *catalog.Catalog) error) error {
+	return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
+		set := a.Rules().Set()
+		if set.Len() == 0 {
+			return usageError("there are no rules: set --policy FILE, or access.policy in the configuration file")
+		}
+		cat, err := a.Load(ctx)
+		if err != nil {
+			return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
+		}
+		return fn(set, cat)
+	})
+}
+
+// ruleReport is a rule with the tools that it is about.
+type ruleReport struct {
+	Name   string   `json:"name"`
+	Effect string   `json:"effect"`
+	Tools  []string `json:"tools"`
+	Faults []string `json:"faults,omitempty"`
+}
+
+// checkRules prints each rule, and fails where one does not fit.
+func (env environment) checkRules(set *rules.Set, cat *catalog.Catalog, asJSON bool) error {
+	faults := set.Fit(cat)
+	reports := make([]ruleReport, 0, set.Len())
+	for i, r := range set.Rules() {
+		report := ruleReport{Name: r.Name, Effect: string(r.Effect), Tools: set.ToolsOf(i, cat)}
+		for _, f := range faults {
+			if f.Index == i {
+				report.Faults = append(report.Faults, f.String())
+			}
+		}
+		reports = append(reports, report)
+	}
+	if asJSON {
+		err := printJSON(env.stdout, struct {
+			OK    bool         `json:"ok"`
+			Rules []ruleReport `json:"rules"`
+		}{len(faults) == 0, reports})
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, r := range reports {
+			r.print(env)
+		}
+	}
+	if len(faults) > 0 {
+		return exitWith(exitToolFailed)
+	}
+	return nil
+}
+
+// maxToolsShown bounds the names of tools in a line.
+const maxToolsShown = 8
+
+func (r *ruleReport) print(env environment) {
+	shown := r.Tools
+	if len(shown) > maxToolsShown {
+		shown = append(shown[:maxToolsShown:maxToolsShown], fmt.Sprintf("and %d more", len(r.Tools)-maxToolsShown))
+	}
+	switch {
+	case len(r.Tools) == 0:
+		fmt.Fprintf(env.stdout, "warn  %s (%s): matches no tool; `sidecar tools` lists the names\n", r.Name, r.Effect)
+	case len(r.Faults) == 0:
+		fmt.Fprintf(env.stdout, "ok    %s (%s): %s\n", r.Name, r.Effect, strings.Join(shown, ", "))
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(env.stdout, "FAIL  %s (%s): %s\n", r.Name, r.Effect, f)
+	}
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
+)
+
+func newPolicyTestCommand(env environment) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Run a table of calls against the rules",
+		Long: `Test decides each call of a YAML file by the rules and compares the decision with the
+expected one. It calls no tool. Only the rules decide: neither the grants of the
+callers file nor --trust count. An example of the file:
+
+  cases:
+    - name: small refunds are allowed
+      caller: {name: planner, groups: [refunds]}
+      tool: shop.refund
+      arguments: {amount: {units: 20}}
+      expected: allow
+      rule: refund-limit
+
+Only tool and expected are required. Without caller, the caller is not
+authenticated.
+
+Exit codes: 0 all as expected, 1 differences, 2 invalid rules or cases,
+3 the tools cannot be loaded.`,
+		Example: `  sidecar policy test cases.yaml --policy policy.yaml --descriptors api.binpb
+  sidecar policy test cases.yaml --policy policy.yaml --backend http://127.0.0.1:50051 --json`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"ok", "cases": [{"name", "tool", "expected", "decision", "rule", "ok"}]}`)
+	config.RegisterFlags(cmd.Flags(), config.Once)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return env.withRules(cmd, func(set *rules.Set, cat *catalog.Catalog) error { return env.testRules(args[0], set, cat, asJSON) })
+	}
+	return cmd
+}
+
+// caseReport is the outcome of a case.
+type caseReport struct {
+	Name     string `json:"name"`
+	Tool     string `json:"tool"`
+	Expected string `json:"expected"`
+	// WantRule is the rule that the file asks for.
+	WantRule string `json:"expected_rule,omitempty"`
+	Decision string `json:"decision"`
+	Rule     string `json:"rule,omitempty"`
+	OK       bool   `json:"ok"`
+}
+
+// testRules runs the cases, and fails where a decision is not the expected one.
+func (env environment) testRules(path string, set *rules.Set, cat *catalog.Catalog, asJSON bool) error {
+	calls := map[int]policyCall{}
+	file, err := config.LoadPolicyTests(path, func(tests *configv1.PolicyTests, report func(path, message string)) {
+		for i, c := range tests.GetCases() {
+			calls[i] = newPolicyCall(fmt.Sprintf("cases[%d].", i), c, set, cat, report)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	engine := rules.NewEngine(set)
+	reports, differences := make([]caseReport, 0, len(calls)), 0
+	for i, c := range file.GetCases() {
+		call := calls[i]
+		report := call.decide(engine, c)
+		if report.Name == "" {
+			report.Name = "case " + strconv.Itoa(i+1)
+		}
+		if !report.OK {
+			differences++
+		}
+		reports = append(reports, report)
+	}
+	if asJSON {
+		err = printJSON(env.stdout, struct {
+			OK    bool         `json:"ok"`
+			Cases []caseReport `json:"cases"`
+		}{differences == 0, reports})
+	} else {
+		for _, r := range reports {
+			r.print(env)
+		}
+		_, err = fmt.Fprintf(env.stdout, "%d of %d cases as expected\n", len(reports)-differences, len(reports))
+	}
+	if err != nil {
+		return err
+	}
+	if differences > 0 {
+		return exitWith(exitToolFailed)
+	}
+	return nil
+}
+
+// policyCall is a case as a call.
+type policyCall struct {
+	who       *access.Identity
+	tool      *catalog.Tool
+	arguments []byte // as the rules get them
+}
+
+// newPolicyCall makes the call of a case, and reports what is wrong with it.
+func newPolicyCall(at string, c *configv1.PolicyCase, set *rules.Set, cat *catalog.Catalog, report func(path, message string)) policyCall {
+	call := policyCall{who: policyCaller(c.GetCaller())}
+	if c.GetRule() != "" && !set.Has(c.GetRule()) {
+		report(at+"rule", "there is no rule "+c.GetRule())
+	}
+	var ok bool
+	if call.tool, ok = cat.Lookup(c.GetTool()); !ok {
+		if c.GetTool() != "" {
+			report(at+"tool", unknownTool(cat, c.GetTool()).Error())
+		}
+		return call
+	}
+	raw := []byte("{}")
+	if c.GetArguments() != nil {
+		var err error
+		if raw, err = protojson.Marshal(c.GetArguments()); err != nil {
+			report(at+"arguments", err.Error())
+			return call
+		}
+	}
+	if err := call.encode(raw); err != nil {
+		report(at+"arguments", "are not valid: "+err.Error())
+	}
+	return call
+}
+
+// encode checks arguments as a call would.
+func (c *policyCall) encode(raw []byte) error {
+	found, err := c.tool.CheckArguments(raw)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%s: %s", found[0].Path, found[0].Message)
+	}
+	if c.arguments = raw; c.tool.Native {
+		return nil
+	}
+	c.arguments, err = c.tool.In.ToWireWith(&bytepool.Pool{}, nil, raw)
+	return err
+}
+
+// policyCaller is the identity of a case's caller; nil without one.
+func policyCaller(c *configv1.PolicyCaller) *access.Identity {
+	if c == nil {
+		return nil
+	}
+	source := access.Source(cmp.Or(c.GetSource(), string(access.SourceTokens)))
+	name := c.GetName()
+	if name == "" && source == access.SourceOAuth {
+		name = c.GetIssuer() + "#" + c.GetSubject()
+	}
+	return access.NewIdentityOf(access.Grant{Name: name, Tools: []string{"*"}}, access.Facts{
+		Source: source, Issuer: c.GetIssuer(), Subject: c.GetSubject(), ClientID: c.GetClientId(),
+		Groups: c.GetGroups(), Scopes: c.GetScopes(), Claims: c.GetClaims().AsMap(),
+	})
+}
+
+// decide asks the rules.
+func (c *policyCall) decide(engine *rules.Engine, of *configv1.PolicyCase) caseReport {
+	rule, _, refused := engine.MayCall(c.who, c.tool, c.arguments)
+	r := caseReport{
+		Name: of.GetName(), Tool: c.tool.Name, Expected: of.GetExpected(), WantRule: of.GetRule(),
+		Decision: string(rules.Allow), Rule: rule,
+	}
+	if refused != nil {
+		r.Decision = string(rules.Deny)
+	}
+	r.OK = r.Decision == r.Expected && (r.WantRule == "" || r.WantRule == r.Rule)
+	return r
+}
+
+func (r *caseReport) print(env environment) {
+	by := func(decision, rule string) string {
+		if rule == "" {
+			return decision
+		}
+		return decision + " by " + rule
+	}
+	if r.OK {
+		fmt.Fprintf(env.stdout, "ok    %s: %s: %s\n", r.Name, r.Tool, by(r.Decision, r.Rule))
+		return
+	}
+	fmt.Fprintf(env.stdout, "FAIL  %s: %s: want %s, is %s\n", r.Name, r.Tool, by(r.Expected, r.WantRule), by(r.Decision, r.Rule))
+}

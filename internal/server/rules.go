@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+)
+
+// maxRuleLines bounds the lines and details about rules that do not fit their tools: one
+// rule may be about thousands of tools.
+const maxRuleLines = 20
+
+// openRules reads the policy rules, and watches their file.
+func (a *App) openRules() error {
+	if path := a.cfg.GetAccess().GetPolicyFile(); path != "" {
+		a.watcher.Add("policy", func(context.Context) reload.Outcome { return a.rereadRules() }, path)
+	}
+	set, err := settings.Rules(a.cfg)
+	if err != nil {
+		return err
+	}
+	a.rules = rules.NewEngine(set)
+	if set.Len() > 0 {
+		a.log.Info("policy rules enabled", zap.Int("rules", set.Len()))
+	}
+	return nil
+}
+
+// Rules returns the policy rules in use.
+func (a *App) Rules() *rules.Engine { return a.rules }
+
+// rereadRules reads the policy file again. Rules that are faulty leave the last good ones
+// in use.
+func (a *App) rereadRules() reload.Outcome {
+	set, err := settings.Rules(a.cfg)
+	if err != nil {
+		a.log.Error("policy file reload failed; keeping the last good rules", zap.Error(err))
+		return reload.Refused
+	}
+	a.replaceRules(set)
+	return reload.Applied
+}
+
+// newRules makes the rules of a newer configuration, and returns what puts them into use.
+func (a *App) newRules(next *configv1.Config) (use func(), err error) {
+	set, err := settings.Rules(next)
+	return func() { a.replaceRules(set) }, err
+}
+
+// replaceRules uses other rules from now on. Callers are told, because they may see other
+// tools.
+func (a *App) replaceRules(set *rules.Set) {
+	before, cat := a.rules.Faults(), a.live.Current()
+	a.warnOfRules(before, a.rules.Replace(set, cat))
+	if now := a.live.Current(); now != cat {
+		a.fitRules(now) // it came meanwhile
+	}
+	a.log.Info("policy rules reloaded", zap.Int("rules", set.Len()))
+	a.publish(feed.Change{Kind: feed.ToolsListChanged})
+	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+}
+
+// fitRules compiles the rules for the tools of a new catalog.
+func (a *App) fitRules(now *catalog.Catalog) {
+	before := a.rules.Faults()
+	a.warnOfRules(before, a.rules.Fit(now))
+}
+
+// warnOfRules logs which rules do not fit a tool, when that is new.
+func (a *App) warnOfRules(before, now []rules.Fault) {
+	lines := 0
+	for _, f := range now {
+		if slices.Contains(before, f) {
+			continue
+		}
+		if lines++; lines <= maxRuleLines {
+			a.log.Warn("policy rule does not fit the input of a tool; the tool is disabled",
+				zap.String("rule", a.rules.RuleName(f)), zap.String("tool", f.Tool), zap.Stringer("fault", f))
+		}
+	}
+	if lines > maxRuleLines {
+		a.log.Warn("more policy rules do not fit their tools", zap.Int("more", lines-maxRuleLines))
+	}
+}
+
+// ruleChecks say how the rules are doing, for /readyz?verbose.
+func (a *App) ruleChecks() []admin.Check {
+	n, faults := a.rules.Set().Len(), a.rules.Faults()
+	if n == 0 {
+		return nil
+	}
+	check := admin.Check{Name: "policy", OK: len(faults) == 0, Info: true, Detail: fmt.Sprintf("%d rules", n)}
+	for i, f := range faults {
+		if i == maxRuleLines {
+			check.Detail += fmt.Sprintf("; and %d more", len(faults)-i)
+			break
+		}
+		check.Detail += fmt.Sprintf("; tool %s is disabled: rule %s does not fit its input", f.Tool, a.rules.RuleName(f))
+	}
+	return []admin.Check{check}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/rules"
+)
+
+// Rules returns the policy rules that the configuration describes, nil if it describes
+// none. They fit the tools of the descriptor files that it names. The error has all
+// faults.
+func Rules(cfg *configv1.Config) (*rules.Set, error) {
+	a := cfg.GetAccess()
+	if path := a.GetPolicyFile(); path != "" {
+		return fileRules(cfg, path)
+	}
+	if a.GetPolicy() == nil {
+		return nil, nil
+	}
+	var faults []error
+	set := compileRules(cfg, a.GetPolicy(), func(path, message string) {
+		faults = append(faults, fmt.Errorf("access.policy.%s: %s", path, message))
+	})
+	return set, errors.Join(faults...)
+}
+
+// fileRules reads the policy file.
+func fileRules(cfg *configv1.Config, path string) (*rules.Set, error) {
+	var set *rules.Set
+	_, err := config.LoadPolicy(path, func(p *configv1.Policy, report func(path, message string)) {
+		set = compileRules(cfg, p, report)
+	})
+	return set, err
+}
+
+// compileRules compiles the rules of a policy, and reports what is wrong with them by
+// the paths of their fields.
+func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, message string)) *rules.Set {
+	list := make([]rules.Rule, 0, len(p.GetRules()))
+	for _, r := range p.GetRules() {
+		list = append(list, rules.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: rules.Effect(r.GetEffect()), When: r.GetWhen()})
+	}
+	set, faults := rules.Compile(list, rules.Limits{MaxCost: p.GetMaxCost()})
+	if len(faults) == 0 {
+		faults = set.Fit(described(cfg))
+	}
+	for _, f := range firstOfRule(faults) {
+		path := "rules"
+		if f.Index >= 0 {
+			path = fmt.Sprintf("rules[%d].%s", f.Index, f.Field)
+		}
+		report(path, f.String())
+	}
+	return set
+}
+
+// firstOfRule returns one fault for each field of each rule, with the number of others:
+// a rule about many tools may fit none of them.
+func firstOfRule(faults []rules.Fault) []rules.Fault {
+	var out []rules.Fault
+	at := map[string]int{}
+	more := map[int]int{}
+	for _, f := range faults {
+		key := fmt.Sprint(f.Index, f.Field)
+		if i, ok := at[key]; ok {
+			more[i]++
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, f)
+	}
+	for i, n := range more {
+		out[i].Message += fmt.Sprintf(", and %d more", n)
+	}
+	return out
+}
+
+// described is the catalog of the descriptor files alone; nil if there are none, or if
+// they cannot be used, which is reported elsewhere.
+func described(cfg *configv1.Config) *catalog.Catalog {
+	if len(cfg.GetCatalog().GetDescriptors()) == 0 {
+		return nil
+	}
+	sources, build, err := Plan(cfg, Origins{})
+	if err != nil {
+		return nil
+	}
+	var loads []*source.Loaded
+	for _, s := range sources {
+		loaded, err := s.Load(context.Background())
+		if err != nil {
+			return nil
+		}
+		loads = append(loads, loaded)
+	}
+	cat, err := catalog.Build(loads, build)
+	if err != nil {
+		return nil
+	}
+	return cat
+}
+
+// checkPolicy checks the policy rules before a port opens.
+func checkPolicy(cfg *configv1.Config, report func(path, message string)) {
+	a := cfg.GetAccess()
+	if path := a.GetPolicyFile(); path != "" {
+		var faults *config.Error
+		switch _, err := fileRules(cfg, path); {
+		case errors.As(err, &faults):
+			report("access.policy_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
+		case err != nil:
+			report("access.policy_file", err.Error())
+		}
+		return
+	}
+	if p := a.GetPolicy(); p != nil {
+		compileRules(cfg, p, func(path, message string) { report("access.policy."+path, message) })
+	}
+}
