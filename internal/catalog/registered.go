@@ -20,7 +20,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	}
 	t := *base
 	t.Name, t.MCPName, t.Registered = r.Name, MCPName(r.Name), true
-	t.Alias = "" // that of the RPC's own tool
+	t.Base, t.Alias = base, "" // that of the RPC's own tool
 	t.Version = r.Version
 	t.Timeout = cmp.Or(r.Timeout, base.Timeout)
 	t.TaskSupport, t.TaskAfter = r.TaskSupport, 0

@@ -110,6 +110,9 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	if events != nil && s.opts.Events == nil {
 		return withoutBus("Subscribe")
 	}
+	if err := s.bridge.MayRun(ctx, bridge.OpListen); err != nil {
+		return s.refused(req.Peer().Protocol, err, errmap.About{})
+	}
 	l, failed := s.last(ctx, req.Peer().Addr)
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})

@@ -89,7 +89,7 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 			return
 		}
 		s.bridge.Stats().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
-		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message(
+		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted("")), errmap.Message(
 			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call"))
 		if writer.IsSupported(r) {
 			_ = writer.Write(w, r, errmap.ToConnect(denied, errmap.About{}))

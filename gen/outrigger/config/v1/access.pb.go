@@ -34,6 +34,8 @@ type Access struct {
 	// Header that carries the authenticated caller's name to the backend, or "off". The caller's own copy of the header is
 	// dropped. Default: x-outrigger-subject. Flag: `--subject-header`.
 	SubjectHeader *string `protobuf:"bytes,2,opt,name=subject_header,proto3,oneof" json:"subject_header,omitempty"`
+	// OAuth 2.1 resource server: access tokens of authorization servers, and the scopes that they need. Default: off.
+	Oauth         *OAuth `protobuf:"bytes,3,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -80,6 +82,13 @@ func (x *Access) GetSubjectHeader() string {
 		return *x.SubjectHeader
 	}
 	return ""
+}
+
+func (x *Access) GetOauth() *OAuth {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
 }
 
 // Callers is the file named by `access.tokens_file`.
@@ -255,10 +264,11 @@ var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xa1\x01\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\"\xd3\x01\n" +
 	"\x06Access\x12*\n" +
 	"\vtokens_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vtokens_file\x12X\n" +
-	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01B\x11\n" +
+	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x120\n" +
+	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauthB\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
 	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xa0\x05\n" +
@@ -293,14 +303,16 @@ var file_outrigger_config_v1_access_proto_goTypes = []any{
 	(*Access)(nil),  // 0: outrigger.config.v1.Access
 	(*Callers)(nil), // 1: outrigger.config.v1.Callers
 	(*Caller)(nil),  // 2: outrigger.config.v1.Caller
+	(*OAuth)(nil),   // 3: outrigger.config.v1.OAuth
 }
 var file_outrigger_config_v1_access_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
+	2, // 1: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_access_proto_init() }
@@ -308,6 +320,7 @@ func file_outrigger_config_v1_access_proto_init() {
 	if File_outrigger_config_v1_access_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_oauth_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
