@@ -61,6 +61,11 @@ func callers() []who {
 		{name: "issuer B: ann", issuer: issuerB, scopes: []string{"completion", "listen", "prompts", "resources", "tasks", "tools:read", "tools:write"}},
 		{name: "issuer B: ann, writing", issuer: issuerB, scopes: []string{"tools:write", "prompts"}},
 	}
+	return withTokens(all)
+}
+
+// withTokens gives each caller a token.
+func withTokens(all []who) []who {
 	for i := range all {
 		all[i].token = "token-of-" + strings.Map(func(r rune) rune {
 			if r == ' ' || r == ':' || r == ',' {
@@ -78,11 +83,11 @@ type directory struct {
 	others map[string]*access.Identity
 }
 
-func newDirectory(t testing.TB) *directory {
+func newDirectory(t testing.TB, all []who) *directory {
 	t.Helper()
 	d := &directory{others: map[string]*access.Identity{}}
 	var entries []access.Entry
-	for _, w := range callers() {
+	for _, w := range all {
 		switch {
 		case w.grant != nil:
 			entries = append(entries, access.Entry{Grant: *w.grant, Tokens: []access.Digest{sha256.Sum256([]byte(w.token))}})
@@ -146,7 +151,7 @@ func (w who) mayCall(tool, scope string) bool {
 func withOAuth(c *configv1.Config) {
 	rule := "read_write"
 	c.Access.Oauth = &configv1.OAuth{
-		Issuers: []*configv1.OAuthIssuer{{Url: issuerA}, {Url: issuerB}}, Resource: resourceURL, ScopeRule: &rule,
+		Issuers: []*configv1.OAuthIssuer{{Url: issuerA}, {Url: issuerB}}, Resource: resourceURL, ScopeRule: &rule, ResourceName: "Tools of the lagoon",
 		ToolScopes: []*configv1.ToolScopes{{Tools: []string{"fleet.get_map"}}},
 		OperationScopes: []*configv1.OperationScopes{
 			{Operations: []string{"list_resources", "list_resource_templates", "read_resource"}, Scopes: []string{"resources"}},

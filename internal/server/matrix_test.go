@@ -36,7 +36,7 @@ type witness func(t *testing.T, m *matrix, c cell)
 // of it reaches the backend.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	m := newMatrix(t, newDirectory(t), nil)
+	m := newMatrix(t, newDirectory(t, callers()), nil)
 	runMatrix(t, m, callers(), nil)
 }
 
@@ -107,7 +107,7 @@ func checkRefusal(t *testing.T, e *edge, got outcome, want string) {
 // TestMatrixOfLists: each caller sees the tools that it may call, on every edge.
 func TestMatrixOfLists(t *testing.T) {
 	t.Parallel()
-	m := newMatrix(t, newDirectory(t), nil)
+	m := newMatrix(t, newDirectory(t, callers()), nil)
 	all := m.rig.Live.Current().Tools()
 	for _, w := range callers() {
 		var want []string
