@@ -30,7 +30,7 @@ func Scopes(cfg *configv1.Config) *scopes.Authorizer {
 	if c.GetScopeRule() == scopesByAccess {
 		o.Rule = scopes.ReadWrite
 	}
-	if resource, err := protectedresource.Parse(c.GetResource()); err == nil { // which checkOAuth has seen
+	if resource, err := protectedresource.Parse(c.GetResource()); err == nil { // which checkProtectedResource has seen
 		o.Metadata = resource.Metadata
 	}
 	return scopes.New(o)
@@ -64,9 +64,9 @@ func ProtectedResource(cfg *configv1.Config, supported func() []string) protecte
 	}}
 }
 
-// checkOAuth checks what the rules of the message cannot say about the resource and the
-// authorization servers.
-func checkOAuth(cfg *configv1.Config, report func(path, message string)) {
+// checkProtectedResource checks what the rules of the message cannot say about the resource
+// and the authorization servers.
+func checkProtectedResource(cfg *configv1.Config, report func(path, message string)) {
 	c := cfg.GetAccess().GetOauth()
 	if c == nil {
 		return

@@ -28,11 +28,11 @@ const (
 // (docs/identity-providers.md).
 type OAuth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The authorization servers whose tokens are accepted. At most 16.
-	Issuers []*OAuthIssuer `protobuf:"bytes,1,rep,name=issuers,proto3" json:"issuers,omitempty"`
-	// URL of the MCP endpoint as users type it, such as "https://tools.example.org/mcp". Tokens are issued for it, and
-	// challenges and metadata name it. `http` is for loopback only.
-	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Authorization servers with settings of their own. At most 16.
+	Issuers []*OAuthIssuer `protobuf:"bytes,2,rep,name=issuers,proto3" json:"issuers,omitempty"`
+	// URL that clients use for the sidecar, such as https://tools.example.com/mcp. Tokens must name it as their audience. Required
+	// with an issuer.
+	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// Scopes that tools need, by globs over canonical tool names. The first entry that matches a tool decides, before the
 	// tool's own option `scopes` and before `scope_rule`. At most 256.
 	ToolScopes []*ToolScopes `protobuf:"bytes,20,rep,name=tool_scopes,proto3" json:"tool_scopes,omitempty"`
@@ -45,7 +45,8 @@ type OAuth struct {
 	// List tools for whose scopes the caller would have to ask, so that its client can step up by calling them. Default:
 	// false, a caller is shown what it may call.
 	ListWithoutScope bool `protobuf:"varint,23,opt,name=list_without_scope,proto3" json:"list_without_scope,omitempty"`
-	// Name of the resource for people, in the protected resource metadata. Default: the server's title or name.
+	// Name of the resource for people, in the protected resource metadata. Default: `server.title` or
+	// `server.name`.
 	ResourceName  string `protobuf:"bytes,24,opt,name=resource_name,proto3" json:"resource_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -130,12 +131,18 @@ func (x *OAuth) GetResourceName() string {
 	return ""
 }
 
-// OAuthIssuer is an authorization server whose tokens are accepted.
+// OAuthIssuer is one authorization server.
 type OAuthIssuer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Issuer identifier, exactly as the authorization server's metadata states it, such as "https://login.example.org/".
-	// Required.
-	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Issuer URL. The metadata of the issuer is found from it (RFC 8414, then OpenID Connect Discovery). https, or http on
+	// loopback. Required.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Audiences accepted besides `resource`, for issuers without resource indicators. At most 16.
+	Audiences []string `protobuf:"bytes,3,rep,name=audiences,proto3" json:"audiences,omitempty"`
+	// Claim with the caller's groups: a name, or a path of names with dots. Default: none.
+	GroupsClaim string `protobuf:"bytes,4,opt,name=groups_claim,proto3" json:"groups_claim,omitempty"`
+	// Claim whose values count as scopes, such as roles of Entra's tokens for applications. Default: none.
+	RolesClaim    string `protobuf:"bytes,5,opt,name=roles_claim,proto3" json:"roles_claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +180,27 @@ func (*OAuthIssuer) Descriptor() ([]byte, []int) {
 func (x *OAuthIssuer) GetUrl() string {
 	if x != nil {
 		return x.Url
+	}
+	return ""
+}
+
+func (x *OAuthIssuer) GetAudiences() []string {
+	if x != nil {
+		return x.Audiences
+	}
+	return nil
+}
+
+func (x *OAuthIssuer) GetGroupsClaim() string {
+	if x != nil {
+		return x.GroupsClaim
+	}
+	return ""
+}
+
+func (x *OAuthIssuer) GetRolesClaim() string {
+	if x != nil {
+		return x.RolesClaim
 	}
 	return ""
 }
@@ -294,10 +322,10 @@ var File_outrigger_config_v1_oauth_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xca\x03\n" +
+	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xe2\x03\n" +
 	"\x05OAuth\x12D\n" +
-	"\aissuers\x18\x01 \x03(\v2 .outrigger.config.v1.OAuthIssuerB\b\xbaH\x05\x92\x01\x02\x10\x10R\aissuers\x12$\n" +
-	"\bresource\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\bresource\x12L\n" +
+	"\aissuers\x18\x02 \x03(\v2 .outrigger.config.v1.OAuthIssuerB\b\xbaH\x05\x92\x01\x02\x10\x10R\aissuers\x12<\n" +
+	"\bresource\x18\x03 \x01(\tB \xbaH\x1dr\x1b(\x80\x102\x16^(https?://[^#?\\s]+)?$R\bresource\x12L\n" +
 	"\vtool_scopes\x18\x14 \x03(\v2\x1f.outrigger.config.v1.ToolScopesB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vtool_scopes\x12Z\n" +
 	"\x10operation_scopes\x18\x15 \x03(\v2$.outrigger.config.v1.OperationScopesB\b\xbaH\x05\x92\x01\x02\x10@R\x10operation_scopes\x12<\n" +
 	"\n" +
@@ -306,9 +334,12 @@ const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"scope_rule\x88\x01\x01\x12.\n" +
 	"\x12list_without_scope\x18\x17 \x01(\bR\x12list_without_scope\x12.\n" +
 	"\rresource_name\x18\x18 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\rresource_nameB\r\n" +
-	"\v_scope_rule\")\n" +
-	"\vOAuthIssuer\x12\x1a\n" +
-	"\x03url\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x03url\"\x83\x01\n" +
+	"\v_scope_rule\"\xcb\x01\n" +
+	"\vOAuthIssuer\x12/\n" +
+	"\x03url\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\x03url\x121\n" +
+	"\taudiences\x18\x03 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\ar\x05\x10\x01(\x80\x10R\taudiences\x12,\n" +
+	"\fgroups_claim\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fgroups_claim\x12*\n" +
+	"\vroles_claim\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vroles_claim\"\x83\x01\n" +
 	"\n" +
 	"ToolScopes\x12:\n" +
 	"\x05tools\x18\x01 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\x10\x80\x02\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x129\n" +
