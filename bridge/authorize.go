@@ -125,3 +125,22 @@ func (b *Bridge) scope(ctx context.Context, cat *catalog.Catalog) string {
 func (b *Bridge) MayUseAll(ctx context.Context) bool {
 	return b.scope(ctx, b.catalogs.Current()) == ""
 }
+
+// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
+// text that says what that is. An Authorizer with a method MayUseAll says what the caller
+// lacks.
+func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
+	challenge := access.NotPermitted("")
+	for _, a := range b.opts.Authorizers {
+		asked, ok := a.(interface {
+			MayUseAll(who *access.Identity, cat *catalog.Catalog) *errmap.Error
+		})
+		if !ok {
+			continue
+		}
+		if err := asked.MayUseAll(access.FromContext(ctx), b.catalogs.Current()); err != nil {
+			challenge = err.Challenge
+		}
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(challenge), errmap.Message(text))
+}

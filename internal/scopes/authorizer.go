@@ -79,6 +79,15 @@ func (a *Authorizer) MayRun(who *access.Identity, operation string, t *catalog.T
 	return a.held(who, need, what)
 }
 
+// MayUseAll returns nil if a caller may call every tool of a catalog, else
+// PERMISSION_DENIED with all scopes that its tools need.
+func (a *Authorizer) MayUseAll(who *access.Identity, cat *catalog.Catalog) *errmap.Error {
+	if cat == nil || !isHeld(who) {
+		return nil
+	}
+	return a.held(who, a.index(cat).known, "permission for every tool")
+}
+
 // getTool is the operation that only shows a tool.
 const getTool = "get_tool"
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,7 +255,9 @@ func ofRPC(err error) outcome {
 	if !errors.As(err, &failed) {
 		return outcome{}
 	}
-	out := outcome{code: "? " + err.Error(), challenge: strings.Join(failed.Meta().Values("www-authenticate"), " AND "), body: failed.Code().String()}
+	out := outcome{code: "? " + err.Error(), body: failed.Code().String()}
+	// A client that asks for the error of a stream again repeats its metadata.
+	out.challenge = strings.Join(slices.Compact(failed.Meta().Values("www-authenticate")), " AND ")
 	for _, d := range failed.Details() {
 		if v, err := d.Value(); err == nil {
 			if info, ok := v.(*errdetails.ErrorInfo); ok {

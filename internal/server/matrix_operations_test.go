@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -17,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
 // operation is one row of the matrix: what a caller does, what it needs for that, and how
@@ -158,6 +160,15 @@ func others() []operation {
 			},
 		},
 		{name: "subscribe to a resource", needs: []string{"listen"}, uri: "desk://notes/1", mcp: "resources/subscribe", params: `"uri":"desk://notes/1"`, legacyOnly: true},
+		{
+			name: "reflection", tool: glob.Anything, needs: []string{"tools:read", "tools:write"},
+			typed: func(ctx context.Context, c connect.HTTPClient, url string, o ...connect.ClientOption) error {
+				stream := grpcreflect.NewClient(c, url, o...).NewStream(ctx)
+				defer func() { _, _ = stream.Close() }()
+				_, err := stream.ListServices()
+				return err
+			},
+		},
 		{name: "stream of a session", needs: []string{"listen"}, mcp: "GET", get: true, legacyOnly: true},
 	}
 }

@@ -5,6 +5,10 @@ package connectapi
 import (
 	"net/http"
 	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 // headerChallenge tells a client how to authenticate. HTTP forbids it in trailers (RFC 9110, section 6.5.1), where gRPC has
@@ -58,4 +62,14 @@ func (w *challenger) begin() {
 		}
 	}
 	w.begun = true
+}
+
+// writeRefusal answers a request that no handler of the RPC library sees, in the client's protocol.
+func writeRefusal(w http.ResponseWriter, r *http.Request, writer *connect.ErrorWriter, refused *errmap.Error) {
+	shown := errmap.ToConnect(refused, errmap.About{})
+	if isPlainGRPC(r.Header.Get("Content-Type")) {
+		refused.JSONRPC(errmap.About{}).SetHeaders(w.Header())
+		shown.Meta().Del(headerChallenge)
+	}
+	_ = writer.Write(w, r, shown) // the client has gone if this fails
 }
