@@ -53,7 +53,7 @@ func callers() []who {
 	every := []string{glob.Anything}
 	all := []who{
 		{name: "file: ann", grant: &access.Grant{Name: subject, Tools: []string{"lab.echo", "fleet.get_*"}}},
-		{name: "file: bob", grant: &access.Grant{Name: "bob", Tools: every, Resources: every, Prompts: every, Trust: access.Trusted}},
+		{name: "file: bob", grant: &access.Grant{Name: "bob", Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every, Trust: access.Trusted}},
 		{name: "certificate", uri: "spiffe://example.org/ann"},
 		{name: "issuer A: ann", issuer: issuerA, scopes: everyScope},
 		{name: "issuer A: ann, reading", issuer: issuerA, scopes: []string{"openid", "tools:read", "resources"}},
@@ -99,7 +99,7 @@ func newDirectory(t testing.TB, all []who) *directory {
 			d.others[w.token] = known
 		default:
 			every := []string{glob.Anything}
-			d.others[w.token] = access.NewIdentityOf(access.Grant{Name: subject, Tools: every, Resources: every, Prompts: every},
+			d.others[w.token] = access.NewIdentityOf(access.Grant{Name: subject, Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every},
 				access.Facts{Source: access.SourceOAuth, Issuer: w.issuer, Subject: subject, Scopes: w.scopes})
 		}
 	}
@@ -129,7 +129,7 @@ func (w who) challenge(o *operation) string {
 // isGranted reports whether the callers file lets the caller do something.
 func (w who) isGranted(o *operation) bool {
 	return (o.tool == "" || glob.MatchAny(w.grant.Tools, o.tool)) && (o.uri == "" || glob.MatchAny(w.grant.Resources, o.uri)) &&
-		(o.prompt == "" || glob.MatchAny(w.grant.Prompts, o.prompt))
+		(o.prompt == "" || glob.MatchAny(w.grant.Prompts, o.prompt)) && (o.event == "" || glob.MatchAny(w.grant.Subscribe, o.event))
 }
 
 // hasAll reports whether the scopes of the caller cover others.

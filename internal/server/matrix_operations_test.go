@@ -25,9 +25,9 @@ import (
 // each edge says it. An edge that has no way to say it is left out.
 type operation struct {
 	name string
-	// needs are the scopes, sorted. tool, uri and prompt are what a grant must include.
-	needs             []string
-	tool, uri, prompt string
+	// needs are the scopes, sorted. tool, uri, prompt and event are what a grant must include.
+	needs                    []string
+	tool, uri, prompt, event string
 	// ok is the canonical code for a caller who may; "" is success. okTrusted is that for
 	// trusted callers, where it is another one.
 	ok, okTrusted string
@@ -154,7 +154,7 @@ func others() []operation {
 			},
 		},
 		{
-			name: "listen to events", needs: []string{"listen"},
+			name: "listen to events", needs: []string{"listen"}, event: "*",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				return begins(ctx, c, &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Events{Events: &outriggerv1.EventFilter{}}})
 			},

@@ -53,7 +53,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 // that of the callers file which permits it.
 func notOnBus(ctx context.Context, what, field string) *errmap.Error {
 	who := access.FromContext(ctx)
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Messagef(
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted("")), errmap.Messagef(
 		"Permission denied: caller %s may not %s; an operator can allow it in the callers file (--tokens, `%s`)", who.Name(), what, field))
 }
 
