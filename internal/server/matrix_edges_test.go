@@ -244,7 +244,7 @@ func callToolStream(t *testing.T, m *matrix, w who, o *operation) (outcome, bool
 		return ofRPC(err), true
 	}
 	defer func() { _ = stream.Close() }()
-	for stream.Receive() { //nolint:revive // only the end is of interest
+	for stream.Receive() {
 	}
 	return ofRPC(stream.Err()), true
 }
