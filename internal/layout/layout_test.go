@@ -74,7 +74,7 @@ func allowed() map[string][]string {
 		"internal/reload":       {"gen"},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.
-		"internal/mcptest": {"internal/server", "internal/access", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "bridge", "errmap", "gen"},
+		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "bridge", "errmap", "gen"},
 	}
 }
 

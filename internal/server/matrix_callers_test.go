@@ -176,7 +176,7 @@ func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.
 	t.Helper()
 	m := &matrix{backend: &reached{}}
 	m.rig = mcptest.Start(t, mcptest.Options{
-		Native: mcptest.Desk(), Authenticator: who, Adjust: server.Adjust{Upstream: m.backend.count},
+		Native: mcptest.Desk(), Change: func(o *server.Options) { o.Authenticator = who }, Adjust: server.Adjust{Upstream: m.backend.count},
 		Configure: func(c *configv1.Config) {
 			withOAuth(c)
 			if configure != nil {

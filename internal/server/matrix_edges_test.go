@@ -31,8 +31,8 @@ type outcome struct {
 	body   string
 }
 
-// edge is one way to the sidecar.
-type edge struct {
+// column is one way to the sidecar.
+type column struct {
 	name string
 	// bare is set where an answer has no headers of its own to carry a challenge.
 	bare bool
@@ -40,9 +40,9 @@ type edge struct {
 	run func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool)
 }
 
-// edges are the columns of the matrix.
-func edges() []edge {
-	out := []edge{
+// columns are the edges of the matrix.
+func columns() []column {
+	out := []column{
 		{name: "MCP 2026-07-28", run: modernMCP},
 		{name: "/rpc", run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 			return canonical(t, m, w, o.canonical, o.canonicalParams), o.canonical != ""
@@ -55,17 +55,17 @@ func edges() []edge {
 		{name: "CallToolStream", run: callToolStream},
 	}
 	for _, revision := range []string{"2025-11-25", "2025-06-18", "2025-03-26"} {
-		out = append(out, edge{name: "MCP " + revision, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
+		out = append(out, column{name: "MCP " + revision, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 			return legacyMCP(t, m, w, o, revision)
 		}})
 	}
 	for name, protocol := range map[string][]connect.ClientOption{"Connect": nil, "Connect JSON": {connect.WithProtoJSON()}, "gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()}} {
-		out = append(out, edge{name: "tool API, " + name, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
+		out = append(out, column{name: "tool API, " + name, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 			if o.api == nil {
 				return outcome{}, false
 			}
 			return ofRPC(o.api(t.Context(), outriggerv1connect.NewToolServiceClient(w.client(t, 2), m.url, protocol...))), true
-		}}, edge{name: "typed, " + name, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
+		}}, column{name: "typed, " + name, run: func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 			if o.typed == nil {
 				return outcome{}, false
 			}
@@ -78,8 +78,8 @@ func edges() []edge {
 // codes finds the canonical code in a reply of any form.
 var codes = regexp.MustCompile(`"(?:code|error_type|reason)":"([A-Z_]{4,})"`)
 
-// post sends a message and reads the answer; of a stream only its beginning.
-func post(t *testing.T, client *http.Client, url, body string, headers ...string) (outcome, http.Header) {
+// sendHTTP sends a message and reads the answer; of a stream only its beginning.
+func sendHTTP(t *testing.T, client *http.Client, url, body string, headers ...string) (outcome, http.Header) {
 	t.Helper()
 	method := http.MethodPost
 	if body == "" {
@@ -128,15 +128,15 @@ func modernMCP(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 	if o.mcp == "" || o.legacyOnly {
 		return outcome{}, false
 	}
-	return modern(t, w.client(t, 1), m.url, o.mcp, o.params, o.mcpName), true
+	return callModern(t, w.client(t, 1), m.url, o.mcp, o.params, o.mcpName), true
 }
 
-func modern(t *testing.T, client *http.Client, url, method, params, name string) outcome {
+func callModern(t *testing.T, client *http.Client, url, method, params, name string) outcome {
 	t.Helper()
 	if params != "" {
 		params += ","
 	}
-	out, _ := post(t, client, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+
+	out, _ := sendHTTP(t, client, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`,
 		"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 	return out
@@ -147,7 +147,7 @@ type legacySession struct{ url, revision, id string }
 
 func openSession(t *testing.T, client *http.Client, url, revision string) legacySession {
 	t.Helper()
-	out, header := post(t, client, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+
+	out, header := sendHTTP(t, client, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+
 		`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 	if out.status != http.StatusOK {
 		t.Fatalf("initialize: %+v", out)
@@ -162,7 +162,7 @@ func (s legacySession) send(t *testing.T, client *http.Client, method, params st
 	if method != "" {
 		body = `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
 	}
-	out, _ := post(t, client, s.url, body, "Mcp-Session-Id", s.id, "MCP-Protocol-Version", s.revision)
+	out, _ := sendHTTP(t, client, s.url, body, "Mcp-Session-Id", s.id, "MCP-Protocol-Version", s.revision)
 	return out
 }
 
@@ -185,7 +185,7 @@ func canonical(t *testing.T, m *matrix, w who, method, params string) outcome {
 	if method == "" || params == "" {
 		return outcome{}
 	}
-	out, _ := post(t, w.client(t, 1), m.url+"/rpc", `{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":{`+params+`}}`)
+	out, _ := sendHTTP(t, w.client(t, 1), m.url+"/rpc", `{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":{`+params+`}}`)
 	return out
 }
 
@@ -195,7 +195,7 @@ func batch(t *testing.T, m *matrix, w who, o *operation) (outcome, bool) {
 	if o.canonical == "" {
 		return outcome{}, false
 	}
-	out, _ := post(t, w.client(t, 1), m.url+"/rpc", `[{"jsonrpc":"2.0","id":"1","method":"`+o.canonical+`","params":{`+o.canonicalParams+`}},`+
+	out, _ := sendHTTP(t, w.client(t, 1), m.url+"/rpc", `[{"jsonrpc":"2.0","id":"1","method":"`+o.canonical+`","params":{`+o.canonicalParams+`}},`+
 		`{"jsonrpc":"2.0","id":"2","method":"ping","params":{}}]`)
 	if !strings.Contains(out.body, `"id":"2","result"`) {
 		t.Errorf("the other entry of the batch: %s", out.body)

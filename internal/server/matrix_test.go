@@ -51,7 +51,7 @@ func runMatrix(t *testing.T, m *matrix, all []who, after witness) {
 	t.Helper()
 	cells := 0
 	for _, w := range all {
-		for _, e := range edges() {
+		for _, e := range columns() {
 			for _, o := range operations() {
 				t.Run(w.name+"/"+e.name+"/"+o.name, func(t *testing.T) {
 					reachedBefore, seenBefore := m.backend.calls.Load(), len(m.rig.Native.Seen())
@@ -82,7 +82,7 @@ func runMatrix(t *testing.T, m *matrix, all []who, after witness) {
 }
 
 // checkRefusal: the code, one challenge, and the status where the edge has one.
-func checkRefusal(t *testing.T, e *edge, got outcome, want string) {
+func checkRefusal(t *testing.T, e *column, got outcome, want string) {
 	t.Helper()
 	if e.bare {
 		want = ""
@@ -144,7 +144,7 @@ func (m *matrix) lists(t *testing.T, w who) map[string][]string {
 	client := w.client(t, 1)
 	bodies := map[string]string{
 		"/rpc":           canonical(t, m, w, "tools/list", " ").body,
-		"MCP 2026-07-28": modern(t, client, m.url, "tools/list", "", "").body,
+		"MCP 2026-07-28": callModern(t, client, m.url, "tools/list", "", "").body,
 	}
 	for _, revision := range []string{"2025-11-25", "2025-06-18", "2025-03-26"} {
 		bodies["MCP "+revision] = openSession(t, client, m.url, revision).send(t, client, "tools/list", "").body

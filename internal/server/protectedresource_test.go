@@ -111,7 +111,7 @@ func TestMetadataWhileTheSidecarDrains(t *testing.T) {
 	if body := bodyOf(t, resp); resp.StatusCode != http.StatusOK || body != document(allSupported) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if got, _ := post(t, callers()[1].client(t, 1), m.url+"/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{}}}`); got.code != "UNAVAILABLE" {
+	if got, _ := sendHTTP(t, callers()[1].client(t, 1), m.url+"/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{}}}`); got.code != "UNAVAILABLE" {
 		t.Errorf("a call beside it: %+v", got)
 	}
 }

@@ -63,26 +63,26 @@ func TestNamesakes(t *testing.T) {
 		}},
 		{"cursor", func(t *testing.T, w who) string {
 			t.Helper()
-			return member(t, modern(t, w.client(t, 1), m.url, "tools/list", "", ""), "nextCursor")
+			return member(t, callModern(t, w.client(t, 1), m.url, "tools/list", "", ""), "nextCursor")
 		}, func(t *testing.T, w who, cursor string) bool {
 			t.Helper()
-			got := modern(t, w.client(t, 1), m.url, "tools/list", `"cursor":"`+cursor+`"`, "")
+			got := callModern(t, w.client(t, 1), m.url, "tools/list", `"cursor":"`+cursor+`"`, "")
 			return isThere(t, got, `"tools":[`, `"code":-32602`)
 		}},
 		{"task", func(t *testing.T, w who) string {
 			t.Helper()
-			return member(t, modern(t, w.client(t, 1), m.url, "tools/call", `"name":"begin","arguments":{"job":"drying"}`, "begin"), "taskId")
+			return member(t, callModern(t, w.client(t, 1), m.url, "tools/call", `"name":"begin","arguments":{"job":"drying"}`, "begin"), "taskId")
 		}, func(t *testing.T, w who, id string) bool {
 			t.Helper()
-			got := modern(t, w.client(t, 1), m.url, "tasks/get", `"taskId":"`+id+`"`, id)
+			got := callModern(t, w.client(t, 1), m.url, "tasks/get", `"taskId":"`+id+`"`, id)
 			return isThere(t, got, `"status":"failed"`, "unknown task")
 		}},
 		{"request state", func(t *testing.T, w who) string {
 			t.Helper()
-			return member(t, modern(t, w.client(t, 1), m.url, "tools/call", `"name":"sign","arguments":{"letter":1}`, "sign"), "requestState")
+			return member(t, callModern(t, w.client(t, 1), m.url, "tools/call", `"name":"sign","arguments":{"letter":1}`, "sign"), "requestState")
 		}, func(t *testing.T, w who, state string) bool {
 			t.Helper()
-			got := modern(t, w.client(t, 1), m.url, "tools/call",
+			got := callModern(t, w.client(t, 1), m.url, "tools/call",
 				`"name":"sign","arguments":{"letter":1},"requestState":"`+state+`","inputResponses":{"name":{"action":"accept","content":{"name":"Ann"}}}`, "sign")
 			return isThere(t, got, "Signed by Ann.", "INVALID_PARAMS")
 		}},

@@ -64,12 +64,12 @@ func TestListWithoutScope(t *testing.T) {
 	}
 	before := m.backend.calls.Load()
 	for _, params := range []string{"lagoon://vehicles/101"} {
-		got := modern(t, w.client(t, 1), m.url, "resources/read", `"uri":"`+params+`"`, params)
+		got := callModern(t, w.client(t, 1), m.url, "resources/read", `"uri":"`+params+`"`, params)
 		if got.status != http.StatusForbidden || !strings.Contains(got.challenge, `scope="tools:read"`) {
 			t.Errorf("a resource of such a tool: %+v", got)
 		}
 	}
-	if got := modern(t, w.client(t, 1), m.url, "resources/list", "", ""); got.code != "" || strings.Contains(got.body, "lagoon://vehicles/1") {
+	if got := callModern(t, w.client(t, 1), m.url, "resources/list", "", ""); got.code != "" || strings.Contains(got.body, "lagoon://vehicles/1") {
 		t.Errorf("a list that such a tool makes: %+v", got)
 	}
 	if m.backend.calls.Load() != before {
