@@ -53,16 +53,16 @@ type view struct {
 }
 
 // view is a catalog as the caller behind ctx sees it. Views are kept by what may
-// be called, so that equal callers share one; one of a catalog that is not the
+// be listed, so that equal callers share one; one of a catalog that is not the
 // newest any more is made for its request alone.
 func (b *Bridge) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
-	scope := b.scope(ctx)
+	scope := b.scope(ctx, cat)
 	if len(b.opts.Authorizers) == 0 {
 		return b.viewOf(ctx, cat, scope)
 	}
 	for range maxScopeChanges {
 		seen := b.viewOf(ctx, cat, scope)
-		now := b.scope(ctx)
+		now := b.scope(ctx, cat)
 		if now == scope {
 			return seen
 		}
@@ -80,7 +80,7 @@ func (b *Bridge) viewOf(ctx context.Context, cat *catalog.Catalog, scope string)
 	if scope == "" {
 		return cat
 	}
-	may := func(t *catalog.Tool) bool { return b.mayUse(ctx, t) == nil }
+	may := func(t *catalog.Tool) bool { return b.mayList(ctx, t) == nil }
 	v := &b.views
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -118,23 +118,29 @@ func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 }
 
 // find finds the tool that a request names, among those that its caller may
-// call. One that exists and is not among them is refused by name: that a tool
-// exists is no secret, what it takes and does is. It comes with the error, for
-// the log.
+// call, or for OpGet may list. One that exists and is not among them is refused by
+// name: that a tool exists is no secret, what it takes and does is. It comes with
+// the error, for the log.
 func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	tool, failed := lookup(cat, req)
-	if failed == nil || b.MayUseAll(ctx) {
+	if b.MayUseAll(ctx) || failed == nil && len(b.opts.Authorizers) == 0 {
 		return tool, failed
 	}
-	if all := b.catalogs.Current(); all != nil {
-		if hidden, err := lookup(all, req); err == nil {
-			if denied := b.mayUse(ctx, hidden); denied != nil {
-				return hidden, denied
-			}
-			return hidden, nil
+	if failed != nil {
+		all := b.catalogs.Current()
+		if all == nil {
+			return nil, failed
+		}
+		var err *errmap.Error
+		if tool, err = lookup(all, req); err != nil {
+			return nil, failed
 		}
 	}
-	return nil, failed
+	may := b.mayUse
+	if req.Op == OpGet {
+		may = b.mayList
+	}
+	return tool, may(ctx, tool)
 }
 
 // notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
@@ -142,7 +148,7 @@ func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (
 // the answer to the request, also where a tool was called: it is about who asks,
 // and no other call of theirs would end otherwise.
 func notPermitted(who *access.Identity, what string) *errmap.Error {
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
 		"; an operator can allow it in the callers file (--tokens)"))
 }
 

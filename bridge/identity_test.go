@@ -51,7 +51,7 @@ func TestWhatACallerMayNotCallIsRefusedByName(t *testing.T) {
 		for _, op := range []bridge.Op{bridge.OpCall, bridge.OpGet} {
 			req.Op, req.Origin, req.Arguments = op, b.Flights().NewOrigin(), bridge.Payload{Bytes: []byte(`{"orderId":"1001"}`)}
 			resp := b.Handle(ctx, &req)
-			if codeOf(resp) != errmap.PermissionDenied || !strings.Contains(resp.Err.Message, "planner") || resp.Err.Challenge != access.NotPermitted() || (resp.Tool != nil) != (op == bridge.OpCall) {
+			if codeOf(resp) != errmap.PermissionDenied || !strings.Contains(resp.Err.Message, "planner") || resp.Err.Challenge != access.NotPermitted("") || (resp.Tool != nil) != (op == bridge.OpCall) {
 				t.Errorf("%s, %v: %v", form, op, resp.Err)
 			}
 		}

@@ -124,7 +124,11 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 	}
 	for _, method := range cat.Resources().Listings() {
 		list.parts = append(list.parts, inPages((*outriggerv1.Resource).GetUri, func(ctx context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
-			return b.listMethod(ctx, req, cat.ResourceTool(method), method)
+			tool := cat.ResourceTool(method)
+			if b.mayUse(ctx, tool) == nil {
+				return b.listMethod(ctx, req, tool, method)
+			}
+			return page[*outriggerv1.Resource]{}, nil // of a tool that is shown, and may not be called
 		}))
 	}
 	if cat.Description().GetCapabilities().GetResources() != nil {

@@ -139,6 +139,9 @@ type Request struct {
 	// AskClient asks the caller's client questions while the request waits. If it is
 	// nil, the questions are the result.
 	AskClient func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error)
+	// PartOf is the operation that the request is a part of, if it is a step towards one:
+	// the caller must be allowed to run that too.
+	PartOf Op
 	// HasPlace is set if the edge has called [Bridge.OpenStream] for this OpListen.
 	HasPlace bool
 	// Changes receives the notifications of an OpListen in the same way; its error

@@ -26,6 +26,9 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
+			if err := b.mayUse(ctx, cat.ResourceTool(method)); err != nil {
+				return &Response{Err: err}
+			}
 			return b.readMethod(ctx, req, cat.ResourceTool(method), method, ask.GetUri(), variables)
 		}
 		if err := b.hiddenResource(ctx, ask.GetUri()); err != nil {

@@ -46,9 +46,7 @@ func TestAuthenticationOnEveryEdge(t *testing.T) {
 			switch edge {
 			case "/rpc", "/rpc, message form", "/mcp modern", "/mcp legacy":
 				wantStatus = http.StatusForbidden
-			case "exchange", "tool API, gRPC", "typed, gRPC":
-				// An answer on a stream has no headers of its own, and gRPC's errors are
-				// trailers, of which WWW-Authenticate may be none (RFC 9110, section 6.5.1).
+			case "exchange": // an answer on a stream has no headers of its own
 				wantChallenge = ""
 			}
 			if got.code != "PERMISSION_DENIED" || got.status != wantStatus || got.challenge != wantChallenge {

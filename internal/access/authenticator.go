@@ -4,6 +4,7 @@ package access
 
 import (
 	"context"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
@@ -76,9 +77,21 @@ func Refuse(why Reason) *Refusal {
 }
 
 // NotPermitted returns the value of WWW-Authenticate for an authenticated caller that
-// lacks permission (RFC 6750, section 3.1). It names no scope: the callers file defines
-// permissions, and there is no server from which a client could request more.
-func NotPermitted() string { return realm + `, error="insufficient_scope"` }
+// lacks permission (RFC 6750, section 3.1). The scopes are all that the request needs, and
+// metadata is the URL of the protected resource metadata (RFC 9728, section 5.1), by which
+// a client finds the server that issues tokens with these scopes. Without scopes the
+// challenge names neither: then the callers file defines permissions, and there is no
+// server from which a client could request more.
+func NotPermitted(metadata string, scopes ...string) string {
+	if len(scopes) == 0 {
+		return realm + `, error="insufficient_scope"`
+	}
+	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(scopes, " ") + `"`
+	if metadata != "" {
+		challenge += `, resource_metadata="` + metadata + `"`
+	}
+	return challenge
+}
 
 // Certificates identifies callers by the names in their certificates, and permits all
 // calls. The TLS handshake has already verified the certificates. It ignores tokens.

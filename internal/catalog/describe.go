@@ -45,7 +45,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module string) {
 	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
 	t.Timeout = declared.GetTimeout().AsDuration()
-	t.Tags, t.Icons = declared.GetTags(), declared.GetIcons()
+	t.Tags, t.Icons, t.Scopes = declared.GetTags(), declared.GetIcons(), declared.GetScopes()
 	t.TaskSupport = cmp.Or(declared.GetTaskSupport(), "forbidden")
 	t.TaskUnsaid = declared.GetTaskSupport() == ""
 	t.TaskAfter = declared.GetTaskAfter().AsDuration()

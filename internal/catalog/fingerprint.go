@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -89,6 +90,9 @@ func (t *Tool) seal() error {
 	}
 	if t.StreamTime > 0 {
 		text = append(text, t.StreamTime.String()...)
+	}
+	if len(t.Scopes) > 0 { // which decide who is shown the tool
+		text = append(text, strings.Join(t.Scopes, " ")...)
 	}
 	// The long ones as they are, each behind its length: nothing can run into its neighbour.
 	for _, part := range [...]string{

@@ -19,7 +19,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 		return nil, []schema.Violation{{Path: "/binding", Keyword: "binding", Message: fault}}, nil
 	}
 	t := *base
-	t.Name, t.MCPName, t.Registered, t.base = r.Name, MCPName(r.Name), true, base
+	t.Name, t.MCPName, t.Registered, t.Base = r.Name, MCPName(r.Name), true, base
 	t.Alias = "" // that of the RPC's own tool
 	t.Version = r.Version
 	t.Timeout = cmp.Or(r.Timeout, base.Timeout)

@@ -60,7 +60,9 @@ type Tool struct {
 	// Output are then the declared schemas. It is nil if all schemas are derived.
 	Declared *Declared
 	// Registered means that the tool comes from a registration: a second name for an RPC that already has a tool.
-	Registered  bool
+	Registered bool
+	// Base is the RPC's own tool, for a registered one: what a policy says of it applies under every name. Else nil.
+	Base        *Tool
 	Annotations Annotations
 	// Version is a semantic version.
 	Version  string
@@ -77,6 +79,8 @@ type Tool struct {
 	Errors []ToolError
 	// Tags are words for grouping.
 	Tags []string
+	// Scopes are the OAuth scopes that the tool's options ask for; nil if they say nothing.
+	Scopes []string
 	// Icons are images for a user interface. Do not modify them.
 	Icons []*outriggerv1.Icon
 	// Meta is MCP's _meta of the tool as a native backend declared it, a compact JSON object; nil if there is none.
@@ -94,8 +98,6 @@ type Tool struct {
 	// next catalog may take it over. alias is Alias as it was derived.
 	isPlain bool
 	alias   string
-	// base is the RPC's own tool of a registered one.
-	base *Tool
 	// isTyped tells that the tool is for typed callers alone.
 	isTyped bool
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.
@@ -232,6 +234,3 @@ func (t *Tool) names() []string {
 	}
 	return out
 }
-
-// Base returns the RPC's own tool of a registered tool, which is a second name for it. It is nil for other tools.
-func (t *Tool) Base() *Tool { return t.base }

@@ -29,7 +29,7 @@ func newLegacy() *era {
 			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
 			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
 			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
-			"resources/subscribe":      {op: bridge.OpServer, read: readWatch, write: writeWatch},
+			"resources/subscribe":      {op: bridge.OpServer, read: readSubscribe, write: writeWatch},
 			"resources/unsubscribe":    {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
 			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
 			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
@@ -154,6 +154,12 @@ func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	level, _ := mcpjson.ReadLogLevel(text)
 	call.in.Session.SetLogLevel(level)
 	return emptyObject, nil
+}
+
+// readSubscribe reads resources/subscribe, after which changes are reported.
+func readSubscribe(call *exchange) *errmap.Error {
+	call.req.PartOf = bridge.OpListen
+	return readWatch(call)
 }
 
 // readWatch reads resources/subscribe and resources/unsubscribe.

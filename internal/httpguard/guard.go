@@ -41,6 +41,9 @@ type Options struct {
 	// OwnOrigins are origins under which callers reach the listener through a proxy
 	// that terminates TLS ("https://tools.example").
 	OwnOrigins []string
+	// AnyOrigin, if set, reports whether a GET, HEAD or OPTIONS request may come from a page
+	// of any origin. Its handler then answers for CORS itself.
+	AnyOrigin func(*http.Request) bool
 	// Refused is called for each refused request, with the code of its response; it
 	// may be nil.
 	Refused func(*http.Request, errmap.Code)
@@ -56,6 +59,7 @@ type Guard struct {
 	hosts     map[string]bool
 	origins   map[string]bool
 	anyOrigin bool
+	isPublic  func(*http.Request) bool
 	refused   func(*http.Request, errmap.Code)
 	log       *zap.Logger
 }
@@ -64,7 +68,10 @@ type Guard struct {
 func New(o Options) (*Guard, error) {
 	g := &Guard{
 		loopback: o.Loopback, scheme: "http", hosts: map[string]bool{}, origins: map[string]bool{},
-		refused: o.Refused,
+		refused: o.Refused, isPublic: o.AnyOrigin,
+	}
+	if g.isPublic == nil {
+		g.isPublic = func(*http.Request) bool { return false }
 	}
 	if o.TLS {
 		g.scheme = "https"
@@ -125,7 +132,7 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	origins := r.Header.Values("Origin")
-	if len(origins) == 0 {
+	if len(origins) == 0 || onlyReads(r) && g.isPublic(r) {
 		return !g.isForServer(w, r)
 	}
 	if len(origins) > 1 || !g.originAllowed(origins[0], r.Host) {
@@ -138,6 +145,11 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return !g.isForServer(w, r)
+}
+
+// onlyReads holds for the methods of public documents.
+func onlyReads(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 }
 
 // isForServer answers requests for the server as a whole ("OPTIONS *").

@@ -153,6 +153,35 @@ func TestOrigin(t *testing.T) {
 }
 
 // The body tells an MCP client that this is no server of an older era.
+// TestPublicDocuments may be read by any page, under the name of this listener, and
+// nothing else may be done to them.
+func TestPublicDocuments(t *testing.T) {
+	t.Parallel()
+	o := httpguard.Options{Loopback: true, AnyOrigin: func(r *http.Request) bool { return r.URL.Path == "/public" }}
+	page := http.Header{"Origin": {"https://page.example"}, "Access-Control-Request-Method": {"GET"}}
+	two := http.Header{"Origin": {"https://page.example", "https://other.example"}}
+	for _, tt := range []struct {
+		method, path, host string
+		header             http.Header
+		want               int
+	}{
+		{http.MethodGet, "/public", "localhost", page, 204}, {http.MethodHead, "/public", "localhost", page, 204},
+		{http.MethodOptions, "/public", "localhost", page, 204}, {http.MethodGet, "/public", "localhost", two, 204},
+		{http.MethodGet, "/public", "localhost", nil, 204},
+		{http.MethodPost, "/public", "localhost", page, 403}, {http.MethodDelete, "/public", "localhost", page, 403},
+		{http.MethodGet, "/public", "tools.example", page, 403}, {http.MethodOptions, "/public", "tools.example", page, 403},
+		{http.MethodGet, "/mcp", "localhost", page, 403}, {http.MethodOptions, "/mcp", "localhost", page, 403},
+	} {
+		got := send(t, o, tt.method, tt.path, tt.host, tt.header)
+		if got.Code != tt.want {
+			t.Errorf("%s %s at %s: %d, want %d", tt.method, tt.path, tt.host, got.Code, tt.want)
+		}
+		if headers := got.Header().Get("Access-Control-Allow-Origin") + got.Header().Get("Access-Control-Allow-Methods"); tt.want == 204 && headers != "" {
+			t.Errorf("%s %s: the guard answers for CORS too: %q", tt.method, tt.path, headers)
+		}
+	}
+}
+
 func TestARefusalIsACanonicalErrorWithoutID(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]*httptest.ResponseRecorder{

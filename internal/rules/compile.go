@@ -38,7 +38,7 @@ type compiled struct {
 // matches reports whether a rule is about a tool. A registered tool is a second name for
 // an RPC: what is said of the RPC's own tool is said of it too.
 func (r *compiled) matches(t *catalog.Tool) bool {
-	for ; t != nil; t = t.Base() {
+	for ; t != nil; t = t.Base {
 		if glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias) {
 			return true
 		}

@@ -147,7 +147,7 @@ func FuzzCompile(f *testing.F) {
 			}
 			engine := rules.NewEngine(set)
 			broken := len(engine.Fit(cat)) > 0
-			_ = engine.Key(who)
+			_ = engine.Key(who, nil)
 			_ = engine.MayUse(who, tool)
 			if _, _, err := engine.MayCall(who, tool, arguments); err == nil && broken && engine.MayUse(who, tool) != nil {
 				t.Fatal("a tool that is disabled may be called")

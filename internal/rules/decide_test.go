@@ -159,7 +159,7 @@ func TestCombination(t *testing.T) {
 			t.Errorf("%s: the error names %q", tt.name, err.Rule)
 		}
 		engine.Fit(cat)
-		if engine.Key(nil) == "" && !tt.listed {
+		if engine.Key(nil, nil) == "" && !tt.listed {
 			t.Errorf("%s: a hidden tool, and no key", tt.name)
 		}
 	}

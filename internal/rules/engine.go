@@ -90,7 +90,10 @@ func (e *Engine) Disabled() int {
 func (e *Engine) Set() *Set { return e.current.Load().set }
 
 // MayRun implements the bridge's Authorizer: rules are about tools.
-func (e *Engine) MayRun(*access.Identity, string) *errmap.Error { return nil }
+func (e *Engine) MayRun(*access.Identity, string, *catalog.Tool) *errmap.Error { return nil }
+
+// MayList implements the bridge's Authorizer: what may not be called is not listed.
+func (e *Engine) MayList(who *access.Identity, t *catalog.Tool) *errmap.Error { return e.MayUse(who, t) }
 
 // MayUse implements the bridge's Authorizer. It decides by the rules without args.
 func (e *Engine) MayUse(who *access.Identity, t *catalog.Tool) *errmap.Error {
@@ -130,7 +133,7 @@ func refusal(d Decision, t *catalog.Tool) *errmap.Error {
 
 // Key implements the bridge's Authorizer. It is made of the outcomes of the rules without
 // args and tool, and of the caller itself if a rule compares the two.
-func (e *Engine) Key(who *access.Identity) string {
+func (e *Engine) Key(who *access.Identity, _ *catalog.Catalog) string {
 	now := e.current.Load()
 	if !now.set.hides && len(*now.broken.Load()) == 0 {
 		return "" // calls may be refused, and every tool is shown

@@ -38,16 +38,16 @@ func TestKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		engine := rules.NewEngine(compile(t, tt.rules...))
-		keys := []string{engine.Key(a), engine.Key(b), engine.Key(c)}
+		keys := []string{engine.Key(a, nil), engine.Key(b, nil), engine.Key(c, nil)}
 		if (keys[0] == keys[1]) != tt.ab || (keys[0] == keys[2]) != tt.ac || (keys[0] == "") != tt.none || len(keys[0]) > 100 {
 			t.Errorf("%s: %q", tt.name, keys)
 		}
-		if again := engine.Key(a); again != keys[0] {
+		if again := engine.Key(a, nil); again != keys[0] {
 			t.Errorf("%s: %q, then %q", tt.name, keys[0], again)
 		}
 		if !tt.none {
 			engine.Replace(compile(t, tt.rules...), nil)
-			if engine.Key(a) == keys[0] {
+			if engine.Key(a, nil) == keys[0] {
 				t.Errorf("%s: the same key under other rules", tt.name)
 			}
 		}
@@ -65,7 +65,7 @@ func TestManyCallers(t *testing.T) {
 	}
 	for range 2 {
 		for _, who := range all {
-			keys[engine.Key(who)] = true
+			keys[engine.Key(who, nil)] = true
 		}
 	}
 	if len(keys) != 2 {
@@ -108,7 +108,7 @@ func TestConcurrency(t *testing.T) {
 					engine.Replace(compile(t, allow("r", `args.count == 0`, "*"), deny("s", `caller.name == "x"`, "*")), cat)
 				}
 				engine.Fit(cat)
-				_ = engine.Key(member("a"))
+				_ = engine.Key(member("a"), nil)
 				if _, _, err := engine.MayCall(member("a"), tool, wire(t, tool, "count: 1")); err == nil {
 					t.Error("a call passes")
 				}

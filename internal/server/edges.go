@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
@@ -68,9 +69,9 @@ func (a *App) Prepare(drain func()) error {
 // [App.CloseListeners] after, even if Listen fails.
 func (a *App) Listen(ctx context.Context) error {
 	l := a.cfg.GetListeners()
-	operators := route.Is(stats.EdgeAdmin)
+	operators := listen.Place{Edge: route.Is(stats.EdgeAdmin)}
 	return errors.Join(
-		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), a.table.Name),
+		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen}),
 		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.probes.Handler(), operators),
 		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.probes.HealthHandler(), operators),
 	)
@@ -89,7 +90,7 @@ func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
 // Handler returns the handler of the main listener, with all outer handlers, for
 // another server. Call [App.Prepare] before.
 func (a *App) Handler(at listen.Place) (http.Handler, error) {
-	at.Edge = a.table.Name
+	at.Edge, at.Public = a.table.Name, a.isOpen
 	return a.listeners.Front(a.callers(), at)
 }
 
@@ -97,10 +98,24 @@ func (a *App) Handler(at listen.Place) (http.Handler, error) {
 // [App.Prepare] before.
 func (a *App) Operators() http.Handler { return a.probes.Handler() }
 
-// callers is what callers meet behind the guard.
+// callers is what callers meet behind the guard. What is open needs no authentication,
+// and is answered while calls are not: it tells clients how to authenticate.
 func (a *App) callers() http.Handler {
-	return a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
+	others := a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if open := a.table.Open(r); open != nil {
+			open.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
+
+// isOpen reports whether a request needs no authentication.
+func (a *App) isOpen(r *http.Request) bool { return a.table.Open(r) != nil }
+
+// supportedScopes are all scopes that tools and operations need now.
+func (a *App) supportedScopes() []string { return a.scopes.Supported(a.live.Current()) }
 
 // shed rejects what is large while memory is short, or the queue is full.
 func (a *App) shed() *errmap.Error {
@@ -135,6 +150,11 @@ func (a *App) openEdges() {
 	a.table = route.NewTable()
 	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
 	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: rpc}, Refuse: rpc.Refuse})
+	a.table.Register(&route.Edge{
+		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse,
+		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),
+		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) },
+	})
 	a.table.Register(&route.Edge{Name: connectapi.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
 }
 

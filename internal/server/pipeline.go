@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/scopes"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -39,10 +40,12 @@ type pipeline struct {
 	rpc  *dialect.Handler
 	gate *policy.Gate
 	// rules decide who may call which tools with which arguments.
-	rules    *rules.Engine
-	limiter  *policy.Limiter
-	slots    *policy.Slots
-	sealer   *seal.Sealer
+	rules   *rules.Engine
+	limiter *policy.Limiter
+	slots   *policy.Slots
+	sealer  *seal.Sealer
+	// scopes holds callers with OAuth tokens to their scopes; nil without OAuth.
+	scopes   *scopes.Authorizer
 	feed     *feed.Hub
 	sessions *session.Manager
 	tasks    *task.Manager
@@ -103,6 +106,10 @@ func (a *App) openPipeline() error {
 	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}
+	var authorizers []bridge.Authorizer
+	if a.scopes = settings.Scopes(a.cfg); a.scopes != nil {
+		authorizers = append(authorizers, a.scopes)
+	}
 	a.slots = settings.Slots(a.cfg.GetLimits(), a.backend.clock)
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
@@ -112,6 +119,7 @@ func (a *App) openPipeline() error {
 		Timeout:     a.cfg.GetTimeout().AsDuration(),
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
+		Authorizers: authorizers,
 		Gate:        gate,
 		OnBehalf:    a.behalf.source(),
 		Rules:       a.rules,

@@ -74,7 +74,10 @@ type ToolOptions struct {
 	// How long a call of a server-streaming RPC collects messages, up to 24 h. Then the call ends with the messages received so
 	// far, and the result is marked as truncated. It is never longer than the default. Absent: the call's deadline minus 1 s,
 	// at least half of it.
-	StreamTime    *durationpb.Duration `protobuf:"bytes,22,opt,name=stream_time,proto3" json:"stream_time,omitempty"`
+	StreamTime *durationpb.Duration `protobuf:"bytes,22,opt,name=stream_time,proto3" json:"stream_time,omitempty"`
+	// OAuth scopes that a call needs, at most 16. `access.oauth.tool_scopes` of the configuration takes precedence. They apply to
+	// callers with OAuth tokens. Default: `access.oauth.scope_rule` decides.
+	Scopes        []string `protobuf:"bytes,23,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +248,13 @@ func (x *ToolOptions) GetErrors() []*ToolError {
 func (x *ToolOptions) GetStreamTime() *durationpb.Duration {
 	if x != nil {
 		return x.StreamTime
+	}
+	return nil
+}
+
+func (x *ToolOptions) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
 	}
 	return nil
 }
@@ -428,8 +438,7 @@ var File_outrigger_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xd2\n" +
-	"\n" +
+	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\x8d\v\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -457,7 +466,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\x04tags\x18\x11 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x04tags\x122\n" +
 	"\x05icons\x18\x12 \x03(\v2\x12.outrigger.v1.IconB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05icons\x129\n" +
 	"\x06errors\x18\x15 \x03(\v2\x17.outrigger.v1.ToolErrorB\b\xbaH\x05\x92\x01\x02\x10\x10R\x06errors\x12K\n" +
-	"\vstream_time\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vstream_time:|\xbaHy\x1aw\n" +
+	"\vstream_time\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vstream_time\x129\n" +
+	"\x06scopes\x18\x17 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10\x10\x18\x01\"\x15r\x13(\x80\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +
 	"\f_destructiveB\f\n" +

@@ -53,7 +53,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 // that of the callers file which permits it.
 func notOnBus(ctx context.Context, what, field string) *errmap.Error {
 	who := access.FromContext(ctx)
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Messagef(
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted("")), errmap.Messagef(
 		"Permission denied: caller %s may not %s; an operator can allow it in the callers file (--tokens, `%s`)", who.Name(), what, field))
 }
 
@@ -109,6 +109,9 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	events := req.Msg.GetEvents()
 	if events != nil && s.opts.Events == nil {
 		return withoutBus("Subscribe")
+	}
+	if err := s.bridge.MayRun(ctx, bridge.OpListen); err != nil {
+		return s.refused(req.Peer().Protocol, err, errmap.About{})
 	}
 	l, failed := s.last(ctx, req.Peer().Addr)
 	if failed != nil {

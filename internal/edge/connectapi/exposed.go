@@ -16,7 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
@@ -89,10 +88,10 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 			return
 		}
 		s.bridge.Stats().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
-		denied := errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted()), errmap.Message(
-			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call"))
+		denied := s.bridge.NotForAll(r.Context(),
+			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call")
 		if writer.IsSupported(r) {
-			_ = writer.Write(w, r, errmap.ToConnect(denied, errmap.About{}))
+			writeRefusal(w, r, writer, denied)
 			return
 		}
 		denied.JSONRPC(errmap.About{}).SetHeaders(w.Header())

@@ -36,9 +36,15 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
 			_ = writer.Write(w, r, s.framing(edge, connect.CodeInvalidArgument)) // the caller has gone if this fails
 		case s.isOrdinary(r, kind):
+			if isPlainGRPC(kind) {
+				w = &challenger{ResponseWriter: w}
+			}
 			next.ServeHTTP(w, r)
 			s.explainTrailers(edge, w.Header())
 		default:
+			if isPlainGRPC(kind) {
+				w = &challenger{ResponseWriter: w}
+			}
 			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge}
 			next.ServeHTTP(watched, r)
 			watched.finish(writer)

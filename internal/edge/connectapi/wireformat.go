@@ -149,9 +149,13 @@ func (f *wireFormat) writeError(w http.ResponseWriter, r *http.Request, err erro
 	if !errors.As(err, &shown) {
 		shown = connect.NewError(connect.CodeOf(err), err)
 	}
-	h := w.Header()
+	h, meta := w.Header(), shown.Meta()
+	if challenge := meta[headerChallenge]; challenge != nil {
+		delete(meta, headerChallenge)
+		h[headerChallenge] = challenge
+	}
 	w.WriteHeader(http.StatusOK)
-	addMetadata(h, http.TrailerPrefix, shown.Meta())
+	addMetadata(h, http.TrailerPrefix, meta)
 	h[http.TrailerPrefix+headerStatus] = []string{strconv.Itoa(int(shown.Code()))}
 	h[http.TrailerPrefix+headerMessage] = []string{percentEncode(shown.Message())}
 	if details := statusDetails(shown); details != "" {

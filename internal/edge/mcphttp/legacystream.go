@@ -5,6 +5,7 @@ package mcphttp
 import (
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -38,6 +39,10 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *dialect.In
 // whose connection broke. It needs no notifications/initialized: who opens the
 // stream is ready for what comes on it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) {
+	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
+		httpbody.Write(w, h.rpc.Refuse(in, err))
+		return
+	}
 	release, err := h.rpc.OpenStream(in.Caller)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(in, err))

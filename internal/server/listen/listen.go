@@ -85,9 +85,8 @@ const (
 )
 
 // Open listens on an address and serves a handler there, behind [Listeners.Front].
-// "off" and "" open nothing. edge returns the edge of a request that is rejected before
-// the handler.
-func (s *Listeners) Open(ctx context.Context, name, address string, handler http.Handler, edge func(*http.Request) stats.Edge) error {
+// "off" and "" open nothing. The name, Loopback and TLS of the place come from the listener.
+func (s *Listeners) Open(ctx context.Context, name, address string, handler http.Handler, at Place) error {
 	if address == "" || address == "off" {
 		return nil
 	}
@@ -105,7 +104,8 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 	case name == Admin && s.opts.AdminTLS != nil:
 		options.TLS = s.opts.AdminTLS.Config()
 	}
-	front, err := s.Front(handler, Place{Name: name, Edge: edge, Loopback: isLoopback(listener.Addr()), TLS: options.TLS != nil})
+	at.Name, at.Loopback, at.TLS = name, isLoopback(listener.Addr()), options.TLS != nil
+	front, err := s.Front(handler, at)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -133,6 +133,9 @@ type Place struct {
 	Name string
 	// Edge returns the edge of a request that is rejected before the handler.
 	Edge func(*http.Request) stats.Edge
+	// Public reports whether a page of any origin may read what a request asks for; nil
+	// for none.
+	Public func(*http.Request) bool
 	// Loopback enables the check of Host. TLS means that the scheme is https.
 	Loopback, TLS bool
 }
@@ -151,6 +154,7 @@ func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) 
 		Loopback:       at.Loopback,
 		AllowedHosts:   s.opts.Config.GetListeners().GetAllowedHosts(),
 		AllowedOrigins: origins,
+		AnyOrigin:      at.Public,
 	})
 	if err != nil {
 		return nil, err

@@ -23,6 +23,10 @@ type Edge struct {
 	Paths map[string]http.Handler
 	// Rest handles the requests of an edge without paths.
 	Rest http.Handler
+	// Open, if set, handles the requests for which IsOpen holds, in place of Paths and Rest.
+	// They need no authentication, and pages of any origin may send them.
+	Open   http.Handler
+	IsOpen func(*http.Request) bool
 	// Refuse rejects a request in the protocol of the edge.
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
 }
@@ -38,13 +42,18 @@ type Table struct {
 	mux    *http.ServeMux
 	byPath map[string]*Edge
 	rest   *Edge
+	open   []*Edge
 }
 
 // NewTable returns a table without edges.
 func NewTable() *Table { return &Table{mux: http.NewServeMux(), byPath: map[string]*Edge{}} }
 
-// Register adds an edge. Exactly one of the edges must have no paths.
+// Register adds an edge. Exactly one of the edges must have no paths and not be open.
 func (t *Table) Register(e *Edge) {
+	if e.Open != nil {
+		t.open = append(t.open, e)
+		return
+	}
 	for path, handler := range e.Paths {
 		t.mux.Handle(path, handler)
 		t.byPath[path] = e
@@ -55,8 +64,23 @@ func (t *Table) Register(e *Edge) {
 	}
 }
 
+// Open returns the handler of a request that needs no authentication, or nil.
+func (t *Table) Open(r *http.Request) http.Handler {
+	for _, e := range t.open {
+		if e.IsOpen(r) {
+			return e.Open
+		}
+	}
+	return nil
+}
+
 // of is the edge of a request.
 func (t *Table) of(r *http.Request) *Edge {
+	for _, e := range t.open {
+		if e.IsOpen(r) {
+			return e
+		}
+	}
 	if e := t.byPath[r.URL.Path]; e != nil {
 		return e
 	}

@@ -30,9 +30,24 @@ func TestTheThreeAgree(t *testing.T) {
 		Name: route.Is(stats.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp"), "/sse": answer("mcp")}, Refuse: refuse("mcp"),
 	})
 	table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{"/rpc": answer("rpc")}, Refuse: refuse("rpc")})
+	table.Register(&route.Edge{
+		Name: route.Is(stats.EdgeAdmin), Refuse: refuse("admin"), Open: answer("admin"),
+		IsOpen: func(r *http.Request) bool { return r.URL.Path == "/.well-known/x" },
+	})
 	table.Register(&route.Edge{Name: route.Is(stats.EdgeOther), Rest: answer("other"), Refuse: refuse("other")})
+	for _, path := range []string{"/.well-known/x", "/.well-known/%78"} { // as handlers of open paths see it
+		r, got := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+		if open := table.Open(r); open == nil || table.Name(r) != stats.EdgeAdmin {
+			t.Errorf("%s is not open", path)
+		} else if open.ServeHTTP(got, r); got.Body.String() != "admin" {
+			t.Errorf("%s is handled by %s", path, got.Body)
+		}
+	}
 	for path, want := range map[string]string{"/mcp": "mcp", "/sse": "mcp", "/rpc": "rpc", "/rpc/": "other", "/shop.v1.Shop/Buy": "other"} {
 		r := httptest.NewRequest(http.MethodPost, path, nil)
+		if table.Open(r) != nil {
+			t.Errorf("%s is open", path)
+		}
 		handled, refused := httptest.NewRecorder(), httptest.NewRecorder()
 		table.ServeHTTP(handled, r)
 		table.Refuse(refused, r, errmap.New(errmap.Unauthenticated))

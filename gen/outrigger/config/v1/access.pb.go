@@ -37,7 +37,9 @@ type Access struct {
 	// Rules about who may call which tools with which arguments (docs/policy.md). Reloaded when the file changes. Default: none.
 	Policy *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// File with the same rules. Reloaded when it changes. Default: none. Flag: `--policy`.
-	PolicyFile    string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
+	PolicyFile string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
+	// OAuth 2.1 resource server: access tokens of authorization servers, and the scopes that they need. Default: off.
+	Oauth         *OAuth `protobuf:"bytes,3,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -98,6 +100,13 @@ func (x *Access) GetPolicyFile() string {
 		return x.PolicyFile
 	}
 	return ""
+}
+
+func (x *Access) GetOauth() *OAuth {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
 }
 
 // Callers is the file named by `access.tokens_file`.
@@ -273,12 +282,13 @@ var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a outrigger/config/v1/policy.proto\"\xef\x02\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a outrigger/config/v1/policy.proto\x1a\x1foutrigger/config/v1/oauth.proto\"\xa1\x03\n" +
 	"\x06Access\x12*\n" +
 	"\vtokens_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vtokens_file\x12X\n" +
 	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x123\n" +
 	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12*\n" +
-	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file:k\xbaHh\x1af\n" +
+	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file\x120\n" +
+	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
@@ -315,15 +325,17 @@ var file_outrigger_config_v1_access_proto_goTypes = []any{
 	(*Callers)(nil), // 1: outrigger.config.v1.Callers
 	(*Caller)(nil),  // 2: outrigger.config.v1.Caller
 	(*Policy)(nil),  // 3: outrigger.config.v1.Policy
+	(*OAuth)(nil),   // 4: outrigger.config.v1.OAuth
 }
 var file_outrigger_config_v1_access_proto_depIdxs = []int32{
 	3, // 0: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
-	2, // 1: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 1: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
+	2, // 2: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_access_proto_init() }
@@ -332,6 +344,7 @@ func file_outrigger_config_v1_access_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_policy_proto_init()
+	file_outrigger_config_v1_oauth_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}

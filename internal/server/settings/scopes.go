@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
+	"github.com/outrigger-mcp/outrigger/internal/scopes"
+)
+
+// scopesByAccess is the scope rule that tells reading tools from others.
+const scopesByAccess = "read_write"
+
+// Scopes returns the authorizer that holds callers with OAuth tokens to their scopes; nil
+// if no OAuth is configured.
+func Scopes(cfg *configv1.Config) *scopes.Authorizer {
+	c := cfg.GetAccess().GetOauth()
+	if !HasOAuth(cfg) {
+		return nil
+	}
+	o := scopes.Options{ListWithout: c.GetListWithoutScope()}
+	for _, r := range c.GetToolScopes() {
+		o.Tools = append(o.Tools, scopes.ToolRule{Tools: r.GetTools(), Scopes: r.GetScopes()})
+	}
+	for _, r := range c.GetOperationScopes() {
+		o.Operations = append(o.Operations, scopes.OperationRule{Operations: r.GetOperations(), Scopes: r.GetScopes()})
+	}
+	if c.GetScopeRule() == scopesByAccess {
+		o.Rule = scopes.ReadWrite
+	}
+	if resource, err := protectedresource.Parse(c.GetResource()); err == nil { // which checkProtectedResource has seen
+		o.Metadata = resource.Metadata
+	}
+	return scopes.New(o)
+}
+
+// HasOAuth reports whether the sidecar is an OAuth resource server.
+func HasOAuth(cfg *configv1.Config) bool {
+	c := cfg.GetAccess().GetOauth()
+	return c.GetResource() != "" && len(c.GetIssuers()) > 0
+}
+
+// ProtectedResource returns the options of the handler of the protected resource metadata:
+// the zero value if no OAuth is configured. supported returns the scopes of now.
+func ProtectedResource(cfg *configv1.Config, supported func() []string) protectedresource.Options {
+	c := cfg.GetAccess().GetOauth()
+	resource, err := protectedresource.Parse(c.GetResource())
+	if err != nil || !HasOAuth(cfg) {
+		return protectedresource.Options{}
+	}
+	fixed := protectedresource.Metadata{
+		Resource: resource.URL, BearerMethods: []string{"header"},
+		Name: OrElse(c.GetResourceName(), OrElse(cfg.GetServer().GetTitle(), cfg.GetServer().GetName())),
+	}
+	for _, issuer := range c.GetIssuers() {
+		fixed.AuthorizationServers = append(fixed.AuthorizationServers, issuer.GetUrl())
+	}
+	return protectedresource.Options{Path: resource.Path, Metadata: func() protectedresource.Metadata {
+		now := fixed
+		now.ScopesSupported = supported()
+		return now
+	}}
+}
+
+// checkProtectedResource checks what the rules of the message cannot say about the resource
+// and the authorization servers.
+func checkProtectedResource(cfg *configv1.Config, report func(path, message string)) {
+	c := cfg.GetAccess().GetOauth()
+	if c == nil {
+		return
+	}
+	const at = "access.oauth"
+	if c.GetResource() != "" {
+		if _, err := protectedresource.Parse(c.GetResource()); err != nil {
+			report(at+".resource", err.Error())
+		}
+	}
+	taken := map[string]bool{}
+	for i, issuer := range c.GetIssuers() {
+		path := fmt.Sprintf("%s.issuers[%d].url", at, i)
+		if err := protectedresource.CheckIssuer(issuer.GetUrl()); err != nil {
+			report(path, err.Error())
+		} else if taken[issuer.GetUrl()] {
+			report(path, "is there twice")
+		}
+		taken[issuer.GetUrl()] = true
+	}
+	switch {
+	case c.GetResource() == "":
+		report(at+".resource", "must be set: tokens are issued for this URL, and clients are sent to it")
+	case len(c.GetIssuers()) == 0:
+		report(at+".issuers", "must name at least one authorization server")
+	}
+}
