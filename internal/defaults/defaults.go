@@ -54,8 +54,8 @@ const (
 
 // Defaults of policy rules.
 const (
-	// MaxPolicyCost is about ten milliseconds. A comparison costs a few units, and a
-	// search in a list of 1,000 elements some thousands.
+	// MaxPolicyCost leaves room for conditions on long lists: a comparison costs a few
+	// units, and a search in a list of 1,000 elements some thousands.
 	MaxPolicyCost            = 100000
 	MaxPolicyRules           = 1000
 	MaxPolicyExpressionBytes = 4096
