@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Arrival is the information about an envelope at its arrival. Begin does not keep its
@@ -112,13 +114,13 @@ func (e *Entry) End(o Outcome) {
 }
 
 func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {
-	red := redactor{base: r.names}
+	red := redact.Redactor{Base: r.names}
 	if len(o.Redact) > 0 {
-		red.extra = newNames(o.Redact)
+		red.Extra = redact.NewNames(o.Redact)
 	}
 	limit := r.opts.MaxPayloadBytes
 	dst = append(dst, `,"params":`...)
-	dst = red.appendPayload(dst, b.params, b.paramsSize, limit)
+	dst = red.AppendPayload(dst, b.params, b.paramsSize, limit)
 	dst = append(dst, `,"result":`...)
-	return red.appendPayload(dst, o.Result, len(o.Result), limit)
+	return red.AppendPayload(dst, o.Result, len(o.Result), limit)
 }

@@ -289,3 +289,13 @@ func TestEveryLineIsOfTheForm(t *testing.T) {
 		}
 	})
 }
+
+// Own names replace the default ones.
+func TestOwnNames(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Options{Payloads: true, Redact: []string{"iban", " ", ""}})
+	r.Begin(Arrival{Params: []byte(`{"IBAN":"x","token":"y","":"z"}`)}).End(Outcome{OK: true})
+	if got := string(read(t, finished(t, r)[0]).Params); got != `{"IBAN":"[redacted]","token":"y","":"z"}` {
+		t.Error(got)
+	}
+}

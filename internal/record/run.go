@@ -5,13 +5,15 @@ package record
 import (
 	"sync"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Run is the record of one run of the process. Make one with [Open]. A nil Run records
 // nothing.
 type Run struct {
 	opts  Options
-	names names
+	names redact.Names
 	// metadata ends every line; unfinishedTail is the tail of a line whose
 	// outcome is not known.
 	metadata, unfinishedTail []byte
@@ -65,7 +67,7 @@ func Open(o Options) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		opts: opts, names: newNames(opts.Redact),
+		opts: opts, names: redact.NewNames(opts.Redact),
 		metadata: appendMetadata(nil, opts.Deterministic),
 		wake:     make(chan struct{}, 1), full: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),

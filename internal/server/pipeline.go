@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -270,7 +271,7 @@ func (a *App) openRecord() *record.Run {
 
 // redactNames adds the configured names to the usual ones.
 func redactNames(c *configv1.Record) []string {
-	return append(record.DefaultRedact(), c.GetRedact()...)
+	return append(redact.DefaultNames(), c.GetRedact()...)
 }
 
 // disagreed counts and logs what the checks of one message do not agree on.
