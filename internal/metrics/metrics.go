@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
@@ -55,6 +56,8 @@ type Sources struct {
 	// nothing.
 	Slots  *policy.Slots
 	Record *record.Run
+	// Audit is the audit trail, nil without one.
+	Audit *audit.Trail
 	// RecordUnavailable means that records were enabled, but their directory could not be
 	// opened.
 	RecordUnavailable bool

@@ -39,7 +39,7 @@ func conversation(r *Run) {
 	_ = r.Begin(at(`9007199254740993`, "/rpc", "ping", `{}`)) // no outcome
 
 	unreadable.End(Outcome{Error: json.RawMessage(spareError), HTTPStatus: 400, Code: -32700})
-	third.End(Outcome{OK: true, HTTPStatus: 200, Redact: []string{"internal_note"}, Result: []byte(
+	third.End(Outcome{OK: true, HTTPStatus: 200, Redact: []redact.Names{redact.NewNames([]string{"internal_note"})}, Result: []byte(
 		`{"content":[{"type":"text","text":"{\n  \"token\": \"t-1\",\n  \"ok\": true\n}"}],"structuredContent":{"token":"t-1","internalNote":"psst","ok":true},"isError":false}`)})
 	notification.End(Outcome{OK: true, HTTPStatus: 202})
 	second.End(Outcome{OK: true, HTTPStatus: 200, Result: []byte("{ \"tools\" : [ ] }\n")})

@@ -27,11 +27,20 @@ const (
 // Redactor copies JSON without the values of secret members: those with a name of Base or
 // Extra, in any object and in JSON inside of strings. Extra may be nil.
 type Redactor struct {
-	Base, Extra Names
+	Base  Names
+	Extra []Names
 }
 
 func (r Redactor) secret(name []byte) bool {
-	return r.Base.has(name) || len(r.Extra) > 0 && r.Extra.has(name)
+	if r.Base.has(name) {
+		return true
+	}
+	for _, more := range r.Extra {
+		if more.has(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // AppendPayload appends raw, compact and redacted, or what says why it is left

@@ -18,7 +18,7 @@ import (
 const payloadLimit = 16 << 10
 
 func redactText(raw string, extra ...string) string {
-	r := Redactor{Base: NewNames(DefaultNames()), Extra: NewNames(extra)}
+	r := Redactor{Base: NewNames(DefaultNames()), Extra: []Names{NewNames(extra)}}
 	return string(r.AppendPayload(nil, []byte(raw), len(raw), payloadLimit))
 }
 
