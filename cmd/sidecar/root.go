@@ -50,6 +50,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newCallCommand(env),
 		newDoctorCommand(env),
 		newDiffCommand(env),
+		newAuditCommand(env),
 		newTokenCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
