@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 const (

@@ -3,6 +3,7 @@
 package connectapi
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
