@@ -59,8 +59,8 @@ type Entry struct {
 	run    *Run
 	seq    uint64
 	caller string
-	start time.Time
-	ended atomic.Bool
+	start  time.Time
+	ended  atomic.Bool
 
 	// All below is guarded by run.mu, save that the tail belongs to End and the
 	// line to the writer once the entry is placeGone.

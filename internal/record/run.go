@@ -16,7 +16,7 @@ type Run struct {
 	names redact.Names
 	// metadata ends every line.
 	metadata []byte
-	buffers                  sync.Pool // of *buffer
+	buffers  sync.Pool // of *buffer
 
 	mu      sync.Mutex
 	space   sync.Cond // signalled where a deterministic End may go on
