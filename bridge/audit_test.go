@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -268,7 +269,7 @@ func TestATaskIsAudited(t *testing.T) {
 	path, configure := audited(t, nil)
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
 		configure(c)
-		c.Tasks.TaskAfter = durationpb.New(10 * time.Millisecond)
+		c.TaskAfter = durationpb.New(10 * time.Millisecond)
 		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{TaskSupport: "optional"}})
 	}})
 	call := toolCall(rig.Bridge, "lab.sleep", `{"duration":"0.5s"}`)

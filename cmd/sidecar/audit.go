@@ -35,7 +35,7 @@ duration before now (24h).
 
 Exit codes: 0 success, 2 invalid usage, 3 unreadable file. Lines that cannot be
 read are reported on standard error.`,
-		Example: `  sidecar audit /var/log/outrigger/audit.jsonl --caller alice --since 24h
+		Example: `  sidecar audit audit.jsonl --caller alice --since 24h
   sidecar audit audit.jsonl --decision denied --json`,
 	}
 	flags := cmd.Flags()

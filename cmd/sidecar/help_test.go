@@ -99,6 +99,10 @@ func exampleDir(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(helpOf(t, "tools", "--demo", "--json")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	line := `{"schema":"outrigger.audit.v1","time":"2026-08-01T12:00:00.000000Z","id":"1","phase":"change"}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "audit.jsonl"), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(filepath.Join(dir, ".config/fish/completions"), 0o750); err != nil {
 		t.Fatal(err)
 	}
