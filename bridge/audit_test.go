@@ -319,3 +319,49 @@ func BenchmarkAuditedCall(b *testing.B) {
 		})
 	}
 }
+
+// Every way to call a tool leaves one line in the run record too, with tool, caller and
+// route.
+func TestEveryWayToCallIsRecorded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	g := newGatedBy(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Record.Dir = proto.String(dir) }})
+	g.trust(t, policy.Trusted)
+	ways := waysIn()
+	for _, w := range ways {
+		w.ask(t, g, g.order(t))
+	}
+	http.DefaultClient.CloseIdleConnections()
+	g.one.CloseIdleConnections()
+	g.two.CloseIdleConnections()
+	g.end()
+	files, err := filepath.Glob(filepath.Join(dir, "mcp_server", "envelope_validation", "*", "events.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []map[string]any
+	for line := range bytes.Lines(text) {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		lines = append(lines, fields)
+	}
+	lines = linesWith(lines, "tool", "fleet.cancel_order", "desk.tidy")
+	if len(lines) != len(ways) {
+		t.Fatalf("%d lines for %d calls", len(lines), len(ways))
+	}
+	for i, l := range lines {
+		caller := "127.0.0.1"
+		if strings.HasPrefix(ways[i].name, "stdio") {
+			caller = "stdio"
+		}
+		if l["caller"] != caller || l["route"] == nil || l["status"] != "ok" {
+			t.Errorf("%s: %v", ways[i].name, l)
+		}
+	}
+}
