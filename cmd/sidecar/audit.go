@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -104,7 +103,7 @@ func (env environment) readTrails(paths []string, filter *audit.Filter, asJSON b
 }
 
 func (env environment) readTrail(path string, filter *audit.Filter, out *auditPrinter) error {
-	in := io.Reader(env.stdin)
+	in := env.stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {

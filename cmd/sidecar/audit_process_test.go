@@ -209,7 +209,7 @@ func continuesAfterATornLine(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if !bytes.HasSuffix(raw, []byte("}\n")) || !bytes.Contains(raw, []byte("\"ti\n{")) {
-		t.Errorf("the trail does not go on on a line of its own: …%s", raw[max(0, len(raw)-1000):])
+		t.Errorf("the next line does not begin on a line of its own: …%s", raw[max(0, len(raw)-1000):])
 	}
 }
 

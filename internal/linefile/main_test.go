@@ -39,8 +39,8 @@ func (d *device) open(path string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, _ := f.(*os.File)
-	return deviceFile{real, d}, nil
+	disk, _ := f.(*os.File)
+	return deviceFile{disk, d}, nil
 }
 
 func (d *device) set(change func(*device)) {
