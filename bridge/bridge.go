@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -24,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/share"
@@ -112,6 +114,8 @@ type Options struct {
 	CallLog *CallLog
 	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *stats.Stats
+	// Audit is the audit trail; nil is none.
+	Audit *audit.Trail
 }
 
 // Bridge runs the requests of all edges. Make one with [New].
@@ -134,6 +138,7 @@ type Bridge struct {
 	draining draining
 	buffers  bytepool.Pool // of large results and replies
 	alone    chan struct{} // holds a value while a call runs alone
+	secrets  redact.Messages
 	repaired atomic.Uint64
 }
 
@@ -208,6 +213,8 @@ type Flight struct {
 	err    *errmap.Error
 	start  time.Time
 	meter  meter
+	// who is the caller, if there is an audit trail.
+	who *access.Identity
 }
 
 // Begin registers a request and returns at once. Edges that read many messages from one stream call it in reading order
@@ -216,6 +223,10 @@ type Flight struct {
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
+	if b.opts.Audit.IsOn() {
+		f.who = access.FromContext(ctx)
+		f.meter.invoked = b.invoked(f)
+	}
 	req.meter = &f.meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {

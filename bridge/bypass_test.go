@@ -39,26 +39,31 @@ type gated struct {
 	operators string
 	one, two  *http.Client
 	cancelled atomic.Int64
+	end       func()
 }
 
 func newGated(t *testing.T, configure func(*configv1.Config)) *gated {
+	t.Helper()
+	return newGatedBy(t, mcptest.Options{Configure: configure})
+}
+
+// newGatedBy is newGated with another sidecar.
+func newGatedBy(t *testing.T, o mcptest.Options) *gated {
 	t.Helper()
 	g := &gated{one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
 	// A path that is not clean is answered with a redirect to the clean one,
 	// which would be another request.
 	g.one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	rig := mcptest.Start(t, mcptest.Options{
-		Configure: configure,
-		Adjust: server.Adjust{Upstream: func(next bridge.Upstream) bridge.Upstream {
-			return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
-				if m.Procedure == demov1connect.FleetCancelOrderProcedure {
-					g.cancelled.Add(1)
-				}
-				return next.Call(ctx, m, in, h)
-			})
-		}},
-	})
-	g.bridge = rig.Bridge
+	o.Adjust = server.Adjust{Upstream: func(next bridge.Upstream) bridge.Upstream {
+		return mcptest.Upstream(func(ctx context.Context, m *catalog.Method, in []byte, h http.Header) (*bridge.Answer, *errmap.Error) {
+			if m.Procedure == demov1connect.FleetCancelOrderProcedure {
+				g.cancelled.Add(1)
+			}
+			return next.Call(ctx, m, in, h)
+		})
+	}}
+	rig := mcptest.Start(t, o)
+	g.bridge, g.end = rig.Bridge, rig.End
 	g.url, g.operators = rig.Serve(t), rig.Operators(t)
 	// A second name for the RPC that claims to be harmless.
 	no := false

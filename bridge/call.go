@@ -242,6 +242,9 @@ func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
 
 // invoke calls the backend, at once or as a task.
 func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
+	if err := b.recordCall(ctx, c); err != nil {
+		return err
+	}
 	defer func() { c.worked = err == nil || err.FromTool() }()
 	if c.tool.Native {
 		return b.invokeNative(ctx, c)

@@ -56,10 +56,11 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 	if ctx, failed = b.onBehalf(ctx); failed != nil {
 		return failed
 	}
+	line := b.taskLine(c)
 	started, err := b.opts.Tasks.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
 		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)},
-	}, b.background(c))
+	}, b.background(c, line))
 	if err != nil {
 		return taskError(ctx, err)
 	}
@@ -67,6 +68,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 		return started.Err
 	}
 	if started.Task != nil {
+		line.isTask()
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
 		return nil
 	}
@@ -84,8 +86,8 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 }
 
 // background is the rest of a call as the work of a task: a call of its own,
-// which shares nothing with the request that began it.
-func (b *Bridge) background(c *toolCall) task.Run {
+// which shares nothing with the request that began it. The line is written when it ends.
+func (b *Bridge) background(c *toolCall, line *taskLine) task.Run {
 	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, req: &Request{
 		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route,
@@ -96,13 +98,18 @@ func (b *Bridge) background(c *toolCall) task.Run {
 				report(text)
 			}
 		}
+		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
+		defer func() { line.ended(end) }()
 		err := b.invokeRPC(ctx, own)
 		if err == nil {
 			err = b.result(ctx, own)
 		}
 		if err != nil {
-			return nil, b.explained(ctx, own, err.Naming(own.shownName()))
+			end.Err = b.explained(ctx, own, err.Naming(own.shownName()))
+			return nil, end.Err
 		}
+		own.resp.Tool = own.tool
+		end = &own.resp
 		return own.resp.ToolOutcome().GetResult(), nil
 	}
 }

@@ -24,6 +24,8 @@ type meter struct {
 	checked *toolCall
 	// upstream is how long the request waited for others.
 	upstream time.Duration
+	// invoked is what the audit trail says of the request; nil where it says nothing.
+	invoked *invocation
 }
 
 // found begins to count a call of a tool, once, however many rounds it takes.
@@ -59,6 +61,7 @@ func (f *Flight) ended(resp *Response) {
 	} else {
 		b.opts.Stats.Operation(int(f.req.Op)).Count(edge, code)
 	}
+	f.audit(resp, edge, code, took)
 	entry := b.log.Check(f.level(code, now))
 	if entry == nil {
 		return

@@ -59,6 +59,9 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if err := b.recordAsk(ctx, req); err != nil {
+		return &Response{Err: err}
+	}
 	message, answer, err := b.askNative(ctx, req, in)
 	resp := &Response{Err: err}
 	if err == nil {

@@ -119,8 +119,11 @@ type Request struct {
 	// Caller identifies the caller for the policy: the result of [CallerOf], or
 	// "stdio". Its permissions are in the identity of the context (package access).
 	Caller string
-	// Transport and Route describe the origin of the request, for logs.
-	Transport, Route string
+	// Peer is the address of the caller's connection, or "stdio"; empty if there is none.
+	Peer string
+	// Transport and Route describe the origin of the request, for logs. Era is the
+	// revision of the caller's protocol, for the audit trail; empty if it has none.
+	Transport, Route, Era string
 
 	// Context describes the original caller and its client's capabilities; nil if the
 	// caller's protocol has no such information, or if the Envelope has it.

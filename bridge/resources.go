@@ -127,9 +127,10 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, tool *catalog.Too
 	c := &toolCall{tool: tool, req: &Request{
 		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments},
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
+		meter: req.meter,
 	}}
 	defer b.leave(c)
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.permit, b.invokeRPC} {
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.permit, b.recordCall, b.invokeRPC} {
 		if err := step(ctx, c); err != nil {
 			c.resp.Err = b.explained(ctx, c, err)
 			return nil, &c.resp

@@ -112,16 +112,21 @@ func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.
 	return compat.FromCatalog(cat), nil
 }
 
+// bareError is the error of a file without its path, which is said by the caller.
+func bareError(err error) error {
+	var fault *os.PathError
+	if errors.As(err, &fault) {
+		return fault.Err
+	}
+	return err
+}
+
 func (env environment) readWhole(path string) ([]byte, error) {
 	in := env.stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			var fault *os.PathError
-			if errors.As(err, &fault) {
-				err = fault.Err // The path is said by the caller.
-			}
-			return nil, err
+			return nil, bareError(err)
 		}
 		defer func() { _ = f.Close() }()
 		in = f

@@ -102,6 +102,7 @@ func exampleDir(t *testing.T) string {
 	for name, text := range map[string]string{
 		"policy.yaml": "rules: [{name: a, tools: [shop.take], effect: allow, when: 'caller.name != \"\"'}]\n",
 		"cases.yaml":  "cases: [{tool: shop.take, expected: deny, rule: a}]\n",
+		"audit.jsonl": `{"schema":"outrigger.audit.v1","time":"2026-08-01T12:00:00.000000Z","id":"1","phase":"change"}` + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

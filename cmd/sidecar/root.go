@@ -51,6 +51,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newDoctorCommand(env),
 		newDiffCommand(env),
 		newPolicyCommand(env),
+		newAuditCommand(env),
 		newTokenCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),

@@ -104,7 +104,12 @@ func posted(t *testing.T, conn net.Conn, address, headers, body string) net.Conn
 }
 
 // binary is the sidecar as a process of its own.
-type binary struct{ main, admin string }
+type binary struct {
+	main, admin string
+	cmd         *exec.Cmd
+	// log is what it logged before it was ready.
+	log string
+}
 
 // startBinary starts the sidecar on free ports and waits until it is ready; it ends
 // with the test.
@@ -128,7 +133,7 @@ func startBinary(t *testing.T, args ...string) *binary {
 		stop()
 		_ = cmd.Wait() // it was killed
 	})
-	p := &binary{}
+	p := &binary{cmd: cmd}
 	var said bytes.Buffer
 	for lines := bufio.NewScanner(io.TeeReader(stderr, &said)); lines.Scan(); {
 		var l logLine
@@ -139,6 +144,7 @@ func startBinary(t *testing.T, args ...string) *binary {
 		case l.Message == "listening":
 			p.admin = l.Addr
 		case l.Message == "ready":
+			p.log = said.String()
 			go func() { _, _ = io.Copy(io.Discard, stderr) }()
 			return p
 		}

@@ -37,8 +37,8 @@ type Options struct {
 	// Describe returns a description of the process as JSON. It returns an error while
 	// there is no description yet. Nil means no /describe page.
 	Describe func(context.Context) ([]byte, error)
-	// Refresh reloads the catalog. Nil means no /refresh page.
-	Refresh func(ctx context.Context) Refreshed
+	// Refresh reloads the catalog for the operator who asks. Nil means no /refresh page.
+	Refresh func(ctx context.Context, who string) Refreshed
 	// Metrics answers scrapes on both listeners. Nil means no /metrics page.
 	Metrics http.Handler
 	// Keys serves the public keys of tokens that the sidecar signs, on both listeners. Nil

@@ -12,8 +12,8 @@ import (
 // Drainer drains the process and ends it.
 type Drainer interface {
 	// Drain starts the drain and returns at once. It may be called again during the
-	// drain.
-	Drain()
+	// drain. who is the operator that asks.
+	Drain(who string)
 	// Drained returns nil once no work is left, or an error when ctx ends.
 	Drained(ctx context.Context) error
 	// InFlight returns the number of requests that have no response yet.
@@ -33,7 +33,7 @@ func (a *Admin) drain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := a.options.Drain
-	d.Drain()
+	d.Drain(a.Operator(r.Context(), r.RemoteAddr))
 	a.waiting.Add(1)
 	defer a.waiting.Add(-1)
 	ctx, cancel := context.WithTimeout(r.Context(), wait)

@@ -25,7 +25,7 @@ type work struct {
 	done   chan struct{}
 }
 
-func (p *work) Drain() {
+func (p *work) Drain(string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drains++

@@ -26,7 +26,7 @@ type Refreshed struct {
 // refresh loads the catalog again and says what came of it: 200, or 503 where the
 // catalog from before stays in use.
 func (a *Admin) refresh(w http.ResponseWriter, r *http.Request) {
-	out := a.options.Refresh(r.Context())
+	out := a.options.Refresh(r.Context(), a.Operator(r.Context(), r.RemoteAddr))
 	status := http.StatusOK
 	if !out.OK {
 		status = http.StatusServiceUnavailable

@@ -22,6 +22,7 @@ const (
 	groupListeners  = "Listeners"
 	groupPolicy     = "Policy and dialects"
 	groupLimits     = "Limits"
+	groupAudit      = "Audit trail"
 	groupRecord     = "Run records and logging"
 	groupGeneral    = "Configuration"
 )
@@ -271,6 +272,14 @@ func bindings() []binding {
 		{flag: "grace", path: "limits.drain_grace", kinds: longLived, common: true, group: groupLimits, value: "DURATION",
 			help: "grace period for calls in flight after SIGTERM, a drain, or the end of standard input"},
 
+		{flag: "audit", path: "audit.path", kinds: longLived, common: true, group: groupAudit, value: "FILE",
+			help: "file for one JSON line per invocation and per change, stdout, or off. Example: /var/log/outrigger/audit.jsonl"},
+		{flag: "audit-required", path: "audit.required", kinds: longLived, group: groupAudit,
+			help: "reject calls that cannot be recorded; each call is on the disk before the backend is called"},
+		{flag: "audit-payloads", path: "audit.payloads", kinds: longLived, group: groupAudit,
+			help: "also record arguments and results, redacted"},
+		{flag: "audit-fsync", path: "audit.fsync", kinds: longLived, group: groupAudit, value: "WHEN",
+			help: "when lines are synced to the disk: never, interval (audit.fsync_interval) or always"},
 		{flag: "record-dir", path: "record.dir", kinds: longLived, group: groupRecord, value: "DIR",
 			help: "directory for run records, or off"},
 		{flag: "record-payloads", path: "record.payloads", kinds: longLived, group: groupRecord,

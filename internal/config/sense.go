@@ -24,6 +24,21 @@ func (d *draft) checkSense(kind Kind) {
 	if kind&longLived != 0 {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())
+		d.checkAudit(kind, c.GetAudit())
+	}
+}
+
+// checkAudit refuses a trail that would get into the protocol's way, or could not keep
+// its promise.
+func (d *draft) checkAudit(kind Kind, a *configv1.Audit) {
+	if kind == Stdio && a.GetPath() == "stdout" {
+		d.judge("audit.path", "standard output carries the protocol of `sidecar stdio`: name a file")
+	}
+	if a.GetRequired() && a.GetPath() == "off" {
+		d.judge("audit.required", "has no effect without a trail: set --audit too")
+	}
+	if a.GetRequired() && a.GetFsync() == "never" {
+		d.judge("audit.fsync", "never contradicts audit.required, which has each call on the disk before the backend is called: use interval or always")
 	}
 }
 

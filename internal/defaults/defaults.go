@@ -155,6 +155,20 @@ const (
 	MaxCallsPerSecond = 100
 )
 
+// Defaults of the audit trail.
+const (
+	// AuditSyncInterval is how much of the trail a crash of the machine may lose.
+	AuditSyncInterval = time.Second
+	// AuditMaxPayloadBytes is a long page of JSON for each of arguments and result.
+	AuditMaxPayloadBytes = 16 << 10
+	// AuditMaxFiles keeps all files: only an operator may decide that a part of a trail
+	// can go.
+	AuditMaxFiles = 0
+	// AuditMaxQueuedBytes is some 60,000 lines of the usual 500 bytes: several seconds of
+	// a disk that hangs under full load.
+	AuditMaxQueuedBytes = 32 << 20
+)
+
 // Defaults of retries.
 const (
 	// RetryMaxAttempts is one call and two retries: enough for a backend that restarts

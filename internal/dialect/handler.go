@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -38,6 +39,8 @@ type Handler struct {
 	// every result of the modern one, and modernMeta is what _meta has there
 	// besides. All are rendered once.
 	serverInfo, modernTail, modernMeta []byte
+	// secrets are the fields that messages mark as secret, for the run record.
+	secrets redact.Messages
 }
 
 // New returns a Handler in front of a bridge.

@@ -28,6 +28,8 @@ type Inbound struct {
 	Header http.Header
 	// Caller identifies the caller; see [bridge.Request].
 	Caller string
+	// Peer is the address of the caller's connection, or "stdio".
+	Peer string
 	// Transport and Route describe the origin of the message, for logs.
 	Transport, Route string
 	// Session is the legacy session that the message names; nil where it names
@@ -55,6 +57,8 @@ type Inbound struct {
 	hasLooked bool
 	// flight is the request that the message became; nil until then.
 	flight *bridge.Flight
+	// ctx is that of the message, for the audit trail.
+	ctx context.Context //nolint:containedctx // a message lives as long as its handling
 }
 
 // Abort ends the work of the request that the message became, because its caller has gone
@@ -63,6 +67,25 @@ func (in *Inbound) Abort(cause error) {
 	if in.flight != nil {
 		in.flight.Abort(cause)
 	}
+}
+
+// era is the revision of the caller's protocol. It has to be known for a message that
+// is refused too, so it may be what the message says.
+func (in *Inbound) era() string {
+	switch in.Dialect {
+	case Modern:
+		return VersionModern
+	case Legacy:
+		if in.Session != nil && in.Session.Context().GetProtocolVersion() != "" {
+			return in.Session.Context().GetProtocolVersion()
+		}
+		if version := in.Header.Get(headerVersion); IsLegacyVersion(version) {
+			return version
+		}
+		return "legacy"
+	case Canonical:
+	}
+	return Canonical.String()
 }
 
 // meta is the _meta of the message's params, nil where there is none. It is looked
@@ -89,6 +112,7 @@ func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run fun
 			reply, run = ready(h.refuse(in, h.Panicked(p, bridge.RequestID(in.Message.ID))))
 		}
 	}()
+	in.ctx = ctx
 	msg := in.Message
 	switch {
 	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
@@ -134,7 +158,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	}
 	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
-		Caller: in.Caller, Transport: in.Transport, Route: in.Route, Paced: in.Paced,
+		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
 		PageSize: math.MaxInt, Pointer: pointer,
 	}}
 	call.req.Envelope = call
@@ -244,6 +268,9 @@ func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	h.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
 	})
+	if in.ctx != nil {
+		h.AuditRefused(in.ctx, call.req, err)
+	}
 	return h.era(in.Dialect).failed(h, call, err)
 }
 

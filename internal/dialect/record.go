@@ -4,13 +4,13 @@ package dialect
 
 import (
 	"context"
+	"path"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
-
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // BeginMessage does what must happen in reading order: it records the message,
@@ -50,17 +50,63 @@ func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, r
 	}
 }
 
-// recorded begins the line of one envelope. Only the JSON-RPC edges leave lines:
-// an Exchange stream is Protobuf.
+// recorded begins the line of one envelope.
 func (h *Handler) recorded(in *Inbound) *record.Entry {
-	if h.opts.Record == nil || (in.Transport != "http" && in.Transport != "stdio") {
+	if h.opts.Record == nil {
 		return nil
 	}
 	return h.opts.Record.Begin(record.Arrival{
 		RequestID: in.Message.ID.Raw(),
 		TraceID:   record.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
-		Transport: in.Transport, Route: in.Route, Method: in.Message.Method, Params: in.Message.Params,
+		Transport: recordedTransport(in.Transport), Route: in.Route, Method: in.Message.Method, Caller: in.Caller, Params: in.Message.Params,
 	})
+}
+
+// RecordCall begins the line of a request of an edge that does not speak JSON-RPC, and
+// returns the function that ends it, which must be called.
+func (h *Handler) RecordCall(req *bridge.Request) (end func(*bridge.Response)) {
+	if h.opts.Record == nil {
+		return func(*bridge.Response) {}
+	}
+	arrival := record.Arrival{
+		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get("traceparent")),
+		Transport: recordedTransport(req.Transport), Route: req.Route, Method: path.Base(req.Route), Caller: req.Caller,
+	}
+	if h.opts.RecordPayloads && req.Arguments.Encoding == bridge.EncodingJSON {
+		arrival.Params = req.Arguments.Bytes
+	}
+	entry := h.opts.Record.Begin(arrival)
+	return func(resp *bridge.Response) { entry.End(h.callOutcome(resp)) }
+}
+
+// callOutcome is what the line says of the end of such a request.
+func (h *Handler) callOutcome(resp *bridge.Response) record.Outcome {
+	out := record.Outcome{OK: resp.Err == nil}
+	if resp.Tool != nil {
+		out.Tool = resp.Tool.Name
+	}
+	if resp.Err != nil {
+		shown := resp.Err.JSONRPC(errmap.About{ToolCall: resp.Tool != nil})
+		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
+	}
+	if h.opts.RecordPayloads {
+		if resp.Result.Encoding == bridge.EncodingJSON {
+			out.Result = resp.Result.Bytes
+		}
+		if resp.Tool != nil {
+			out.Redact = h.secretsOf(resp.Tool)
+		}
+	}
+	return out
+}
+
+// recordedTransport is how an envelope came: the three protocols of the tool API are all
+// HTTP.
+func recordedTransport(transport string) string {
+	if transport == "stdio" {
+		return transport
+	}
+	return "http"
 }
 
 // recordEnd ends the line of one envelope. It stands apart from the wait before it,
@@ -79,39 +125,22 @@ func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
 			out.Error = reply.err.Data(errmap.About{RequestID: in.Message.ID.Raw(), ToolCall: reply.tool != nil})
 		}
 	}
+	if reply.tool != nil {
+		out.Tool = reply.tool.Name
+	}
 	if h.opts.RecordPayloads {
 		out.Result = reply.Bytes()
 		if reply.tool != nil {
-			out.Redact = redactedNames(reply.tool)
+			out.Redact = h.secretsOf(reply.tool)
 		}
 	}
 	return out
 }
 
-// redactedNames are the names of the fields that a tool's messages mark with
-// debug_redact, in both forms. It is worked out per call, because payloads are
-// recorded while something is looked into, not every day.
-func redactedNames(tool *catalog.Tool) []string {
-	var names []string
-	seen := map[protoreflect.FullName]bool{}
-	var walk func(protoreflect.MessageDescriptor)
-	walk = func(md protoreflect.MessageDescriptor) {
-		if seen[md.FullName()] {
-			return
-		}
-		seen[md.FullName()] = true
-		fields := md.Fields()
-		for i := range fields.Len() {
-			field := fields.Get(i)
-			if options, ok := field.Options().(*descriptorpb.FieldOptions); ok && options.GetDebugRedact() {
-				names = append(names, string(field.Name()), field.JSONName())
-			}
-			if field.Message() != nil {
-				walk(field.Message())
-			}
-		}
+// secretsOf are the names of the fields that a tool's messages mark as secret.
+func (h *Handler) secretsOf(tool *catalog.Tool) []redact.Names {
+	return []redact.Names{
+		h.secrets.Of(tool.Method.Descriptor.Input()).Secrets(),
+		h.secrets.Of(tool.Method.Descriptor.Output()).Secrets(),
 	}
-	walk(tool.Method.Descriptor.Input())
-	walk(tool.Method.Descriptor.Output())
-	return names
 }

@@ -31,6 +31,7 @@ func ownDefaults() map[string][]string {
 		"internal/event":    {"DefaultMaxBacklogBytes"},
 		"internal/feed":     {"DefaultMaxBytes"},
 		"internal/grpcwire": {"defaultFrameSize", "defaultWindow"},
+		"internal/linefile": {"DefaultFlushEvery", "DefaultCommitWait"},
 		"internal/native": {"DefaultMaxTools", "DefaultMaxPages", "DefaultMaxListBytes", "DefaultStreamRetry",
 			"DefaultBackoffMin", "DefaultBackoffMax", "DefaultAckTimeout", "DefaultUnofferedPause"},
 		"internal/policy":   {"DefaultMaxCounted"},

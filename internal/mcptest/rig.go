@@ -48,6 +48,7 @@ type Rig struct {
 	log     *zap.Logger
 	change  func(*server.Options)
 	end     func()
+	ended   func(error)
 }
 
 // Options say what is behind a rig, and how it differs from a sidecar by default.
@@ -67,6 +68,9 @@ type Options struct {
 	Between func(url string) string
 	// Change changes how the sidecar is assembled.
 	Change func(*server.Options)
+	// Ended, where set, judges the error with which the sidecar ends. Otherwise an error
+	// fails the test.
+	Ended func(error)
 }
 
 // patience bounds what a rig waits for: far more than loopback takes, also where
@@ -77,7 +81,7 @@ const patience = time.Minute
 // the test.
 func Start(t testing.TB, o Options) *Rig {
 	t.Helper()
-	rig := &Rig{Native: o.Native, backend: behind(t, o), log: o.Log, change: o.Change}
+	rig := &Rig{Native: o.Native, backend: behind(t, o), log: o.Log, change: o.Change, ended: o.Ended}
 	return rig.With(t, o.Configure, o.Adjust)
 }
 
@@ -155,7 +159,11 @@ func (r *Rig) run(t testing.TB) {
 		stop()
 		err := <-ended
 		r.app.CloseListeners()
-		if err := errors.Join(err, r.app.Close(context.Background())); err != nil {
+		err = errors.Join(err, r.app.Close(context.Background()))
+		switch {
+		case r.ended != nil:
+			r.ended(err)
+		case err != nil:
 			t.Errorf("end the sidecar: %v", err)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
@@ -56,6 +57,8 @@ type Sources struct {
 	// nothing.
 	Slots  *policy.Slots
 	Record *record.Run
+	// Audit is the audit trail, nil without one.
+	Audit *audit.Trail
 	// RecordUnavailable means that records were enabled, but their directory could not be
 	// opened.
 	RecordUnavailable bool

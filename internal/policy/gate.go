@@ -163,6 +163,11 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
 }
 
+// Trusts reports whether a caller may run destructive tools.
+func (g *Gate) Trusts(caller string) bool {
+	return g.Trust() == Trusted || g.current().callers.include(caller)
+}
+
 // Holds reports whether a gate of this scope treats the tool as destructive.
 func (s Scope) Holds(tool *catalog.Tool) bool {
 	if isMarked(tool) {

@@ -36,7 +36,7 @@ func TestContractOfRecords(t *testing.T) {
 		t.Parallel()
 		for _, line := range append(lines(t, overHTTP), lines(t, overStdio)...) {
 			for _, field := range []string{
-				"timestamp", "requestId", "traceId", "transport", "route", "method", "status", "durationMs", "error", "metadata",
+				"timestamp", "requestId", "traceId", "transport", "route", "method", "status", "durationMs", "error", "tool", "caller", "metadata",
 			} {
 				if _, ok := line[field]; !ok {
 					t.Errorf("no %s in %v", field, line)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Arrival is the information about an envelope at its arrival. Begin does not keep its
@@ -19,6 +21,8 @@ type Arrival struct {
 	// Transport is http or stdio, Route its route, and Method the method of the envelope.
 	// If empty, the record has null.
 	Transport, Route, Method string
+	// Caller is the caller as logs name it. If empty, the record has null.
+	Caller string
 	// Params is used only if payloads are recorded.
 	Params []byte
 }
@@ -30,11 +34,13 @@ type Outcome struct {
 	// it. They are recorded if OK is false.
 	Error            json.RawMessage
 	HTTPStatus, Code int
+	// Tool is the canonical name of the tool. If empty, the record has null.
+	Tool string
 	// Result is used only if payloads are recorded.
 	Result []byte
 	// Redact are more names whose values are secret in the params and result of this
-	// envelope: the fields that the tool's own messages mark with debug_redact.
-	Redact []string
+	// envelope: the fields that the tool's own messages mark as secret.
+	Redact []redact.Names
 }
 
 // place is where an entry stands.
@@ -50,10 +56,11 @@ const (
 // Entry is one envelope between its arrival and its outcome. A nil Entry is not
 // recorded.
 type Entry struct {
-	run   *Run
-	seq   uint64
-	start time.Time
-	ended atomic.Bool
+	run    *Run
+	seq    uint64
+	caller string
+	start  time.Time
+	ended  atomic.Bool
 
 	// All below is guarded by run.mu, save that the tail belongs to End and the
 	// line to the writer once the entry is placeGone.
@@ -85,7 +92,7 @@ func (b *buffer) isLarge() bool {
 
 func (e *Entry) size() int {
 	if e.unfinished {
-		return len(e.buf.line) + len(e.run.unfinishedTail)
+		return len(e.buf.line) + len(e.run.unfinishedTail(e))
 	}
 	return len(e.buf.line) + len(e.buf.tail)
 }
@@ -103,6 +110,7 @@ func (e *Entry) End(o Outcome) {
 		took = r.opts.Now().Sub(e.start)
 	}
 	tail := appendTail(e.buf.tail, &o, took)
+	tail = appendWho(tail, o.Tool, e.caller)
 	if r.opts.Payloads {
 		tail = r.appendPayloads(tail, e.buf, &o)
 	}
@@ -112,13 +120,10 @@ func (e *Entry) End(o Outcome) {
 }
 
 func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {
-	red := redactor{base: r.names}
-	if len(o.Redact) > 0 {
-		red.extra = newNames(o.Redact)
-	}
+	red := redact.Redactor{Base: r.names, Extra: o.Redact}
 	limit := r.opts.MaxPayloadBytes
 	dst = append(dst, `,"params":`...)
-	dst = red.appendPayload(dst, b.params, b.paramsSize, limit)
+	dst = red.AppendPayload(dst, b.params, b.paramsSize, limit)
 	dst = append(dst, `,"result":`...)
-	return red.appendPayload(dst, o.Result, len(o.Result), limit)
+	return red.AppendPayload(dst, o.Result, len(o.Result), limit)
 }

@@ -11,7 +11,7 @@ import (
 
 // SchemaVersion is the version of the line format (metadata.schemaVersion). Its schema
 // is testdata/schemas/record/event.schema.json.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 const (
 	timestampOpen = `{"timestamp":"`
@@ -60,6 +60,12 @@ func appendTail(dst []byte, o *Outcome, took time.Duration) []byte {
 		return append(dst, "null"...)
 	}
 	return appendError(dst, o)
+}
+
+// appendWho appends the tool and the caller.
+func appendWho(dst []byte, tool, caller string) []byte {
+	dst = appendText(append(dst, `,"tool":`...), tool)
+	return appendText(append(dst, `,"caller":`...), caller)
 }
 
 // appendMillis appends a duration in milliseconds, with three digits behind the

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 const (
@@ -39,7 +41,7 @@ func conversation(r *Run) {
 	_ = r.Begin(at(`9007199254740993`, "/rpc", "ping", `{}`)) // no outcome
 
 	unreadable.End(Outcome{Error: json.RawMessage(spareError), HTTPStatus: 400, Code: -32700})
-	third.End(Outcome{OK: true, HTTPStatus: 200, Redact: []string{"internal_note"}, Result: []byte(
+	third.End(Outcome{OK: true, HTTPStatus: 200, Redact: []redact.Names{redact.NewNames([]string{"internal_note"})}, Result: []byte(
 		`{"content":[{"type":"text","text":"{\n  \"token\": \"t-1\",\n  \"ok\": true\n}"}],"structuredContent":{"token":"t-1","internalNote":"psst","ok":true},"isError":false}`)})
 	notification.End(Outcome{OK: true, HTTPStatus: 202})
 	second.End(Outcome{OK: true, HTTPStatus: 200, Result: []byte("{ \"tools\" : [ ] }\n")})
@@ -288,4 +290,14 @@ func TestEveryLineIsOfTheForm(t *testing.T) {
 			conforms(t, s, line)
 		}
 	})
+}
+
+// Own names replace the default ones.
+func TestOwnNames(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Options{Payloads: true, Redact: []string{"iban", " ", ""}})
+	r.Begin(Arrival{Params: []byte(`{"IBAN":"x","token":"y","":"z"}`)}).End(Outcome{OK: true})
+	if got := string(read(t, finished(t, r)[0]).Params); got != `{"IBAN":"[redacted]","token":"y","":"z"}` {
+		t.Error(got)
+	}
 }

@@ -85,6 +85,8 @@ type event struct {
 	Status     *string         `json:"status"`
 	DurationMs *float64        `json:"durationMs"`
 	Error      json.RawMessage `json:"error"`
+	Tool       *string         `json:"tool"`
+	Caller     *string         `json:"caller"`
 	Params     json.RawMessage `json:"params"`
 	Result     json.RawMessage `json:"result"`
 	Metadata   json.RawMessage `json:"metadata"`

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Defaults of Options.
@@ -44,7 +45,7 @@ type Options struct {
 	Payloads bool
 	// Redact are the names of members whose values are never recorded. Each is a whole
 	// name and covers all spellings: api_key also means apiKey and API-Key. Nil means
-	// DefaultRedact.
+	// redact.DefaultNames.
 	Redact []string
 	// MaxFileBytes is the size at which a run continues in a new file. MaxFiles bounds
 	// the files of all runs together; the oldest are removed first.
@@ -80,7 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("run records: no directory is set")
 	}
 	if o.Redact == nil {
-		o.Redact = DefaultRedact()
+		o.Redact = redact.DefaultNames()
 	}
 	defaults.Fill(&o.MaxFileBytes, defaults.MaxFileBytes)
 	defaults.Fill(&o.MaxFiles, defaults.MaxFiles)

@@ -46,7 +46,7 @@ func conversation() []string {
 
 // TestHTTPAndStdioLeaveTheSameRecords compares the records of the same input
 // over both transports field by field, and with the golden files; only
-// transport and route may differ.
+// transport, route and caller may differ.
 func TestHTTPAndStdioLeaveTheSameRecords(t *testing.T) {
 	t.Parallel()
 	overHTTP := recordHTTP(t, conversation())
@@ -59,7 +59,7 @@ func TestHTTPAndStdioLeaveTheSameRecords(t *testing.T) {
 		t.Fatalf("%d lines over HTTP and %d over stdio for %d envelopes", len(a), len(b), len(conversation()))
 	}
 	for i := range a {
-		for _, differs := range []string{"transport", "route"} {
+		for _, differs := range []string{"transport", "route", "caller"} {
 			if a[i][differs] == b[i][differs] {
 				t.Errorf("line %d: %s is %v on both", i+1, differs, a[i][differs])
 			}

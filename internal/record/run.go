@@ -5,17 +5,18 @@ package record
 import (
 	"sync"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Run is the record of one run of the process. Make one with [Open]. A nil Run records
 // nothing.
 type Run struct {
 	opts  Options
-	names names
-	// metadata ends every line; unfinishedTail is the tail of a line whose
-	// outcome is not known.
-	metadata, unfinishedTail []byte
-	buffers                  sync.Pool // of *buffer
+	names redact.Names
+	// metadata ends every line.
+	metadata []byte
+	buffers  sync.Pool // of *buffer
 
 	mu      sync.Mutex
 	space   sync.Cond // signalled where a deterministic End may go on
@@ -65,18 +66,12 @@ func Open(o Options) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		opts: opts, names: newNames(opts.Redact),
+		opts: opts, names: redact.NewNames(opts.Redact),
 		metadata: appendMetadata(nil, opts.Deterministic),
 		wake:     make(chan struct{}, 1), full: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.space.L = &r.mu
-	r.unfinishedTail = append(r.unfinishedTail, `,"status":null,"durationMs":null,"error":null`...)
-	if opts.Payloads {
-		r.unfinishedTail = append(r.unfinishedTail, `,"params":null,"result":null`...)
-	}
-	r.unfinishedTail = append(r.unfinishedTail, r.metadata...)
-
 	if r.folder, err = newFolder(&opts); err != nil {
 		return nil, err
 	}
@@ -120,7 +115,7 @@ func (r *Run) Begin(a Arrival) *Entry {
 	if traceAt > 0 && !r.opts.Deterministic {
 		putTraceID(buf.line[traceAt:], 0)
 	}
-	e := &Entry{run: r, buf: buf}
+	e := &Entry{run: r, buf: buf, caller: a.Caller}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,6 +134,15 @@ func (r *Run) Begin(a Arrival) *Entry {
 	}
 	r.reorder.join(e)
 	return e
+}
+
+// unfinishedTail is the tail of a line whose outcome is not known.
+func (r *Run) unfinishedTail(e *Entry) []byte {
+	tail := appendWho([]byte(`,"status":null,"durationMs":null,"error":null`), "", e.caller)
+	if r.opts.Payloads {
+		tail = append(tail, `,"params":null,"result":null`...)
+	}
+	return append(tail, r.metadata...)
 }
 
 // wakeBytes is how much may gather before the writer does not wait for more: it

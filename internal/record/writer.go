@@ -171,7 +171,7 @@ func (w *writer) fill() {
 		w.batch, e.next = e.next, nil
 		w.chunk = append(w.chunk, e.buf.line...)
 		if e.unfinished { // its End may still be at work on the tail
-			w.chunk = append(w.chunk, w.run.unfinishedTail...)
+			w.chunk = append(w.chunk, w.run.unfinishedTail(e)...)
 			continue
 		}
 		w.chunk = append(w.chunk, e.buf.tail...)

@@ -29,6 +29,7 @@ type Watcher struct {
 	every  time.Duration
 	paced  chan struct{} // closed when every changes
 	groups []*Group
+	told   func(group string, o Outcome)
 }
 
 // NewWatcher returns a watcher that polls its files at this interval while it runs.
@@ -105,6 +106,10 @@ func (w *Watcher) Status() []Status {
 	return out
 }
 
+// OnOutcome sets a function that is called after each reload with its outcome, except
+// Unchanged and Deferred. Call it before Run.
+func (w *Watcher) OnOutcome(f func(group string, o Outcome)) { w.told = f }
+
 // Every changes the interval; 0 stops polling.
 func (w *Watcher) Every(d time.Duration) {
 	w.mu.Lock()
@@ -144,9 +149,15 @@ func (w *Watcher) Run(ctx context.Context) {
 		timer.Stop()
 		for _, g := range w.all() {
 			if ctx.Err() == nil {
-				g.look(ctx, forced)
+				w.tell(g, g.look(ctx, forced))
 			}
 		}
+	}
+}
+
+func (w *Watcher) tell(g *Group, o Outcome) {
+	if w.told != nil && o != Unchanged && o != Deferred {
+		w.told(g.name, o)
 	}
 }
 
@@ -174,11 +185,11 @@ func (w *Watcher) all() []*Group {
 
 // look reads the group's files again where they have changed, or where that is
 // forced.
-func (g *Group) look(ctx context.Context, forced bool) {
+func (g *Group) look(ctx context.Context, forced bool) Outcome {
 	changed := g.changed()
 	for n := 0; changed && n < maxSettle; n++ {
 		if !pause(ctx, settle) {
-			return
+			return Unchanged
 		}
 		if !g.changed() {
 			break
@@ -188,11 +199,13 @@ func (g *Group) look(ctx context.Context, forced bool) {
 	due := changed || forced || g.again
 	g.mu.Unlock()
 	if !due {
-		return
+		return Unchanged
 	}
 	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
-	g.ended(g.reload(ctx))
+	outcome := g.reload(ctx)
+	g.ended(outcome)
+	return outcome
 }
 
 // changed looks at every file and remembers what it saw.

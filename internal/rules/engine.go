@@ -93,7 +93,9 @@ func (e *Engine) Set() *Set { return e.current.Load().set }
 func (e *Engine) MayRun(*access.Identity, string, *catalog.Tool) *errmap.Error { return nil }
 
 // MayList implements the bridge's Authorizer: what may not be called is not listed.
-func (e *Engine) MayList(who *access.Identity, t *catalog.Tool) *errmap.Error { return e.MayUse(who, t) }
+func (e *Engine) MayList(who *access.Identity, t *catalog.Tool) *errmap.Error {
+	return e.MayUse(who, t)
+}
 
 // MayUse implements the bridge's Authorizer. It decides by the rules without args.
 func (e *Engine) MayUse(who *access.Identity, t *catalog.Tool) *errmap.Error {

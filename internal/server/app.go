@@ -112,6 +112,9 @@ type App struct {
 	// were read and not answered.
 	disagreements, cut atomic.Uint64
 	stdioQueue         atomic.Int64
+	// drainedBy is the address of the operator who began the drain, nil for any other
+	// reason.
+	drainedBy atomic.Pointer[string]
 	// keyWarned tells that the random key was warned of.
 	keyWarned bool
 }
@@ -146,6 +149,9 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.refresher = upstream.NewRefresher(a.live, a.log)
+	if err := a.openTrail(); err != nil {
+		return err
+	}
 	if err := a.openPipeline(); err != nil {
 		return err
 	}
@@ -222,7 +228,7 @@ func (a *App) Close(ctx context.Context) error {
 		a.refresher.Close()
 	}
 	a.behalf.close()
-	return errors.Join(a.record.Close(), a.backend.close(ctx))
+	return errors.Join(a.record.Close(), a.trail.Close(), a.backend.close(ctx))
 }
 
 // Reload watches the files that may change at run time. hears is set if the process
@@ -230,7 +236,8 @@ func (a *App) Close(ctx context.Context) error {
 func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool) {
 	a.reloader = reconfigure.New(reconfigure.Options{
 		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,
-		Live: a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
+		Changed: a.trail.Change,
+		Live:    a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
 		Refresh: func(why string) { a.refresher.Begin(why) },
 	})
 	a.watchKeys()

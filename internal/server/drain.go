@@ -20,7 +20,8 @@ type drainer struct {
 }
 
 // Drain implements [admin.Drainer].
-func (d drainer) Drain() {
+func (d drainer) Drain(who string) {
+	d.app.drainedBy.CompareAndSwap(nil, &who)
 	d.app.life.Drain("requested by an operator (/drain)")
 	d.end()
 }
@@ -50,6 +51,7 @@ const afterGrace = 2 * time.Second
 // leave meanwhile.
 func (a *App) drain(why string) {
 	a.life.Drain(why)
+	a.auditDrain()
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
 	if a.opts.Narrator != nil {
 		a.opts.Narrator.Draining(a.bridge.Flights().InFlight(), grace)

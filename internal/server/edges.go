@@ -52,7 +52,7 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
 	a.probes = admin.New(admin.Options{
-		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log},
+		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log, trail: a.trail},
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
@@ -182,6 +182,7 @@ func (a *App) operators() map[string]http.Handler {
 	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"), Who: func(ctx context.Context, peer string) string { return a.probes.Operator(ctx, peer) },
 		MayChange: func(ctx context.Context) bool { return a.probes.May(ctx, admin.RoleOperate) },
+		Changed:   a.trail.Change,
 	})
 	return map[string]http.Handler{path: handler}
 }
@@ -196,7 +197,8 @@ func (a *App) describe(ctx context.Context) ([]byte, error) {
 }
 
 // operatorRefresh is POST /refresh.
-func (a *App) operatorRefresh(ctx context.Context) admin.Refreshed {
+func (a *App) operatorRefresh(ctx context.Context, who string) (out admin.Refreshed) {
+	defer func() { a.auditRefresh(who, out) }()
 	run, err := a.refresher.Now(ctx, "POST /refresh")
 	if err != nil {
 		d := a.diagnose.Diagnose(ctx, err)

@@ -28,7 +28,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Limiter:        a.limiter,
 		Slots:          a.slots,
 		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
-		Record: a.record, RecordUnavailable: a.recordUnavailable,
+		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
@@ -21,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/scopes"
@@ -60,6 +62,8 @@ type pipeline struct {
 	record *record.Run
 	// recordUnavailable tells that records were asked for and there are none.
 	recordUnavailable bool
+	// trail is the audit trail, nil without one.
+	trail *audit.Trail
 }
 
 // openPipeline joins the parts of the bridge.
@@ -132,7 +136,7 @@ func (a *App) openPipeline() error {
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
-		Log: a.log, CallLog: a.calls, Stats: a.stats,
+		Log: a.log, CallLog: a.calls, Stats: a.stats, Audit: a.trail,
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Sessions: a.sessions, Notify: a.notify,
@@ -285,7 +289,7 @@ func (a *App) openRecord() *record.Run {
 
 // redactNames adds the configured names to the usual ones.
 func redactNames(c *configv1.Record) []string {
-	return append(record.DefaultRedact(), c.GetRedact()...)
+	return append(redact.DefaultNames(), c.GetRedact()...)
 }
 
 // disagreed counts and logs what the checks of one message do not agree on.

@@ -53,7 +53,11 @@ func (a *App) ready() (bool, []admin.Check) {
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
 	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
-	return life.State == lifecycle.Ready && status.Ready && !draining, checks
+	recording := true
+	if check, ok := a.auditCheck(); ok {
+		checks, recording = append(checks, check), check.OK || check.Info
+	}
+	return life.State == lifecycle.Ready && status.Ready && !draining && recording, checks
 }
 
 func catalogDetail(status catalog.Status) string {

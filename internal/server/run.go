@@ -45,6 +45,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		versions.offer(now)
 	})
 	defer forget()
+	a.auditStart()
 	a.refresher.Start()
 	go func() { loaded <- a.live.Run(loading) }()
 	link := &upstream.Link{

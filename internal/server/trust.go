@@ -5,6 +5,7 @@ package server
 import (
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
@@ -12,6 +13,8 @@ import (
 type trustSwitch struct {
 	gate *policy.Gate
 	log  *zap.Logger
+	// trail is nil without an audit trail.
+	trail *audit.Trail
 }
 
 // Trust implements [admin.Trust].
@@ -29,5 +32,6 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 	from := s.gate.Set(to)
 	s.log.Info("trust changed", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
 		zap.Uint64("changes", s.gate.Changes()))
+	s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: to.String()})
 	return from.String(), nil
 }

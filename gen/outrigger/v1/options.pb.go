@@ -26,6 +26,53 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FieldOptions are facts about a field.
+type FieldOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value never appears in run records and in the audit trail, as with `debug_redact`. It covers the whole value of the
+	// field, whatever its type. Callers and the backend still get it.
+	Secret        bool `protobuf:"varint,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldOptions) Reset() {
+	*x = FieldOptions{}
+	mi := &file_outrigger_v1_options_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldOptions) ProtoMessage() {}
+
+func (x *FieldOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_options_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldOptions.ProtoReflect.Descriptor instead.
+func (*FieldOptions) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *FieldOptions) GetSecret() bool {
+	if x != nil {
+		return x.Secret
+	}
+	return false
+}
+
 // ToolOptions are facts about a tool that its method's descriptor cannot express. The configuration's overlay has the same
 // message, for services that cannot be changed, and overrides it field by field.
 type ToolOptions struct {
@@ -84,7 +131,7 @@ type ToolOptions struct {
 
 func (x *ToolOptions) Reset() {
 	*x = ToolOptions{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[0]
+	mi := &file_outrigger_v1_options_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +143,7 @@ func (x *ToolOptions) String() string {
 func (*ToolOptions) ProtoMessage() {}
 
 func (x *ToolOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[0]
+	mi := &file_outrigger_v1_options_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +156,7 @@ func (x *ToolOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOptions.ProtoReflect.Descriptor instead.
 func (*ToolOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{0}
+	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ToolOptions) GetName() string {
@@ -293,7 +340,7 @@ type ResourceOptions struct {
 
 func (x *ResourceOptions) Reset() {
 	*x = ResourceOptions{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_v1_options_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +352,7 @@ func (x *ResourceOptions) String() string {
 func (*ResourceOptions) ProtoMessage() {}
 
 func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_v1_options_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +365,7 @@ func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceOptions.ProtoReflect.Descriptor instead.
 func (*ResourceOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ResourceOptions) GetUriTemplate() string {
@@ -408,6 +455,14 @@ var file_outrigger_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "bytes,50718,opt,name=resource",
 		Filename:      "outrigger/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*FieldOptions)(nil),
+		Field:         50719,
+		Name:          "outrigger.v1.field",
+		Tag:           "bytes,50719,opt,name=field",
+		Filename:      "outrigger/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -434,11 +489,25 @@ var (
 	E_Resource = &file_outrigger_v1_options_proto_extTypes[1]
 )
 
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// Facts about a field of a request or a response:
+	//
+	//	string card_number = 1 [(outrigger.v1.field).secret = true];
+	//
+	// The number is from the range for internal use, like that of `tool`.
+	//
+	// optional outrigger.v1.FieldOptions field = 50719;
+	E_Field = &file_outrigger_v1_options_proto_extTypes[2]
+)
+
 var File_outrigger_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\x8d\v\n" +
+	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"&\n" +
+	"\fFieldOptions\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\bR\x06secret\"\x8d\v\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -490,7 +559,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	" \x01(\tB\b\xbaH\x05r\x03(\x80\bR\n" +
 	"name_field:O\n" +
 	"\x04tool\x12\x1e.google.protobuf.MethodOptions\x18\x9d\x8c\x03 \x01(\v2\x19.outrigger.v1.ToolOptionsR\x04tool:[\n" +
-	"\bresource\x12\x1e.google.protobuf.MethodOptions\x18\x9e\x8c\x03 \x01(\v2\x1d.outrigger.v1.ResourceOptionsR\bresourceB\xb2\x01\n" +
+	"\bresource\x12\x1e.google.protobuf.MethodOptions\x18\x9e\x8c\x03 \x01(\v2\x1d.outrigger.v1.ResourceOptionsR\bresource:Q\n" +
+	"\x05field\x12\x1d.google.protobuf.FieldOptions\x18\x9f\x8c\x03 \x01(\v2\x1a.outrigger.v1.FieldOptionsR\x05fieldB\xb2\x01\n" +
 	"\x10com.outrigger.v1B\fOptionsProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
 
 var (
@@ -505,34 +575,38 @@ func file_outrigger_v1_options_proto_rawDescGZIP() []byte {
 	return file_outrigger_v1_options_proto_rawDescData
 }
 
-var file_outrigger_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_outrigger_v1_options_proto_goTypes = []any{
-	(*ToolOptions)(nil),                // 0: outrigger.v1.ToolOptions
-	(*ResourceOptions)(nil),            // 1: outrigger.v1.ResourceOptions
-	(*durationpb.Duration)(nil),        // 2: google.protobuf.Duration
-	(*ToolExample)(nil),                // 3: outrigger.v1.ToolExample
-	(*Icon)(nil),                       // 4: outrigger.v1.Icon
-	(*ToolError)(nil),                  // 5: outrigger.v1.ToolError
-	(*Annotations)(nil),                // 6: outrigger.v1.Annotations
-	(*descriptorpb.MethodOptions)(nil), // 7: google.protobuf.MethodOptions
+	(*FieldOptions)(nil),               // 0: outrigger.v1.FieldOptions
+	(*ToolOptions)(nil),                // 1: outrigger.v1.ToolOptions
+	(*ResourceOptions)(nil),            // 2: outrigger.v1.ResourceOptions
+	(*durationpb.Duration)(nil),        // 3: google.protobuf.Duration
+	(*ToolExample)(nil),                // 4: outrigger.v1.ToolExample
+	(*Icon)(nil),                       // 5: outrigger.v1.Icon
+	(*ToolError)(nil),                  // 6: outrigger.v1.ToolError
+	(*Annotations)(nil),                // 7: outrigger.v1.Annotations
+	(*descriptorpb.MethodOptions)(nil), // 8: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),  // 9: google.protobuf.FieldOptions
 }
 var file_outrigger_v1_options_proto_depIdxs = []int32{
-	2,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
-	2,  // 1: outrigger.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
-	3,  // 2: outrigger.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
-	2,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
-	4,  // 4: outrigger.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
-	5,  // 5: outrigger.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
-	2,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
-	6,  // 7: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
-	7,  // 8: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
-	7,  // 9: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
-	0,  // 10: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
-	1,  // 11: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	10, // [10:12] is the sub-list for extension type_name
-	8,  // [8:10] is the sub-list for extension extendee
+	3,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
+	3,  // 1: outrigger.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
+	4,  // 2: outrigger.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
+	3,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
+	5,  // 4: outrigger.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
+	6,  // 5: outrigger.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
+	3,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
+	7,  // 7: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
+	8,  // 8: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
+	8,  // 9: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
+	9,  // 10: outrigger.v1.field:extendee -> google.protobuf.FieldOptions
+	1,  // 11: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
+	2,  // 12: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
+	0,  // 13: outrigger.v1.field:type_name -> outrigger.v1.FieldOptions
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	11, // [11:14] is the sub-list for extension type_name
+	8,  // [8:11] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
 }
 
@@ -544,15 +618,15 @@ func file_outrigger_v1_options_proto_init() {
 	file_outrigger_v1_content_proto_init()
 	file_outrigger_v1_icon_proto_init()
 	file_outrigger_v1_tool_proto_init()
-	file_outrigger_v1_options_proto_msgTypes[0].OneofWrappers = []any{}
+	file_outrigger_v1_options_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_options_proto_rawDesc), len(file_outrigger_v1_options_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
-			NumExtensions: 2,
+			NumMessages:   3,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_outrigger_v1_options_proto_goTypes,

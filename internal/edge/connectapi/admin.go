@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -44,6 +45,9 @@ type AdminOptions struct {
 	// Who returns the operator of a request, for the log, from its context and the address of
 	// its peer; nil returns the address.
 	Who func(ctx context.Context, peer string) string
+	// Changed is told of each RegisterTool and UnregisterTool, for the audit trail; nil is
+	// not.
+	Changed func(audit.Change)
 }
 
 // admin is the tool API as operators get it: registration, and what is needed to
@@ -54,13 +58,17 @@ type admin struct {
 	wait      time.Duration
 	log       *zap.Logger
 	opts      AdminOptions
+	changed   func(audit.Change)
 }
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
 // the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. Use it only on
 // a listener that operators alone can reach, since it does not authenticate itself.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
-	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log, opts: o}
+	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log, opts: o, changed: o.Changed}
+	if a.changed == nil {
+		a.changed = func(audit.Change) {}
+	}
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}
@@ -95,10 +103,15 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 	}
 	if err != nil {
 		failed := registrationError(req.Msg.GetName(), err)
+		a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(req.Msg.GetName()), Code: string(failed.Code)})
 		a.log.Warn("registration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
 	tool := placed.Tool
+	a.changed(audit.Change{
+		Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: tool.Name, Before: placed.Replaced, After: tool.Version,
+		Detail: tool.Fingerprint(),
+	})
 	a.log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
 		zap.String("replaced_version", placed.Replaced), zap.Bool("destructive", tool.Metadata.Destructive),
 		zap.String("fingerprint", tool.Fingerprint()))...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
@@ -22,10 +23,12 @@ func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outrigg
 	from := []zap.Field{zap.String("tool", clip(name)), zap.String("caller", a.operator(ctx, req)), zap.String("protocol", req.Peer().Protocol)}
 	if err != nil {
 		failed := registrationError(name, err)
+		a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(name), Code: string(failed.Code)})
 		a.log.Warn("unregistration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
 	a.log.Info("tool unregistered", append(from, zap.String("version", version))...)
+	a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(name), Before: version})
 	return connect.NewResponse(&outriggerv1.UnregisterToolResponse{Name: name, Version: version}), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -30,6 +31,9 @@ func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1
 	return out, nil
 }
 
+// era is what the audit trail calls the protocol of the tool API.
+const era = outriggerv1connect.ToolServiceName
+
 // rpc is what is known of an RPC beside its message.
 type rpc struct {
 	header                    http.Header
@@ -45,7 +49,7 @@ func rpcOf(req connect.AnyRequest) *rpc {
 func (s *Service) callTool(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (*bridge.Response, error) {
 	call, failed := s.call(ctx, r, msg)
 	if failed != nil {
-		return nil, s.refused(r.protocol, failed, errmap.About{ToolCall: true})
+		return nil, s.refusedCall(ctx, r, msg, failed, errmap.About{ToolCall: true})
 	}
 	resp := s.handle(ctx, call)
 	if resp.Err != nil {
@@ -56,7 +60,7 @@ func (s *Service) callTool(ctx context.Context, r *rpc, msg *outriggerv1.ToolCal
 
 // handle runs a call. What was decoded in its arguments, the result says.
 func (s *Service) handle(ctx context.Context, call *bridge.Request) *bridge.Response {
-	resp := s.bridge.Handle(ctx, call)
+	resp := s.run(ctx, call)
 	if resp.Err == nil {
 		resp.Err = dialect.NoteRepairs(resp)
 	}
@@ -86,6 +90,8 @@ func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (
 		Timeout:        timeLeft(ctx),
 		Header:         dialect.WithTraceContext(r.header, meta),
 		Caller:         bridge.CallerOf(ctx, r.peer),
+		Peer:           r.peer,
+		Era:            era,
 		Transport:      r.protocol,
 		Route:          r.procedure,
 		Context:        msg.GetContext(),
@@ -117,13 +123,13 @@ func (s *Service) arguments(call *outriggerv1.ToolCall) (bridge.Payload, *errmap
 // A caller that disconnects, or stops reading, cancels the run.
 func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outriggerv1.ToolCall], stream *connect.ServerStream[outriggerv1.ToolEvent]) error {
 	if err := protovalidate.Validate(req.Msg); err != nil {
-		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{ToolCall: true})
+		return s.refusedCall(ctx, rpcOf(req), req.Msg, ruleError(err), errmap.About{ToolCall: true})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	call, failed := s.call(ctx, rpcOf(req), req.Msg)
 	if failed != nil {
-		return s.refused(req.Peer().Protocol, failed, errmap.About{ToolCall: true})
+		return s.refusedCall(ctx, rpcOf(req), req.Msg, failed, errmap.About{ToolCall: true})
 	}
 	r := readerOf(ctx)
 	defer r.waitFor() // for the end of the stream

@@ -17,7 +17,7 @@ import (
 // Describe returns what the sidecar is and offers. Like every RPC about tools, it
 // waits for the first catalog. Otherwise it would count no tools.
 func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1.DescribeRequest]) (*connect.Response[outriggerv1.ServerDescription], error) {
-	resp := s.bridge.Handle(ctx, s.request(ctx, bridge.OpList, req))
+	resp := s.run(ctx, s.request(ctx, bridge.OpList, req))
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}

@@ -184,7 +184,7 @@ func (s *Service) sendChanges(l *lasting, req *connect.Request[outriggerv1.Subsc
 	listen.HasPlace = true
 	listen.Message, listen.Context = req.Msg.GetChanges(), withTasks(nil)
 	listen.Changes = func(n *outriggerv1.Notification) error { return send(l, stream, n) }
-	resp := s.bridge.Handle(l.ctx, listen)
+	resp := s.run(l.ctx, listen)
 	if resp.Err == nil || errors.Is(context.Cause(l.ctx), errEnding) {
 		return l.ended(errEnding)
 	}

@@ -42,7 +42,7 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	}
 	x.inbound = dialect.Inbound{
 		Dialect: dialect.Canonical, Origin: s.bridge.Flights().NewOrigin(),
-		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Transport: stream.Peer().Protocol, Route: exchangeRoute,
+		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Peer: stream.Peer().Addr, Transport: stream.Peer().Protocol, Route: exchangeRoute,
 	}
 	err := x.read(l.ctx)
 	// The end of the service leaves what is in flight to be answered, and the

@@ -3,6 +3,7 @@
 package connectapi
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -47,7 +48,7 @@ func (s *Service) ReadLong(body []byte, isJSON bool) (*outriggerv1.ToolCall, err
 	} else {
 		err = protoMessages{}.Unmarshal(body, call)
 	}
-	return call, errors.Join(err, s.checkRules(connect.ProtocolGRPC, call))
+	return call, errors.Join(err, s.checkRules(context.Background(), &rpc{protocol: connect.ProtocolGRPC}, call))
 }
 
 // AppendOutcome is the message of an outcome.

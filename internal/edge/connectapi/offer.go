@@ -106,9 +106,9 @@ func ask[Out any](ctx context.Context, s *Service, op bridge.Op, req connect.Any
 		r.Header = dialect.WithTraceContext(r.Header, r.Meta)
 	}
 	if failed != nil {
-		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
+		return nil, s.refusedCall(ctx, rpcOf(req), msg, failed, errmap.About{})
 	}
-	resp := s.bridge.Handle(ctx, r)
+	resp := s.run(ctx, r)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}

@@ -118,9 +118,9 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 // no error where err is nil.
 func (p *PassThrough) callTyped(ctx context.Context, r *rpc, arguments bridge.Payload) (*bridge.Response, error) {
 	if failed := p.tooDeep(arguments); failed != nil {
-		return nil, p.service.refusedAt(stats.EdgeTyped, failed, errmap.About{ToolCall: true})
+		return nil, p.service.refusedTyped(ctx, r, failed)
 	}
-	resp := p.service.bridge.Handle(ctx, &bridge.Request{
+	resp := p.service.run(ctx, &bridge.Request{
 		Op:        bridge.OpCall,
 		Origin:    p.service.bridge.Flights().NewOrigin(),
 		Procedure: r.procedure,
@@ -128,6 +128,7 @@ func (p *PassThrough) callTyped(ctx context.Context, r *rpc, arguments bridge.Pa
 		Timeout:   timeLeft(ctx),
 		Header:    r.header,
 		Caller:    bridge.CallerOf(ctx, r.peer),
+		Peer:      r.peer,
 		Transport: r.protocol,
 		Route:     r.procedure,
 	})

@@ -29,7 +29,7 @@ func (s *Service) plainTool(next http.Handler) http.Handler {
 
 // plainCall runs CallTool.
 func (s *Service) plainCall(ctx context.Context, r *rpc, body []byte, isJSON bool) (*unaryAnswer, error) {
-	msg, err := s.readCall(r.protocol, body, isJSON)
+	msg, err := s.readCall(ctx, r, body, isJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (s *Service) plainCall(ctx context.Context, r *rpc, body []byte, isJSON boo
 
 // readCall reads a ToolCall. One that is not short goes the way that it would go in the
 // library: its codec, and the rules of the contract.
-func (s *Service) readCall(protocol string, body []byte, isJSON bool) (*outriggerv1.ToolCall, error) {
+func (s *Service) readCall(ctx context.Context, r *rpc, body []byte, isJSON bool) (*outriggerv1.ToolCall, error) {
 	var codec connect.Codec = protoMessages{}
 	var short *outriggerv1.ToolCall
 	if isJSON {
@@ -62,7 +62,7 @@ func (s *Service) readCall(protocol string, body []byte, isJSON bool) (*outrigge
 	if err := codec.Unmarshal(body, msg); err != nil {
 		return nil, err
 	}
-	return msg, s.checkRules(protocol, msg)
+	return msg, s.checkRules(ctx, r, msg)
 }
 
 // plainTyped runs a typed call.

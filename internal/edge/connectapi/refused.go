@@ -3,13 +3,16 @@
 package connectapi
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
@@ -26,6 +29,63 @@ func (s *Service) refusedAt(edge stats.Edge, err *errmap.Error, about errmap.Abo
 	counts.Operation(int(bridge.OpInvalid)).Count(edge, err.Code)
 	counts.Over(err.Limit)
 	return errmap.ToConnect(err, about)
+}
+
+// refusedCall is refused for a request of the tool API that could be told, which leaves
+// a line in the run record and, where it is an invocation, in the audit trail.
+func (s *Service) refusedCall(ctx context.Context, r *rpc, msg proto.Message, err *errmap.Error, about errmap.About) *connect.Error {
+	s.noteRefusal(ctx, r, &bridge.Request{Op: opOf(msg), Tool: nameOf(msg), Era: era}, err)
+	return s.refused(r.protocol, err, about)
+}
+
+// refusedTyped is refusedCall for a typed call.
+func (s *Service) refusedTyped(ctx context.Context, r *rpc, err *errmap.Error) *connect.Error {
+	s.noteRefusal(ctx, r, &bridge.Request{Op: bridge.OpCall, Procedure: r.procedure}, err)
+	return s.refusedAt(stats.EdgeTyped, err, errmap.About{ToolCall: true})
+}
+
+func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, err *errmap.Error) {
+	req.Header, req.Caller, req.Peer, req.Transport, req.Route = r.header, bridge.CallerOf(ctx, r.peer), r.peer, r.protocol, r.procedure
+	s.bridge.AuditRefused(ctx, req, err)
+	s.rpc.RecordCall(req)(&bridge.Response{Err: err})
+}
+
+// opOf is what a message of the tool API asks for, as far as the audit trail cares.
+func opOf(m proto.Message) bridge.Op {
+	switch m.(type) {
+	case *outriggerv1.ToolCall:
+		return bridge.OpCall
+	case *outriggerv1.ReadResourceRequest:
+		return bridge.OpReadResource
+	case *outriggerv1.GetPromptRequest:
+		return bridge.OpGetPrompt
+	case *outriggerv1.CompleteRequest:
+		return bridge.OpComplete
+	case *outriggerv1.GetTaskRequest:
+		return bridge.OpGetTask
+	case *outriggerv1.UpdateTaskRequest:
+		return bridge.OpUpdateTask
+	case *outriggerv1.CancelTaskRequest:
+		return bridge.OpCancelTask
+	}
+	return bridge.OpInvalid
+}
+
+// nameOf is the tool that a call names, also one that breaks the rules.
+func nameOf(m proto.Message) string {
+	if call, ok := m.(*outriggerv1.ToolCall); ok {
+		return call.GetToolName()
+	}
+	return ""
+}
+
+// run runs a request of the tool API or of the typed pass-through, and leaves its line in
+// the run record.
+func (s *Service) run(ctx context.Context, req *bridge.Request) *bridge.Response {
+	end := s.rpc.RecordCall(req)
+	resp := s.bridge.Handle(ctx, req)
+	end(resp)
+	return resp
 }
 
 // EdgeOf returns the edge of a request that is refused before it is read. It knows only

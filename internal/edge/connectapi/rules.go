@@ -26,7 +26,7 @@ func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			if msg, ok := req.Any().(proto.Message); ok {
-				if err := s.checkRules(req.Peer().Protocol, msg); err != nil {
+				if err := s.checkRules(ctx, rpcOf(req), msg); err != nil {
 					return nil, err
 				}
 			}
@@ -36,15 +36,15 @@ func (s *Service) newRuleInterceptor() connect.UnaryInterceptorFunc {
 }
 
 // checkRules refuses a message that could not be read or breaks a rule of the contract.
-func (s *Service) checkRules(protocol string, msg proto.Message) error {
+func (s *Service) checkRules(ctx context.Context, r *rpc, msg proto.Message) error {
 	if failed := refusalOf(msg); failed != nil {
-		return s.refused(protocol, failed, aboutOf(msg))
+		return s.refusedCall(ctx, r, msg, failed, aboutOf(msg))
 	}
 	if checksItself(msg) {
 		return nil
 	}
 	if err := protovalidate.Validate(msg); err != nil {
-		return s.refused(protocol, ruleError(err), errmap.About{})
+		return s.refusedCall(ctx, r, msg, ruleError(err), errmap.About{})
 	}
 	return nil
 }

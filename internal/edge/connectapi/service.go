@@ -119,7 +119,7 @@ func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv
 	if list.PageSize == 0 {
 		list.PageSize = math.MaxInt32 // as many as the sidecar gives
 	}
-	resp := s.bridge.Handle(ctx, list)
+	resp := s.run(ctx, list)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
@@ -130,7 +130,7 @@ func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv
 func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.GetToolRequest]) (*connect.Response[outriggerv1.Tool], error) {
 	get := s.request(ctx, bridge.OpGet, req)
 	get.Tool, get.Version = req.Msg.GetToolName(), req.Msg.GetVersion()
-	resp := s.bridge.Handle(ctx, get)
+	resp := s.run(ctx, get)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
@@ -141,7 +141,7 @@ func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.
 func (s *Service) request(ctx context.Context, op bridge.Op, req connect.AnyRequest) *bridge.Request {
 	return &bridge.Request{
 		Op: op, Origin: s.bridge.Flights().NewOrigin(), Header: req.Header(),
-		Caller: bridge.CallerOf(ctx, req.Peer().Addr), Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
+		Caller: bridge.CallerOf(ctx, req.Peer().Addr), Peer: req.Peer().Addr, Era: era, Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
 	}
 }
 

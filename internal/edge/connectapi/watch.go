@@ -57,7 +57,7 @@ func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outrigger
 	// Before the first look, or a change in between would be missed.
 	changed, stop := s.watchCatalog()
 	defer stop()
-	resp := s.bridge.Handle(l.ctx, s.request(l.ctx, bridge.OpList, req))
+	resp := s.run(l.ctx, s.request(l.ctx, bridge.OpList, req))
 	if resp.Err != nil {
 		return connectError(resp)
 	}

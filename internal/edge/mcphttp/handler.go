@@ -66,7 +66,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	httpbody.Write(w, h.rpc.Refuse(&dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
-		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
+		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
 	}, err))
 }
 
@@ -77,7 +77,7 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbound, form) {
 	in := &dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
-		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
+		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
 	}
 	if in.Dialect == dialect.Legacy {
 		switch r.Method {

@@ -78,7 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http.Request) *dialect.Inbound {
 	return &dialect.Inbound{
 		Dialect: dialect.Canonical, Origin: origin, Message: msg,
-		Header: r.Header, Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: Path,
+		Header: r.Header, Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
 	}
 }
 

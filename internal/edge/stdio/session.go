@@ -248,7 +248,7 @@ func (s *session) withdraw(msg *jsonrpc.Message) {
 
 // inbound is a message before it is known.
 func (s *session) inbound(d dialect.Dialect) *dialect.Inbound {
-	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
+	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
 }
 
 // write sends one reply as one line.

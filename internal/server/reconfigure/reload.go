@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -55,6 +56,8 @@ type Options struct {
 	Calls   *bridge.CallLog
 	// Rules makes the policy rules of a configuration, and returns what puts them into use.
 	Rules func(*configv1.Config) (use func(), err error)
+	// Changed is told of changes of trust, for the audit trail.
+	Changed func(audit.Change)
 	// Refresh triggers a load of the catalog, without waiting for it.
 	Refresh func(why string)
 }
@@ -190,6 +193,9 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 		// Not otherwise: what an operator has set meanwhile stays.
 		from := o.Gate.Set(trust)
 		o.Log.Info("trust changed", zap.String("who", "configuration"), zap.Stringer("from", from), zap.Stringer("to", trust), zap.Uint64("changes", o.Gate.Changes()))
+		if o.Changed != nil {
+			o.Changed(audit.Change{Kind: "trust", Who: audit.OfFile(), Before: from.String(), After: trust.String()})
+		}
 	}
 	o.Limiter.SetRates(settings.Rate(next.GetLimits().GetCallerRate()), settings.Rate(next.GetLimits().GetToolRate()))
 	o.Level.SetLevel(level)

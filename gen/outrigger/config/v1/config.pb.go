@@ -97,8 +97,10 @@ type Config struct {
 	// need a restart are rejected and named in the log. 0 reloads only on SIGHUP. Default: 5s. Range: 0 to 1 h. Flag:
 	// `--reload-interval`.
 	ReloadInterval *durationpb.Duration `protobuf:"bytes,25,opt,name=reload_interval,proto3" json:"reload_interval,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The audit trail.
+	Audit         *Audit `protobuf:"bytes,26,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -306,11 +308,18 @@ func (x *Config) GetReloadInterval() *durationpb.Duration {
 	return nil
 }
 
+func (x *Config) GetAudit() *Audit {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\"\xfa\r\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\"\xac\x0e\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -342,7 +351,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"resilience\x18\x18 \x01(\v2\x1f.outrigger.config.v1.ResilienceR\n" +
 	"resilience\x12R\n" +
 	"\x0freload_interval\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x0freload_interval:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x0freload_interval\x120\n" +
+	"\x05audit\x18\x1a \x01(\v2\x1a.outrigger.config.v1.AuditR\x05audit:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
@@ -382,6 +392,7 @@ var file_outrigger_config_v1_config_proto_goTypes = []any{
 	(*State)(nil),               // 10: outrigger.config.v1.State
 	(*Access)(nil),              // 11: outrigger.config.v1.Access
 	(*Resilience)(nil),          // 12: outrigger.config.v1.Resilience
+	(*Audit)(nil),               // 13: outrigger.config.v1.Audit
 }
 var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	1,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
@@ -398,11 +409,12 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	11, // 11: outrigger.config.v1.Config.access:type_name -> outrigger.config.v1.Access
 	12, // 12: outrigger.config.v1.Config.resilience:type_name -> outrigger.config.v1.Resilience
 	6,  // 13: outrigger.config.v1.Config.reload_interval:type_name -> google.protobuf.Duration
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	13, // 14: outrigger.config.v1.Config.audit:type_name -> outrigger.config.v1.Audit
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }
@@ -411,6 +423,7 @@ func file_outrigger_config_v1_config_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_access_proto_init()
+	file_outrigger_config_v1_audit_proto_init()
 	file_outrigger_config_v1_backend_proto_init()
 	file_outrigger_config_v1_catalog_proto_init()
 	file_outrigger_config_v1_limits_proto_init()

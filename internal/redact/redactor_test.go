@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package redact
 
 import (
 	"bytes"
@@ -14,9 +14,12 @@ import (
 	"pgregory.net/rapid"
 )
 
+// payloadLimit is the limit of the tests.
+const payloadLimit = 16 << 10
+
 func redactText(raw string, extra ...string) string {
-	r := redactor{base: newNames(DefaultRedact()), extra: newNames(extra)}
-	return string(r.appendPayload(nil, []byte(raw), len(raw), DefaultMaxPayloadBytes))
+	r := Redactor{Base: NewNames(DefaultNames()), Extra: []Names{NewNames(extra)}}
+	return string(r.AppendPayload(nil, []byte(raw), len(raw), payloadLimit))
 }
 
 func TestRedaction(t *testing.T) {
@@ -56,7 +59,7 @@ func TestRedaction(t *testing.T) {
 		{"prose", `{"text":"the token: see 'password' and \"a\": b"}`, `{"text":"the token: see 'password' and \"a\": b"}`},
 		{"not JSON", `{"token":`, `{"dev.outrigger/omitted":{"bytes":9,"reason":"not JSON"}}`},
 		{"a name twice", `{"token":1,"token":2}`, `{"dev.outrigger/omitted":{"bytes":21,"reason":"not JSON"}}`},
-		{"too large", `"` + strings.Repeat("x", DefaultMaxPayloadBytes) + `"`, `{"dev.outrigger/omitted":{"bytes":16386,"reason":"too large"}}`},
+		{"too large", `"` + strings.Repeat("x", payloadLimit) + `"`, `{"dev.outrigger/omitted":{"bytes":16386,"reason":"too large"}}`},
 		{"grows", `[` + strings.Repeat(`{"pin":1},`, 1000) + `1]`, `[` + strings.Repeat(`{"pin":`+gone+`},`, 1000) + `1]`},
 	}
 	for _, tt := range tests {
@@ -66,23 +69,13 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// Own names replace the default ones.
-func TestOwnNames(t *testing.T) {
-	t.Parallel()
-	r := begin(t, Options{Payloads: true, Redact: []string{"iban", " ", ""}})
-	r.Begin(Arrival{Params: []byte(`{"IBAN":"x","token":"y","":"z"}`)}).End(Outcome{OK: true})
-	if got := string(read(t, finished(t, r)[0]).Params); got != `{"IBAN":"[redacted]","token":"y","":"z"}` {
-		t.Error(got)
-	}
-}
-
 // A secret is gone wherever it stands, in whatever layers of JSON in text.
 func TestPlantedSecretsAreGone(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	red := redactor{base: newNames(DefaultRedact())}
+	red := Redactor{Base: NewNames(DefaultNames())}
 	rapid.Check(t, func(t *rapid.T) {
-		var doc any = map[string]any{rapid.SampledFrom(DefaultRedact()).Draw(t, "name"): rapid.SampledFrom([]any{
+		var doc any = map[string]any{rapid.SampledFrom(DefaultNames()).Draw(t, "name"): rapid.SampledFrom([]any{
 			secret, []any{secret}, map[string]any{"x": secret, "]": []any{}},
 		}).Draw(t, "value")}
 		for range rapid.IntRange(0, 7).Draw(t, "layers") {
@@ -109,7 +102,7 @@ func TestPlantedSecretsAreGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := red.appendPayload(nil, raw, len(raw), len(raw))
+		got := red.AppendPayload(nil, raw, len(raw), len(raw))
 		if strings.Contains(string(got), secret) || !json.Valid(got) {
 			t.Fatalf("%s becomes %s", raw, got)
 		}
@@ -126,11 +119,11 @@ func FuzzRedact(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	base := newNames(DefaultRedact())
+	base := NewNames(DefaultNames())
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		red := redactor{base: base}
+		red := Redactor{Base: base}
 		limit := max(len(raw), 64)
-		got := red.appendPayload(nil, raw, len(raw), limit)
+		got := red.AppendPayload(nil, raw, len(raw), limit)
 		if !jsontext.Value(got).IsValid() || bytes.ContainsAny(got, "\n\r") {
 			t.Fatalf("%q becomes %q", raw, got)
 		}
@@ -147,7 +140,7 @@ func FuzzRedact(f *testing.F) {
 		if leak := secretValue(doc, base); leak != "" {
 			t.Fatalf("%q keeps %s: %q", raw, leak, got)
 		}
-		if again := red.appendPayload(nil, got, len(got), max(len(got), 64)); string(again) != string(got) {
+		if again := red.AppendPayload(nil, got, len(got), max(len(got), 64)); string(again) != string(got) {
 			t.Fatalf("%q, again %q", got, again)
 		}
 	})
@@ -165,7 +158,7 @@ func decodeAny(raw []byte) (doc any, err error) {
 }
 
 // secretValue walks a decoded document, JSON in texts included.
-func secretValue(doc any, secret names) string {
+func secretValue(doc any, secret Names) string {
 	switch v := doc.(type) {
 	case map[string]any:
 		for name, value := range v {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package redact
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// DefaultRedact returns the names of members whose values are secret wherever they
+// DefaultNames returns the names of members whose values are secret wherever they
 // appear. Each name covers all its spellings.
-func DefaultRedact() []string {
+func DefaultNames() []string {
 	return []string{
 		"password", "passwd", "pwd", "passphrase", "passcode", "pin",
 		"secret", "client_secret", "shared_secret", "secret_key", "signing_key", "encryption_key", "private_key",
@@ -20,11 +20,13 @@ func DefaultRedact() []string {
 	}
 }
 
-// names is a set of folded names.
-type names map[string]struct{}
+// Names is a set of names of members whose values are secret. Each is a whole name and
+// covers all spellings: api_key also means apiKey and API-Key.
+type Names map[string]struct{}
 
-func newNames(list []string) names {
-	set := make(names, len(list))
+// NewNames returns the set of the names in a list.
+func NewNames(list []string) Names {
+	set := make(Names, len(list))
 	for _, name := range list {
 		if name = fold(name); name != "" {
 			set[name] = struct{}{}
@@ -34,7 +36,7 @@ func newNames(list []string) names {
 }
 
 // has reports whether a decoded name is in the set, in any spelling.
-func (n names) has(name []byte) bool {
+func (n Names) has(name []byte) bool {
 	var room [64]byte
 	folded := room[:0]
 	for _, c := range name {

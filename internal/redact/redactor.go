@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package redact
 
 import (
 	"bytes"
@@ -8,6 +8,12 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
+
+// maxDepth bounds the recursion over what is recorded. The edges stop far below it.
+const maxDepth = 10_000
+
+// isJSON reports whether raw is one strict JSON value.
+func isJSON(raw []byte) bool { return jsontext.Check(raw, maxDepth) == nil }
 
 const (
 	// redacted stands where a secret was.
@@ -18,19 +24,30 @@ const (
 	maxInnerTexts = 16
 )
 
-// redactor copies JSON without the values of members that have secret names.
-type redactor struct {
-	base, extra names
+// Redactor copies JSON without the values of secret members: those with a name of Base or
+// Extra, in any object and in JSON inside of strings. Extra may be nil.
+type Redactor struct {
+	Base  Names
+	Extra []Names
 }
 
-func (r redactor) secret(name []byte) bool {
-	return r.base.has(name) || len(r.extra) > 0 && r.extra.has(name)
+func (r Redactor) secret(name []byte) bool {
+	if r.Base.has(name) {
+		return true
+	}
+	for _, more := range r.Extra {
+		if more.has(name) {
+			return true
+		}
+	}
+	return false
 }
 
-// appendPayload appends raw, compact and redacted, or what says why it is left
+// AppendPayload appends raw, compact and redacted, or what says why it is left
 // out. Nothing is null. What it appends is at most three times as long as raw:
-// the shortest secret member, "a":1 and a comma, grows from 6 bytes to 17.
-func (r redactor) appendPayload(dst, raw []byte, size, limit int) []byte {
+// the shortest secret member, "a":1 and a comma, grows from 6 bytes to 17. size is the
+// length of the payload, of which raw may lack what is above limit.
+func (r Redactor) AppendPayload(dst, raw []byte, size, limit int) []byte {
 	switch {
 	case size == 0:
 		return append(dst, "null"...)
@@ -56,7 +73,7 @@ func appendOmitted(dst []byte, size int, why string) []byte {
 // append copies one valid JSON text. In valid JSON a string is a name exactly
 // where a colon follows, so no stack is needed. It reports whether it took
 // anything away.
-func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) {
+func (r Redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) {
 	for pos := 0; pos < len(raw); {
 		switch raw[pos] {
 		case ' ', '\t', '\n', '\r':
@@ -91,7 +108,7 @@ func (r redactor) append(dst, raw []byte, layer int) (out []byte, changed bool) 
 // models send it so: what is JSON is redacted as such. A text that is not, but
 // has a quoted secret name before a colon (a piece of JSON, several lines of it,
 // a printed map), is not worth the risk.
-func (r redactor) appendString(dst, text []byte, layer int) (out []byte, changed bool) {
+func (r Redactor) appendString(dst, text []byte, layer int) (out []byte, changed bool) {
 	inner := decoded(text)
 	switch start := jsontext.SkipSpace(inner, 0); {
 	case start == len(inner):
@@ -119,7 +136,7 @@ const (
 
 // namesSecret reports whether a colon in the text follows a secret name in
 // quotes, single ones and escaped ones too.
-func (r redactor) namesSecret(text []byte) bool {
+func (r Redactor) namesSecret(text []byte) bool {
 	for from := 0; ; {
 		colon := bytes.IndexByte(text[from:], ':')
 		if colon < 0 {

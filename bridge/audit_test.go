@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/linefile"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/testdata/schemas"
+)
+
+// audited is the configuration of a trail, and its file.
+func audited(t *testing.T, more func(*configv1.Audit)) (string, func(*configv1.Config)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	return path, func(c *configv1.Config) {
+		c.Audit.Path = proto.String(path)
+		if more != nil {
+			more(c.Audit)
+		}
+	}
+}
+
+// trail is every line of a trail, each checked against the schema.
+func trail(t *testing.T, path string) []map[string]any {
+	t.Helper()
+	raw, err := schemas.Read(schemas.Audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := linefile.Files(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []map[string]any
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			if found, err := v.Validate(line); err != nil || len(found) > 0 {
+				t.Errorf("%s: %v %v", line, err, found)
+			}
+			var fields map[string]any
+			if err := json.Unmarshal(line, &fields); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			out = append(out, fields)
+		}
+	}
+	return out
+}
+
+// linesWith are the lines whose member has one of these values.
+func linesWith(lines []map[string]any, member string, values ...any) []map[string]any {
+	var out []map[string]any
+	for _, l := range lines {
+		for _, v := range values {
+			if l[member] == v {
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// edgeOfWay is the edge that a way is named after.
+func edgeOfWay(name string) string {
+	for _, one := range []struct{ prefix, edge string }{
+		{"/rpc", "rpc"}, {"/mcp", "mcp"}, {"stdio", "stdio"}, {"typed", "typed"}, {"CallToolStream", "grpc"},
+		{"CallTool, Connect", "connect"}, {"CallTool, gRPC-Web", "grpcweb"}, {"CallTool, gRPC", "grpc"},
+		{"Exchange, Connect", "connect"}, {"Exchange, gRPC", "grpc"},
+	} {
+		if strings.HasPrefix(name, one.prefix) {
+			return one.edge
+		}
+	}
+	return "unknown: " + name
+}
+
+// Every way to call a tool leaves one line on every edge, or two with one id where the
+// trail is required, whatever becomes of the call.
+func TestEveryWayToCallIsAudited(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{false, true} {
+		path, configure := audited(t, func(a *configv1.Audit) { a.Required = required })
+		g := newGatedBy(t, mcptest.Options{Configure: configure})
+		var names []string
+		var codes []errmap.Code
+		for _, to := range []policy.Trust{policy.Untrusted, policy.Trusted} {
+			g.trust(t, to)
+			for _, w := range waysIn() {
+				names, codes = append(names, w.name), append(codes, w.ask(t, g, g.order(t)))
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+		g.one.CloseIdleConnections()
+		g.two.CloseIdleConnections()
+		g.end()
+		lines := linesWith(trail(t, path), "tool", "fleet.cancel_order", "desk.tidy")
+		ends, begins := linesWith(lines, "phase", "end"), linesWith(lines, "phase", "begin")
+		if len(ends) != len(names) {
+			t.Fatalf("required %v: %d lines for %d calls", required, len(ends), len(names))
+		}
+		if want := map[bool]int{true: len(names)}[required]; len(begins) != want {
+			t.Errorf("required %v: %d calls begin, want %d", required, len(begins), want)
+		}
+		seen := map[any]bool{}
+		for i, l := range ends {
+			checkEnd(t, names[i], l, codes[i])
+			if seen[l["id"]] {
+				t.Errorf("%s: the id %v is not its own", names[i], l["id"])
+			}
+			seen[l["id"]] = true
+			if required && begins[i]["id"] != l["id"] {
+				t.Errorf("%s: begins as %v, ends as %v", names[i], begins[i]["id"], l["id"])
+			}
+		}
+	}
+}
+
+func checkEnd(t *testing.T, name string, l map[string]any, code errmap.Code) {
+	t.Helper()
+	want := map[string]any{
+		"edge": edgeOfWay(name), "operation": "call_tool", "destructive": true, "version": "1.0.0", "outcome": "result", "code": "OK",
+		"decision": "allowed", "rule": nil, "trust": "trusted",
+	}
+	if l["tool"] == "desk.tidy" {
+		want["version"] = l["version"]
+		want["destructive"] = l["destructive"]
+	}
+	if code == errmap.DestructiveBlocked {
+		want["code"], want["decision"], want["rule"], want["trust"], want["outcome"] = string(code), "denied", "destructive_gate", "untrusted", "error"
+	} else if code != "" {
+		t.Errorf("%s: %s", name, code)
+	}
+	for member, value := range want {
+		if l[member] != value {
+			t.Errorf("%s: %s is %v, want %v", name, member, l[member], value)
+		}
+	}
+	caller, _ := l["caller"].(map[string]any)
+	address := "127.0.0.1"
+	if strings.HasPrefix(name, "stdio") {
+		address = "stdio"
+	}
+	if caller["address"] != address || l["fingerprint"] == nil || l["era"] == nil && want["edge"] != "typed" {
+		t.Errorf("%s: %v", name, l)
+	}
+}
+
+// What is not a call of a tool leaves a line too, and so does what is refused.
+func TestOtherOperationsAreAudited(t *testing.T) {
+	t.Parallel()
+	path, configure := audited(t, func(a *configv1.Audit) { a.Payloads = true })
+	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), Configure: func(c *configv1.Config) {
+		configure(c)
+		c.Audit.Redact = []string{"nonce"}
+	}})
+	url, client := rig.Serve(t), mcptest.Client(t, 1)
+	ask := func(method, named, params string) {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":"a","method":"` + method + `","params":{` + params + modernMeta + `}}`
+		headers := []string{
+			"Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method,
+			"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		}
+		if named != "" {
+			headers = append(headers, "Mcp-Name", named)
+		}
+		send(t, client, http.MethodPost, url+"/mcp", body, headers...)
+	}
+	ask("resources/read", "desk://notes/1", `"uri":"desk://notes/1",`)
+	ask("prompts/get", "greet", `"name":"greet","arguments":{"name":"Ann"},`)
+	ask("completion/complete", "", `"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"tone","value":"f"},`)
+	ask("tools/call", "lab.echo", `"name":"lab.echo","arguments":{"nonce":"hunter2","signed":5},`)
+	ask("tools/call", "no.such", `"name":"no.such",`)
+	ask("tools/call", "lab.echo", `"name":5,`)
+	ask("tools/list", "", ``)
+	client.CloseIdleConnections()
+	rig.End()
+	var got []string
+	for _, l := range linesWith(trail(t, path), "phase", "end") {
+		text := func(member string) string {
+			s, _ := l[member].(string)
+			return s
+		}
+		got = append(got, strings.Join([]string{text("operation"), text("tool") + text("target"), text("decision"), text("code"), text("outcome")}, " "))
+		if l["era"] != "2026-07-28" || l["edge"] != "mcp" || l["request_id"] != "a" {
+			t.Errorf("%v", l)
+		}
+		if text("code") == "OK" && (l["trace_id"] != "0af7651916cd43dd8448eb211c80319c" || l["result"] == nil || l["arguments"] == nil || l["bytes_out"] == 0.0) {
+			t.Errorf("%v", l)
+		}
+	}
+	want := []string{
+		"read_resource desk://notes/1 allowed OK result", "get_prompt greet allowed OK result", "complete greet allowed OK result",
+		"call_tool lab.echo allowed OK result", "call_tool no.such  TOOL_NOT_FOUND error", "call_tool   INVALID_PARAMS error",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(raw, []byte("hunter2")) || !bytes.Contains(raw, []byte(`"arguments":{"nonce":"[redacted]","signed":5}`)) {
+		t.Errorf("%v\n%s", err, raw)
+	}
+}
+
+// A required trail that cannot be written refuses calls before the backend, and another
+// one does not.
+func TestATrailThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	for _, required := range []bool{true, false} {
+		for _, fsync := range []string{"interval", "always"} {
+			g := newGatedBy(t, mcptest.Options{
+				Configure: func(c *configv1.Config) {
+					c.Audit.Path, c.Audit.Required, c.Audit.Fsync, c.Trust = proto.String("/dev/full"), required, proto.String(fsync), proto.String("trusted")
+				},
+				Ended: func(err error) {
+					if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "lines are not written") {
+						t.Errorf("the end does not tell of the lines that are lost: %v", err)
+					}
+				},
+			})
+			start := time.Now()
+			resp := g.bridge.Handle(t.Context(), toolCall(g.bridge, "fleet.cancel_order", `{"orderId":"1"}`))
+			reached := g.cancelled.Load() == 1
+			if reached == required || time.Since(start) > 5*time.Second {
+				t.Errorf("required %v, %s: the backend was reached: %v, after %v", required, fsync, reached, time.Since(start))
+			}
+			if isRefused := resp.Err != nil && resp.Err.Code == errmap.Unavailable && strings.Contains(resp.Err.Message, "audit trail"); isRefused != required {
+				t.Errorf("required %v, %s: %v", required, fsync, resp.Err)
+			}
+		}
+	}
+}
+
+// A call that runs on as a task leaves a line when the caller gets the task, and another
+// one with the same id when it ends.
+func TestATaskIsAudited(t *testing.T) {
+	t.Parallel()
+	path, configure := audited(t, nil)
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		configure(c)
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{TaskSupport: "optional", TaskAfter: durationpb.New(10 * time.Millisecond)}})
+	}})
+	call := toolCall(rig.Bridge, "lab.sleep", `{"duration":"0.5s"}`)
+	call.Context = &outriggerv1.RequestContext{Capabilities: &outriggerv1.ClientCapabilities{Tasks: true}}
+	resp := rig.Bridge.Handle(t.Context(), call)
+	if resp.Err != nil || resp.Outcome.GetTask() == nil {
+		t.Fatalf("%v %v", resp.Err, resp.Outcome)
+	}
+	rig.End()
+	lines := linesWith(trail(t, path), "tool", "lab.sleep")
+	if len(lines) != 2 || lines[0]["phase"] != "end" || lines[0]["outcome"] != "task" || lines[1]["phase"] != "task" ||
+		lines[1]["code"] != "OK" || lines[0]["id"] != lines[1]["id"] {
+		t.Errorf("%v", lines)
+	}
+}
+
+// BenchmarkAuditedCall measures a small call with and without a trail.
+func BenchmarkAuditedCall(b *testing.B) {
+	for _, tc := range []struct {
+		name      string
+		configure func(*configv1.Config)
+	}{
+		{"off", nil},
+		{"interval", func(c *configv1.Config) { c.Audit.Path = proto.String(filepath.Join(b.TempDir(), "audit")) }},
+		{"payloads", func(c *configv1.Config) {
+			c.Audit.Path, c.Audit.Payloads = proto.String(filepath.Join(b.TempDir(), "audit")), true
+		}},
+		{"always", func(c *configv1.Config) {
+			c.Audit.Path, c.Audit.Fsync = proto.String(filepath.Join(b.TempDir(), "audit")), proto.String("always")
+		}},
+	} {
+		b.Run(tc.name, func(b *testing.B) {
+			rig := mcptest.Start(b, mcptest.Options{Configure: tc.configure})
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					resp := rig.Bridge.Handle(b.Context(), &bridge.Request{
+						Op: bridge.OpCall, Origin: rig.Bridge.Flights().NewOrigin(), Tool: "lab.echo", Caller: "127.0.0.1", Peer: "127.0.0.1:1", Transport: "http",
+						Route: "/rpc", Arguments: bridge.Payload{Bytes: []byte(`{"nonce":"n","signed":5}`)},
+					})
+					if resp.Err != nil {
+						b.Error(resp.Err)
+					}
+					resp.Release(rig.Bridge.Buffers())
+				}
+			})
+		})
+	}
+}
+
+// Every way to call a tool leaves one line in the run record too, with tool, caller and
+// route.
+func TestEveryWayToCallIsRecorded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	g := newGatedBy(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Record.Dir = proto.String(dir) }})
+	g.trust(t, policy.Trusted)
+	ways := waysIn()
+	for _, w := range ways {
+		w.ask(t, g, g.order(t))
+	}
+	http.DefaultClient.CloseIdleConnections()
+	g.one.CloseIdleConnections()
+	g.two.CloseIdleConnections()
+	g.end()
+	files, err := filepath.Glob(filepath.Join(dir, "mcp_server", "envelope_validation", "*", "events.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []map[string]any
+	for line := range bytes.Lines(text) {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		lines = append(lines, fields)
+	}
+	lines = linesWith(lines, "tool", "fleet.cancel_order", "desk.tidy")
+	if len(lines) != len(ways) {
+		t.Fatalf("%d lines for %d calls", len(lines), len(ways))
+	}
+	for i, l := range lines {
+		caller := "127.0.0.1"
+		if strings.HasPrefix(ways[i].name, "stdio") {
+			caller = "stdio"
+		}
+		if l["caller"] != caller || l["route"] == nil || l["status"] != "ok" {
+			t.Errorf("%s: %v", ways[i].name, l)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/testdata/schemas"
+)
+
+// auditedAs is a trail in a few words per line. Each line is checked against the schema.
+func auditedAs(t *testing.T, path string, words func(*audit.Line) string) []string {
+	t.Helper()
+	raw, err := schemas.Read(schemas.Audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var out []string
+	err = audit.Read(f, func(l *audit.Line) error {
+		if found, err := v.Validate(l.Raw); err != nil || len(found) > 0 {
+			t.Errorf("%s: %v %v", l.Raw, err, found)
+		}
+		if said := words(l); said != "" {
+			out = append(out, said)
+		}
+		return nil
+	}, func(f audit.Fault) { t.Error(f) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// awaitLog waits until the log holds a text.
+func awaitLog(t *testing.T, log *lockedBuffer, text string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log never says %s:\n%s", text, log.String())
+		}
+	}
+}
+
+// Every change leaves a line with who asked for it; a request that was refused for want of
+// a role changes nothing, and leaves none.
+func TestChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	g := startGoverned(t, "--audit", path)
+	ask := func(want int, path, token, body string) {
+		t.Helper()
+		if status, text, _ := g.ask(t, "POST", path, token, body); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, text, want)
+		}
+	}
+	ask(200, "/trust", operatorToken, `{"trust":"trusted"}`)
+	ask(403, "/trust", readerToken, `{"trust":"untrusted"}`)
+	ask(401, "/trust", unknownToken, `{"trust":"untrusted"}`)
+	ask(200, "/refresh", operatorToken, "")
+	ask(200, "/outrigger.v1.ToolService/RegisterTool", operatorToken, `{"name":"desk.tidy","description":"Tidy up.","version":"1.0.0",`+
+		`"input_schema":{"type":"object"},"binding":{"service":"outrigger.demo.v1.Lab","method":"Echo"}}`)
+	ask(404, "/outrigger.v1.ToolService/UnregisterTool", operatorToken, `{"name":"no.such"}`)
+	ask(200, "/outrigger.v1.ToolService/UnregisterTool", operatorToken, `{"name":"desk.tidy"}`)
+	rewrite(t, g.tokens, operatorsYAML()+"# changed\n")
+	awaitLog(t, g.log, "operators file reloaded")
+	rewrite(t, g.tokens, "operators: no\n")
+	awaitLog(t, g.log, "operators file reload failed")
+	ask(202, "/drain?wait=1ms", operatorToken, "")
+	code := <-g.code
+	g.code <- code
+	got := auditedAs(t, path, func(l *audit.Line) string {
+		if l.Phase != audit.PhaseChange {
+			return ""
+		}
+		return strings.Join(slices.DeleteFunc([]string{l.Operation, l.Caller.Name, l.Tool, l.Code, changeWords(l)}, func(s string) bool { return s == "" }), " ")
+	})
+	want := []string{
+		"start process OK", "trust operator OK untrusted->trusted", "refresh operator OK",
+		"registration operator desk.tidy OK ->1.0.0", "registration operator no.such TOOL_NOT_FOUND", "registration operator desk.tidy OK 1.0.0->",
+		"reload file OK ->operators", "reload file INVALID_PARAMS ->operators", "drain operator OK",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// changeWords is the change itself, without what differs from run to run.
+func changeWords(l *audit.Line) string {
+	if l.Operation == "start" || l.Operation == "refresh" || l.Before+l.After == "" {
+		return ""
+	}
+	return l.Before + "->" + l.After
+}
+
+// The trail says who called, by which credentials, and has no line for a request without
+// valid ones. No token is in it.
+func TestCallersInTheTrail(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	h := startGuarded(t, "--audit", path, "--audit-payloads")
+	call := func(token, tool string) {
+		h.visitor(t, token).post("/rpc", fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":%q,"arguments":{}}}`, tool))
+	}
+	call(plannerToken, "lab.echo")
+	call(plannerToken, "fleet.cancel_order")
+	call(chiefToken, "lab.inspect")
+	call(unknownToken, "lab.echo")
+	call("", "lab.echo")
+	h.end(t)
+	got := auditedAs(t, path, func(l *audit.Line) string {
+		if l.Phase != audit.PhaseEnd {
+			return ""
+		}
+		return strings.Join([]string{l.Caller.Name, l.Caller.Source, l.Caller.Address, cmp.Or(l.Tool, l.Target), string(l.Decision), l.Rule, l.Code}, " ")
+	})
+	want := []string{
+		"planner tokens 127.0.0.1 lab.echo allowed  OK", "planner tokens 127.0.0.1 fleet.cancel_order denied grants PERMISSION_DENIED",
+		"chief tokens 127.0.0.1 lab.inspect allowed  OK",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{plannerToken, chiefToken, unknownToken} {
+		if strings.Contains(string(raw), token) {
+			t.Errorf("a token is in the trail")
+		}
+	}
+}
