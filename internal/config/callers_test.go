@@ -68,7 +68,7 @@ func TestCallersFaults(t *testing.T) {
 		"no YAML":                   {"callers: [" + secret, "is not YAML: the text here is not well-formed"},
 		"no callers":                {"callers: []", "callers: must contain at least 1 item"},
 		"empty":                     {"", "callers: must contain at least 1 item"},
-		"nothing to be known by":    {entry("tools: ['*']"), "set token_sha256 or certificate_uris"},
+		"nothing to be known by":    {entry("tools: ['*']"), "set token_sha256, certificate_uris or oauth"},
 		"no tools":                  {entry("token_sha256: ['" + digestA + "']"), "callers[0].tools: must contain at least 1 item"},
 		"no name":                   {"callers:\n- " + good, "callers[0].name: must be set"},
 		"a name that is no text":    {"callers:\n- name: \"a\\r\\nx: y\"\n  " + good, "callers[0].name: does not match"},

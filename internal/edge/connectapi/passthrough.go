@@ -193,12 +193,14 @@ func (s *Service) NotFound() http.Handler {
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+		failed := errmap.ToConnect(err, errmap.About{})
 		if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web") {
 			// The writer puts metadata into trailers, where this one may not be (RFC
 			// 9110, section 6.5.1).
 			err.JSONRPC(errmap.About{}).SetHeaders(w.Header())
+			clear(failed.Meta())
 		}
-		_ = writer.Write(w, r, errmap.ToConnect(err, errmap.About{})) // the client has gone if this fails
+		_ = writer.Write(w, r, failed) // the client has gone if this fails
 		return
 	}
 	shown := err.JSONRPC(errmap.About{})
