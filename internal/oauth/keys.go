@@ -32,7 +32,7 @@ type keys struct {
 
 	mu      sync.Mutex
 	running chan struct{} // closed at the end of the fetch that runs; nil if none does
-	ended   time.Time     // of the last fetch
+	began   time.Time     // the last fetch
 	failed  error         // of the last fetch
 	unknown map[string]time.Time
 }
@@ -43,34 +43,39 @@ func (k *keys) find(ctx context.Context, kid, alg string) ([]*key, error) {
 	if found := k.set.Load().find(kid, alg); len(found) > 0 {
 		return found, nil
 	}
-	if k.isUnknown(kid) {
+	start := time.Now()
+	if k.isUnknown(kid, start) {
 		return nil, unknownKey()
 	}
-	fetched, err := k.look(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		began, err := k.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if found := k.set.Load().find(kid, alg); len(found) > 0 {
+			return found, nil
+		}
+		if start.Sub(began) < k.interval {
+			if !began.Before(start) {
+				k.remember(kid)
+			}
+			return nil, unknownKey()
+		}
+		// The fetch had begun long before the token came: the key may be newer.
 	}
-	found := k.set.Load().find(kid, alg)
-	if len(found) > 0 {
-		return found, nil
-	}
-	if fetched {
-		k.remember(kid)
-	}
-	return nil, unknownKey()
 }
 
 func unknownKey() *fault { return bad(UnknownKey, "the key of the token is unknown") }
 
-// look makes sure that the set is not older than the interval. It fetches, waits for a fetch
-// that runs, or does nothing, and reports whether a fetch has ended meanwhile.
-func (k *keys) look(ctx context.Context) (fetched bool, err error) {
+// look makes sure that the set is not older than the interval: it fetches, waits for a fetch
+// that runs, or does nothing. It returns when the fetch began that the set is from.
+func (k *keys) look(ctx context.Context) (began time.Time, err error) {
 	k.mu.Lock()
 	running := k.running
 	if running == nil {
-		if wait := time.Until(k.ended.Add(k.interval)); wait > 0 && !k.ended.IsZero() {
+		if !k.began.IsZero() && time.Since(k.began) < k.interval {
 			defer k.mu.Unlock()
-			return false, k.verdict(wait)
+			return k.began, k.verdict()
 		}
 		running = k.begin()
 	}
@@ -78,25 +83,25 @@ func (k *keys) look(ctx context.Context) (fetched bool, err error) {
 	select {
 	case <-running:
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return began, context.Cause(ctx)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return true, k.verdict(k.interval)
+	return k.began, k.verdict()
 }
 
-// verdict is the outcome of the last fetch, for a token that needs it.
-func (k *keys) verdict(wait time.Duration) error {
+// verdict is the outcome of the last fetch, for a token that needs it. The caller holds mu.
+func (k *keys) verdict() error {
 	if k.failed == nil {
 		return nil
 	}
-	return &access.Unavailable{Retry: wait, Cause: k.failed}
+	return &access.Unavailable{Retry: max(time.Second, time.Until(k.began.Add(k.interval))), Cause: k.failed}
 }
 
 // begin starts a fetch. It does not depend on the request that caused it. The caller holds mu.
 func (k *keys) begin() chan struct{} {
 	done := make(chan struct{})
-	k.running = done
+	k.running, k.began = done, time.Now()
 	go func() {
 		set, err := k.fetch(k.life, k.set.Load())
 		k.end(set, err)
@@ -109,7 +114,7 @@ func (k *keys) begin() chan struct{} {
 func (k *keys) end(set *keySet, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.running, k.ended, k.failed = nil, time.Now(), err
+	k.running, k.failed = nil, err
 	if err != nil {
 		k.counts.keyFetchesFailed.Add(1)
 		return
@@ -132,11 +137,10 @@ func (k *keys) refresh() error {
 	return k.failed
 }
 
-func (k *keys) isUnknown(kid string) bool {
+func (k *keys) isUnknown(kid string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	until, ok := k.unknown[kid]
-	return ok && time.Now().Before(until)
+	return now.Before(k.unknown[kid])
 }
 
 // remember notes that a kid is unknown. A full list drops any one entry: what it costs is a

@@ -20,7 +20,7 @@ type Options struct {
 	Resource string
 	// Scope is the scope parameter of 401 challenges; empty for none.
 	Scope string
-	// Leeway is the tolerance between the clocks of issuer and sidecar.
+	// Leeway is the tolerance between the clocks of issuer and sidecar; negative for none.
 	Leeway time.Duration
 	// Algorithms are the accepted signature algorithms; empty for [Algorithms].
 	Algorithms []string
@@ -103,7 +103,7 @@ func orElse[T comparable](given, otherwise T) T {
 
 // filled returns the options with defaults.
 func (o Options) filled() Options {
-	o.Leeway = orElse(o.Leeway, defaults.OAuthLeeway)
+	o.Leeway = max(0, orElse(o.Leeway, defaults.OAuthLeeway))
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = Algorithms()
 	}

@@ -171,6 +171,9 @@ func (v *Verifier) lookup(ctx context.Context, shown *access.Credentials, digest
 func (v *Verifier) once(ctx context.Context, shown *access.Credentials, digest access.Digest) (*verified, error) {
 	raw, isDPoP := shown.Token, shown.DPoP
 	outcome := v.flights.DoChan(string(digest[:]), func() (any, error) {
+		if e := v.tokens.get(&digest); e != nil && e.isGood(time.Now()) {
+			return e, nil // another flight has just ended
+		}
 		e, err := v.verify(v.life, raw, digest, isDPoP)
 		return e, err
 	})

@@ -79,7 +79,7 @@ func (v *Verifier) verifySigned(ctx context.Context, i *issuer, t *token, digest
 // verifySignature returns the issuer's key that signed the token. A token that names no key
 // may be signed with one that is too new, so the keys are looked at once more.
 func (v *Verifier) verifySignature(ctx context.Context, i *issuer, t *token) (*key, error) {
-	for range 2 {
+	for start := time.Now(); ; {
 		found, err := i.keys.find(ctx, t.kid, t.alg)
 		if err != nil {
 			return nil, err
@@ -88,14 +88,15 @@ func (v *Verifier) verifySignature(ctx context.Context, i *issuer, t *token) (*k
 		if k := v.algorithms.verify(t.raw, found); k != nil {
 			return k, nil
 		}
-		if t.kid != "" {
-			break
+		began, err := start, error(nil)
+		if t.kid == "" {
+			began, err = i.keys.look(ctx)
 		}
-		if fetched, err := i.keys.look(ctx); err != nil || !fetched {
-			break
+		if err != nil || !began.After(start) {
+			return nil, bad(BadSignature, "the signature of the token is wrong")
 		}
+		start = time.Now()
 	}
-	return nil, bad(BadSignature, "the signature of the token is wrong")
 }
 
 // accept checks the claims that signed and introspected tokens share, and puts the token into

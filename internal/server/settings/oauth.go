@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
@@ -25,7 +26,7 @@ func OAuth(cfg *configv1.Config) (oauth.Options, bool, error) {
 	}
 	d := c.GetDpop()
 	o := oauth.Options{
-		Resource: c.GetResource(), Leeway: c.GetLeeway().AsDuration(), Algorithms: c.GetAlgorithms(), StrictType: c.GetStrictType(),
+		Resource: c.GetResource(), Leeway: leeway(c), Algorithms: c.GetAlgorithms(), StrictType: c.GetStrictType(),
 		DPoP: oauth.DPoP{
 			Required: d.GetRequired(), Nonces: d.GetNonces(), MaxAge: d.GetMaxAge().AsDuration(), MaxProofs: int(d.GetMaxProofs()),
 		},
@@ -40,6 +41,14 @@ func OAuth(cfg *configv1.Config) (oauth.Options, bool, error) {
 	var err error
 	o.Issuers, err = issuers(c)
 	return o, true, err
+}
+
+// leeway is negative where the configuration says that there is none.
+func leeway(c *configv1.OAuth) time.Duration {
+	if c.Leeway != nil && c.GetLeeway().AsDuration() == 0 {
+		return -1
+	}
+	return c.GetLeeway().AsDuration()
 }
 
 func orEverything(globs []string) []string {
