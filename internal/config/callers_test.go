@@ -78,6 +78,8 @@ func TestCallersFaults(t *testing.T) {
 		"one name twice":            {entry(good + "- name: a\n  certificate_uris: ['spiffe://x/y']\n  tools: ['*']"), "callers[1].name: is the name of callers[0] too"},
 		"one token twice":           {entry(good + "- name: b\n  " + good), "callers[1].token_sha256[0]: is the token of callers[0].token_sha256 too"},
 		"one certificate twice":     {entry("certificate_uris: ['spiffe://x/y']\n  tools: ['*']\n- name: b\n  certificate_uris: ['spiffe://x/y']\n  tools: ['*']"), "is the certificate of callers[0]"},
+		"one subject twice":         {entry("oauth: [{issuer: a, subject: b}]\n  tools: ['*']\n- name: b\n  oauth: [{issuer: a, subject: b}]\n  tools: ['*']"), "is the OAuth subject of callers[0]"},
+		"a subject without issuer":  {entry("oauth: [{subject: b}]\n  tools: ['*']"), "callers[0].oauth[0].issuer"},
 		"a key twice":               {entry(good + "  tools: ['*']"), ".?: is here already in line 4"},
 		"two documents":             {entry(good + "---\ncallers: []"), "a second YAML document"},
 		"a path that is no URI":     {entry("certificate_uris: [batch]\n  tools: ['*']"), "callers[0].certificate_uris[0]: must be a valid URI"},
