@@ -96,11 +96,10 @@ func thirdParties() map[string][]string {
 		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
-		"github.com/go-jose/go-jose/v4":            {"internal/behalf"},
+		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics"},
-		"github.com/go-jose":                       {"internal/oauth", "internal/oauthtest"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}

@@ -30,9 +30,9 @@ func (v *Verifier) Refuse(why access.Reason, shown access.Credentials) *access.R
 	switch why {
 	case access.Malformed:
 		r.Invalid, bearer = true, `error="invalid_request"`
-		r.Text = "send one Authorization header, and no token in the query: Bearer TOKEN, or DPoP TOKEN with one proof"
+		r.Text = "send one Authorization header, and no token in the query: Bearer TOKEN, or DPoP TOKEN with one proof" //nolint:gosec // a text
 	case access.Scheme:
-		r.Text = "send Authorization: Bearer TOKEN with every request; other schemes are not accepted"
+		r.Text = "send Authorization: Bearer TOKEN with every request; other schemes are not accepted" //nolint:gosec // a text
 	case access.Missing:
 	default:
 		bearer = `error="invalid_token"`

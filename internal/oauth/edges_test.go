@@ -161,7 +161,7 @@ func withOAuth(t testing.TB, s *scene) func(*configv1.Config) {
 	sum := sha256.Sum256([]byte(fileToken))
 	path := filepath.Join(t.TempDir(), "callers.yaml")
 	text := "callers:\n- name: clerk\n  token_sha256: [" + hex.EncodeToString(sum[:]) + "]\n  tools: [\"*\"]\n" +
-		"- name: joined\n  oauth: [{issuer: \"" + s.issuer.URL + "\", subject: joe}]\n  tools: [\"*\"]\n"
+		"- name: joined\n  oauth: [{issuer: \"" + s.issuer.URL + "\", subject: joe}]\n  tools: [\"*\"]\n  subscribe: [\"*\"]\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -167,9 +168,7 @@ func (s *scene) headers() []refused {
 	i := s.issuer
 	with := func(change map[string]any) func(string, string) shown {
 		header := i.Header()
-		for name, value := range change {
-			header[name] = value
-		}
+		maps.Copy(header, change)
 		return bearer(i.Key.Sign(header, i.Claims(resource)))
 	}
 	claims, _ := json.Marshal(i.Claims(resource))

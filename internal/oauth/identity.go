@@ -73,6 +73,7 @@ func (v *Verifier) identify(e *verified) {
 	grant.Name = NameOf(e.subject)
 	if e.above != nil {
 		grant, facts.Entry = e.above.Grant(), true
+		facts.Groups = append(slices.Clone(facts.Groups), e.above.Facts().Groups...)
 	}
 	e.who = access.NewLeased(grant, facts, e.lease, e.above)
 }

@@ -59,7 +59,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			t.Parallel()
 			const life = 3 * time.Second
 			ends := time.Now().Add(life).Truncate(time.Second)
-			token := s.issuer.Token(resource, func(c map[string]any) { c["exp"] = ends.Unix() })
+			token := s.issuer.Token(resource, func(c map[string]any) { c["exp"], c["sub"] = ends.Unix(), "joe" })
 			session := ""
 			if one.name == "mcp legacy" {
 				session = a.session(t, token)

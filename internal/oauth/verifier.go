@@ -104,7 +104,7 @@ func (v *Verifier) Authenticate(ctx context.Context, shown access.Credentials) (
 	if shown.Token == "" {
 		return v.withoutToken(ctx, shown)
 	}
-	digest := access.Digest(sha256.Sum256([]byte(shown.Token)))
+	digest := sha256.Sum256([]byte(shown.Token))
 	e, err := v.lookup(ctx, &shown, digest)
 	if e == nil || err != nil {
 		return v.otherwise(ctx, &shown, err)

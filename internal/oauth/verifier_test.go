@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -90,9 +91,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		who, err = show(v, i.Token(resource, func(c map[string]any) {
 			c["realm"] = map[string]any{"groups": []string{"g1"}}
-			for k, value := range claims {
-				c[k] = value
-			}
+			maps.Copy(c, claims)
 		}))
 		if err != nil || !who.Facts().GroupsUnknown || who.Facts().Groups != nil {
 			t.Errorf("%s: %v %v", name, who.Facts().Groups, err)

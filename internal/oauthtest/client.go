@@ -18,9 +18,9 @@ type Client struct {
 }
 
 // NewClient makes a client.
-func NewClient(t testing.TB) *Client {
-	t.Helper()
-	return &Client{Key: NewKey(t, "", "ES256")}
+func NewClient(tb testing.TB) *Client {
+	tb.Helper()
+	return &Client{Key: NewKey(tb, "", "ES256")}
 }
 
 // Confirmation is the claim cnf of a token that is bound to the client's key.

@@ -39,9 +39,9 @@ type Issuer struct {
 }
 
 // Start starts an issuer with one key, until the end of the test.
-func Start(t testing.TB) *Issuer {
-	t.Helper()
-	i := &Issuer{Key: NewKey(t, "first", "ES256"), opaque: map[string]map[string]any{}, requests: map[string]int{}}
+func Start(tb testing.TB) *Issuer {
+	tb.Helper()
+	i := &Issuer{Key: NewKey(tb, "first", "ES256"), opaque: map[string]map[string]any{}, requests: map[string]int{}}
 	i.published = []*Key{i.Key}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/realm", i.metadata)
@@ -50,7 +50,7 @@ func Start(t testing.TB) *Issuer {
 	mux.Handle("GET /realm/moved", http.RedirectHandler("/realm/jwks", http.StatusFound))
 	i.server = httptest.NewServer(i.count(mux))
 	i.URL = i.server.URL + "/realm"
-	t.Cleanup(i.server.Close)
+	tb.Cleanup(i.server.Close)
 	return i
 }
 
@@ -61,7 +61,7 @@ func (i *Issuer) count(next http.Handler) http.Handler {
 		i.requests[r.URL.Path]++
 		i.mu.Unlock()
 		if i.away.Load() {
-			panic(http.ErrAbortHandler) // the connection ends without an answer
+			panic(http.ErrAbortHandler) //nolint:forbidigo // the connection ends without an answer
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -130,7 +130,7 @@ func (i *Issuer) Grant(token string, claims map[string]any) {
 }
 
 func (i *Issuer) introspect(w http.ResponseWriter, r *http.Request) {
-	if id, secret, ok := r.BasicAuth(); !ok || id != ClientID || secret != "a+secret%2Fof+the+sidecar" {
+	if id, secret, ok := r.BasicAuth(); !ok || id != ClientID || secret != "a+secret%2Fof+the+sidecar" { //nolint:gosec // of a test
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -147,7 +147,7 @@ func (i *Issuer) introspect(w http.ResponseWriter, r *http.Request) {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
+	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // of values that a test has made
 }
 
 // Claims are those of a good token for a resource.

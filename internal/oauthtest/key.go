@@ -32,8 +32,8 @@ type Key struct {
 }
 
 // NewKey makes a key for an algorithm.
-func NewKey(t testing.TB, id, algorithm string) *Key {
-	t.Helper()
+func NewKey(tb testing.TB, id, algorithm string) *Key {
+	tb.Helper()
 	k := &Key{ID: id, Algorithm: algorithm}
 	var err error
 	switch algorithm {
@@ -49,7 +49,7 @@ func NewKey(t testing.TB, id, algorithm string) *Key {
 		k.private, err = rsa.GenerateKey(rand.Reader, 2048)
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return k
 }
@@ -72,7 +72,7 @@ func (k *Key) Thumbprint() string {
 	jwk := k.JWK()
 	sum, err := jwk.Thumbprint(crypto.SHA256)
 	if err != nil {
-		panic(err) // a key that was just made has one
+		panic(err) //nolint:forbidigo // a key that was just made has one
 	}
 	return encode(sum)
 }
@@ -111,9 +111,7 @@ func (k *Key) signature(input []byte) []byte {
 		r, s, err := ecdsa.Sign(rand.Reader, private, h.Sum(nil))
 		size := (private.Curve.Params().BitSize + 7) / 8
 		out := make([]byte, 2*size)
-		if err != nil {
-			panic(err)
-		}
+		must(0, err)
 		r.FillBytes(out[:size])
 		s.FillBytes(out[size:])
 		return out
@@ -132,7 +130,7 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 // must is for what cannot fail with the keys and values of a test.
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // a test that is wrong
 	}
 	return v
 }
