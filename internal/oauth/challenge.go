@@ -26,18 +26,18 @@ func MetadataURL(resource string) string {
 // Refuse implements [access.Refuser].
 func (v *Verifier) Refuse(why access.Reason, shown access.Credentials) *access.Refusal {
 	r := &access.Refusal{Reason: why}
-	var bearer string
+	var detail string
 	switch why {
 	case access.Malformed:
-		r.Invalid, bearer = true, `error="invalid_request"`
-		r.Text = "send one Authorization header, and no token in the query: Bearer TOKEN, or DPoP TOKEN with one proof" //nolint:gosec // a text
+		r.Invalid, detail = true, `error="invalid_request"`
+		r.Text = "send one Authorization header, and no token in the query: Bearer TOKEN, or DPoP TOKEN with one proof"
 	case access.Scheme:
-		r.Text = "send Authorization: Bearer TOKEN with every request; other schemes are not accepted" //nolint:gosec // a text
+		r.Text = "send Authorization: Bearer TOKEN with every request; other schemes are not accepted"
 	case access.Missing:
 	default:
-		bearer = `error="invalid_token"`
+		detail = `error="invalid_token"`
 	}
-	r.Challenge = v.bearer(bearer)
+	r.Challenge = v.bearer(detail)
 	if shown.DPoP || v.opts.DPoP.Required {
 		r.Challenge += ", " + v.dpop("")
 	}

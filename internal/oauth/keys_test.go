@@ -161,13 +161,15 @@ func TestAFetchThatHadBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, s := newKeys(t, "a")
 		k.interval = 100 * time.Millisecond // a fetch takes a second
+		fetch := k.fetch
+		k.fetch = func(ctx context.Context, before *keySet) (*keySet, error) {
+			if s.fetches.Load() == 1 { // the second one
+				s.kids.Store(&[]string{"a", "b"})
+			}
+			return fetch(ctx, before)
+		}
 		go func() { _ = k.refresh() }()
 		time.Sleep(500 * time.Millisecond)
-		before := k.fetch
-		k.fetch = func(ctx context.Context, set *keySet) (*keySet, error) {
-			s.kids.Store(&[]string{"a", "b"})
-			return before(ctx, set)
-		}
 		k.lookFor(t, "b", "found")
 		if n := s.fetches.Load(); n != 2 {
 			t.Errorf("%d fetches", n)
