@@ -65,6 +65,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
 	  done; \
 	done
 
+.PHONY: rotation-test
+rotation-test: ## Rotate the keys of an issuer for two minutes under load, away for half of the time; no good token may be refused
+	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation$$' ./internal/oauth
+
 .PHONY: lint
 lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi

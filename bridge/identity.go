@@ -170,7 +170,7 @@ func (b *Bridge) blocked(ctx context.Context, tool *catalog.Tool, caller string)
 // releases it and must be called.
 func UntilRevoked(ctx context.Context) (context.Context, func()) {
 	who := access.FromContext(ctx)
-	if who.Revoked() == nil {
+	if who.Lasts() {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -184,7 +184,7 @@ func UntilRevoked(ctx context.Context) (context.Context, func()) {
 // revoked is why something that lasts ends whose caller may not have it any more.
 func revoked() *errmap.Error {
 	return errmap.Wrap(errmap.Unauthenticated, access.ErrRevoked,
-		errmap.Message("Authentication required: permissions changed; retry"))
+		errmap.Message("Authentication required: the token expired, or permissions changed; retry"))
 }
 
 // hiddenResource refuses a resource that an RPC stands for whose tool the caller

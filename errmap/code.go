@@ -45,6 +45,8 @@ const (
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
 	// Unauthenticated: no credentials, or no valid ones.
 	Unauthenticated Code = "UNAUTHENTICATED"
+	// InvalidAuthorization: the credentials cannot be read, or there are two.
+	InvalidAuthorization Code = "INVALID_AUTHORIZATION"
 	// PermissionDenied: the caller is authenticated, but may not do this.
 	PermissionDenied Code = "PERMISSION_DENIED"
 	// DestructiveBlocked: the tool is marked destructive and the trust state does not allow it.

@@ -68,7 +68,7 @@ func (e *Error) challenge() string {
 	switch {
 	case e.Code == Unauthenticated && e.Challenge == "":
 		return "Bearer"
-	case e.Code == Unauthenticated || e.Code == PermissionDenied:
+	case e.Code == Unauthenticated || e.Code == PermissionDenied || e.Code == InvalidAuthorization:
 		return headerSafe(e.Challenge)
 	default:
 		return ""

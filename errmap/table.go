@@ -156,6 +156,12 @@ var rows = [...]Row{
 		Message: "Authentication required", Retryable: RetryNo, Hop: true,
 	},
 	{
+		Code: InvalidAuthorization, HTTP: 400, JSONRPC: rpcInvalidRequest,
+		Modern: protocol(400, rpcInvalidRequest), Legacy: protocol(400, rpcInvalidRequest),
+		Connect: connect.CodeInvalidArgument, ErrorType: TypeAuthentication,
+		Message: "Malformed credentials", Retryable: RetryNo, Hop: true,
+	},
+	{
 		Code: PermissionDenied, HTTP: 403, JSONRPC: -32007,
 		Modern: onCall(403, -32007+outOfReserved), Legacy: onCall(403, -32007+outOfReserved),
 		Connect: connect.CodePermissionDenied, ErrorType: TypePermission,

@@ -5,14 +5,23 @@ package access
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
 // Credentials are the credentials of a request.
 type Credentials struct {
-	// Token is the bearer token, or "" for none.
+	// Token is the access token, or "" for none. Its scheme is Bearer unless DPoP is set.
 	Token string
+	// DPoP is set if the token came under the scheme DPoP (RFC 9449). Proofs are the values
+	// of the DPoP headers.
+	DPoP   bool
+	Proofs []string
+	// Method and Path are the HTTP method and the escaped path of the request.
+	Method, Path string
+	// Certificate is the verified client certificate of the connection as DER, nil for none.
+	Certificate []byte
 	// URIs are the URI names of the verified client certificate of the caller's
 	// connection. They are empty if there was no certificate.
 	URIs []string
@@ -27,11 +36,14 @@ const (
 	Missing Reason = "missing"
 	// Malformed means that the credentials are not a bearer token.
 	Malformed Reason = "malformed"
+	// Scheme means that the credentials have an authentication scheme that is not accepted.
+	Scheme Reason = "scheme"
 	// Unknown means that the credentials are unknown.
 	Unknown Reason = "unknown"
 )
 
-// Reasons returns all reasons in order.
+// Reasons returns the reasons of this package in order. An authenticator may have more of
+// its own.
 func Reasons() []Reason { return []Reason{Missing, Malformed, Unknown} }
 
 // Refusal is the error for missing, malformed or unknown credentials.
@@ -39,24 +51,58 @@ type Refusal struct {
 	Reason Reason
 	// Challenge is the value of WWW-Authenticate (RFC 6750, section 3).
 	Challenge string
+	// Text, if set, is what Error returns.
+	Text string
+	// Invalid is set if the request is at fault (400), and not the caller (401): the
+	// credentials cannot be read, or there are two.
+	Invalid bool
+	// Nonce, if set, is the nonce for the caller's next DPoP proof.
+	Nonce string
 }
 
 // Error says what to do. It contains nothing of the credentials.
 func (r *Refusal) Error() string {
+	if r.Text != "" {
+		return r.Text
+	}
 	switch r.Reason {
 	case Missing:
 		return "send Authorization: Bearer TOKEN with every request"
-	case Malformed:
+	case Malformed, Scheme:
 		return "send one Authorization header, Bearer and a token of at least 16 and at most 4,096 letters, digits and -._~+/="
 	case Unknown:
 	}
 	return "unknown credentials; ask the operator of the sidecar for an entry in its callers file"
 }
 
+// Unavailable is the error for credentials that cannot be judged now, because a server that
+// has to be asked does not answer.
+type Unavailable struct {
+	// Retry is when to try again.
+	Retry time.Duration
+	// Cause is for the log only.
+	Cause error
+}
+
+// Error implements error.
+func (u *Unavailable) Error() string {
+	return "the authorization server of the credentials cannot be reached: " + u.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (u *Unavailable) Unwrap() error { return u.Cause }
+
 // Authenticator identifies callers by their credentials. The error is a *[Refusal] if
-// the credentials are at fault. Any other error is a fault of the sidecar.
+// the credentials are at fault, and an *[Unavailable] if they cannot be judged now. Any other
+// error is a fault of the sidecar.
 type Authenticator interface {
 	Authenticate(ctx context.Context, shown Credentials) (*Identity, error)
+}
+
+// Refuser is implemented by an [Authenticator] that words its own refusals. The reason is
+// [Malformed] or [Scheme]. Without it, [Refuse] does for both.
+type Refuser interface {
+	Refuse(why Reason, shown Credentials) *Refusal
 }
 
 // realm names what the credentials are for.
@@ -65,13 +111,16 @@ const realm = `Bearer realm="outrigger"`
 // Refuse returns the refusal for a reason. The challenge for a request without
 // credentials contains no error code (RFC 6750, section 3.1).
 func Refuse(why Reason) *Refusal {
+	if why == Scheme {
+		why = Malformed
+	}
 	r := &Refusal{Reason: why, Challenge: realm}
 	switch why {
 	case Malformed:
 		r.Challenge += `, error="invalid_request"`
 	case Unknown:
 		r.Challenge += `, error="invalid_token"`
-	case Missing:
+	case Missing, Scheme:
 	}
 	return r
 }

@@ -23,6 +23,14 @@ type Entry struct {
 	URIs []string
 	// Groups are the groups that the caller is in.
 	Groups []string
+	// Subjects are the subjects of authorization servers that are this caller.
+	Subjects []Subject
+}
+
+// Subject is a subject of an authorization server.
+type Subject struct {
+	// Issuer is the issuer exactly as its tokens state it, Name the subject.
+	Issuer, Name string
 }
 
 const (
@@ -46,6 +54,8 @@ type page struct {
 	callers []*Identity // by entry
 	tokens  []known
 	uris    map[string]*Identity
+	// subjects are those of authorization servers.
+	subjects map[Subject]*Identity
 }
 
 // known is a token, by its digest, and whose it is.
@@ -86,7 +96,7 @@ func NewBook(entries []Entry) *Book {
 // newPage makes a page. Callers that stand in the page before with the same words
 // keep their identity.
 func newPage(entries []Entry, before *page) *page {
-	p := &page{entries: entries, uris: map[string]*Identity{}}
+	p := &page{entries: entries, uris: map[string]*Identity{}, subjects: map[Subject]*Identity{}}
 	kept := make(map[string]int, len(before.entries))
 	for i := range before.entries {
 		kept[before.entries[i].Name] = i
@@ -105,6 +115,9 @@ func newPage(entries []Entry, before *page) *page {
 		}
 		for _, uri := range e.URIs {
 			p.uris[uri] = caller
+		}
+		for _, subject := range e.Subjects {
+			p.subjects[subject] = caller
 		}
 	}
 	return p
@@ -130,6 +143,15 @@ func (b *Book) Replace(entries []Entry) (ended int) {
 		}
 	}
 	return ended
+}
+
+// Claimed returns the caller whose entry claims a subject of an authorization server, nil
+// if there is none. It is nil for a nil Book.
+func (b *Book) Claimed(s Subject) *Identity {
+	if b == nil {
+		return nil
+	}
+	return b.page.Load().subjects[s]
 }
 
 // Len returns the number of callers.

@@ -51,6 +51,12 @@ type Facts struct {
 	ClientID string
 	// Groups and Scopes are those of the token.
 	Groups, Scopes []string
+	// GroupsUnknown is set if the issuer left the groups out of the token because there are
+	// too many. Rules on groups must then not hold.
+	GroupsUnknown bool
+	// Entry is set if an entry of the callers file claims this caller. The name of the grant
+	// is then that of the entry, and so is the principal.
+	Entry bool
 	// Claims are all claims of the token, as decoded from JSON.
 	Claims map[string]any
 }
@@ -76,9 +82,11 @@ type Identity struct {
 	facts     Facts
 	principal string
 	scope     string
-	// life ends with end; nil where the identity never does.
+	// life ends with end; nil where the identity never does, or has a lease.
 	life context.Context //nolint:containedctx // the identity's own end, which no call's context knows
 	end  context.CancelCauseFunc
+	// lease is the end of an identity that a token has made; nil for others.
+	lease *Lease
 }
 
 // NewIdentity returns the identity of a grant. Do not change the grant afterwards.
@@ -130,6 +138,9 @@ func principalOf(g Grant, f Facts) string {
 	case SourceCertificate:
 		return "certificate:" + f.Subject
 	case SourceOAuth:
+		if f.Entry {
+			break
+		}
 		return "oauth:" + f.Issuer + " " + f.Subject
 	case SourceTokens:
 	}
@@ -199,22 +210,34 @@ func (i *Identity) Trust() Trust {
 	return i.grant.Trust
 }
 
-// Revoked returns a channel that is closed when the identity is revoked. For nil it is a
-// nil channel, which is never closed. Admitted calls run to their end. Streams and other
-// long-lived work must end with this channel.
+// Lasts reports whether the identity is never revoked and never expires.
+func (i *Identity) Lasts() bool { return i == nil || i.life == nil && i.lease == nil }
+
+// Revoked returns a channel that is closed when the identity is revoked or expires. For
+// nil it is a nil channel, which is never closed. Admitted calls run to their end. Streams
+// and other long-lived work must end with this channel, or with [Identity.WhenRevoked],
+// which can be released and so is the better one where a token has made the identity.
 func (i *Identity) Revoked() <-chan struct{} {
-	if i == nil || i.life == nil {
+	if i.Lasts() {
 		return nil
 	}
-	return i.life.Done()
+	if i.lease == nil {
+		return i.life.Done()
+	}
+	ended := make(chan struct{})
+	i.lease.watch(func() { close(ended) })
+	return ended
 }
 
-// WhenRevoked runs f once the identity is revoked, unless stop is called before.
+// WhenRevoked runs f once the identity is revoked or expires, unless stop is called before.
 func (i *Identity) WhenRevoked(f func()) (stop func() bool) {
-	if i == nil || i.life == nil {
+	switch {
+	case i.Lasts():
 		return func() bool { return true }
+	case i.lease == nil:
+		return context.AfterFunc(i.life, f)
 	}
-	return context.AfterFunc(i.life, f)
+	return i.lease.watch(f)
 }
 
 // revoke ends the identity.

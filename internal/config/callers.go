@@ -32,6 +32,14 @@ func LoadCallers(path string) (*configv1.Callers, error) {
 	return callers, nil
 }
 
+// subjectsOf are the OAuth subjects of an entry; operators have none.
+func subjectsOf(entry any) []*configv1.OAuthSubject {
+	if c, ok := entry.(*configv1.Caller); ok {
+		return c.GetOauth()
+	}
+	return nil
+}
+
 // credentialed is an entry of a file that says who somebody is.
 type credentialed interface {
 	GetName() string
@@ -42,7 +50,7 @@ type credentialed interface {
 // checkCredentials finds what would make it a matter of chance who somebody is. list is
 // the name of the entries, several what to do instead of repeating a name.
 func checkCredentials[E credentialed](d *draft, list string, entries []E, several string) {
-	names, tokens, uris := map[string]string{}, map[string]string{}, map[string]string{}
+	names, tokens, uris, subjects := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
 	one := func(taken map[string]string, value, path, what string) {
 		if first, ok := taken[value]; ok {
 			d.judge(path, "is "+what+" of "+first+" too; use a different one for each entry of "+list)
@@ -63,6 +71,9 @@ func checkCredentials[E credentialed](d *draft, list string, entries []E, severa
 		}
 		for n, uri := range e.GetCertificateUris() {
 			one(uris, uri, fmt.Sprintf("%s.certificate_uris[%d]", at, n), "the certificate")
+		}
+		for n, s := range subjectsOf(e) {
+			one(subjects, s.GetIssuer()+" "+s.GetSubject(), fmt.Sprintf("%s.oauth[%d]", at, n), "the OAuth subject")
 		}
 	}
 }

@@ -76,7 +76,7 @@ func Defaults(kind Kind) *configv1.Config {
 		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(defaults.MaxCallsPerSecond))},
 		ReloadInterval: durationpb.New(defaults.ReloadInterval),
 		State:          &configv1.State{Ttl: durationpb.New(defaults.StateTTL)},
-		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject")},
+		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject"), Oauth: defaultOAuth()},
 	}
 }
 
@@ -139,6 +139,28 @@ func defaultLimits() *configv1.Limits {
 		MaxConnections:        new(int32(defaults.MaxConnections)),
 		MaxConnectionRequests: new(int64(defaults.MaxConnectionRequests)),
 		MaxConnectionAge:      durationpb.New(defaults.MaxConnectionAge),
+	}
+}
+
+func defaultOAuth() *configv1.OAuth {
+	return &configv1.OAuth{
+		Leeway: durationpb.New(defaults.OAuthLeeway),
+		Algorithms: []string{
+			"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+		},
+		Dpop: &configv1.OAuthDpop{
+			MaxAge:    durationpb.New(defaults.DPoPMaxAge),
+			MaxProofs: new(int32(defaults.DPoPMaxProofs)),
+		},
+		Tools:              []string{"*"},
+		Resources:          []string{"*"},
+		Prompts:            []string{"*"},
+		MaxCachedTokens:    new(int32(defaults.OAuthMaxCachedTokens)),
+		MaxTokenBytes:      new(int32(defaults.OAuthMaxTokenBytes)),
+		KeyRefreshInterval: durationpb.New(defaults.OAuthKeyRefreshInterval),
+		KeyFetchInterval:   durationpb.New(defaults.OAuthKeyFetchInterval),
+		FetchTimeout:       durationpb.New(defaults.OAuthFetchTimeout),
+		MaxFetchBytes:      new(int32(defaults.OAuthMaxFetchBytes)),
 	}
 }
 

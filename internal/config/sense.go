@@ -59,12 +59,12 @@ func (d *draft) checkRates(l *configv1.Limits) {
 // checkListeners refuses what would let anyone in.
 func (d *draft) checkListeners(c *configv1.Config) {
 	l := c.GetListeners()
-	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != ""
+	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != "" || hasIssuers(c)
 	if !l.GetInsecureNoAuth() {
 		const accept = "allow that with --insecure-no-auth"
 		if isBeyondLoopback(l.GetListen()) && !knowsCallers {
 			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
-				"listen on 127.0.0.1, enable authentication with --tokens or --tls-client-ca, or "+accept)
+				"listen on 127.0.0.1, enable authentication with --tokens, --tls-client-ca or --oauth-issuer, or "+accept)
 		}
 		if isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == "" {
 			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1 or "+
@@ -75,11 +75,33 @@ func (d *draft) checkListeners(c *configv1.Config) {
 		d.warn("listeners.admin_tokens_file", "tokens of operators cross the network in plaintext: set listeners.admin_tls, unless a mesh or proxy encrypts "+
 			"traffic to "+quote(l.GetAdmin()))
 	}
+	d.checkOAuth(c)
 	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
 		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
 			quote(l.GetListen()))
 	}
 	d.checkDistinct(l)
+}
+
+func hasIssuers(c *configv1.Config) bool {
+	o := c.GetAccess().GetOauth()
+	return len(o.GetIssuerUrls())+len(o.GetIssuers()) > 0
+}
+
+// checkOAuth finds an issuer without a resource, and the reverse: neither can verify a token.
+func (d *draft) checkOAuth(c *configv1.Config) {
+	l, resource := c.GetListeners(), c.GetAccess().GetOauth().GetResource()
+	switch {
+	case hasIssuers(c) && resource == "":
+		d.judge("access.oauth.resource", "the audience of tokens is missing: set the URL that clients use with --oauth-resource, such as "+
+			"--oauth-resource https://tools.example.com/mcp")
+	case !hasIssuers(c) && resource != "":
+		d.judge("access.oauth.resource", "has no effect without an issuer: set --oauth-issuer too")
+	}
+	if hasIssuers(c) && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
+		d.warn("access.oauth", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
+			quote(l.GetListen()))
+	}
 }
 
 // checkDistinct finds listeners that would take each other's port.

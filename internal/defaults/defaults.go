@@ -197,3 +197,23 @@ const (
 	// BreakerProbes is one: a single answered call shows that the backend is up.
 	BreakerProbes = 1
 )
+
+// Defaults of OAuth.
+const (
+	OAuthLeeway = 60 * time.Second
+	// OAuthMaxCachedTokens takes some 20 MB at most.
+	OAuthMaxCachedTokens = 10000
+	// OAuthMaxTokenBytes has room for tokens with hundreds of groups.
+	OAuthMaxTokenBytes      = 16 << 10
+	OAuthKeyRefreshInterval = 300 * time.Second
+	OAuthKeyFetchInterval   = 10 * time.Second
+	OAuthFetchTimeout       = 5 * time.Second
+	OAuthMaxFetchBytes      = 1 << 20
+	// IntrospectionTTL is when a revoked token is refused at the latest.
+	IntrospectionTTL           = 60 * time.Second
+	IntrospectionMaxConcurrent = 16
+	// DPoPMaxAge is the window that RFC 9449 has in mind: seconds to minutes.
+	DPoPMaxAge = 300 * time.Second
+	// DPoPMaxProofs allows some 800 calls a second with proofs, in about 25 MB.
+	DPoPMaxProofs = 262144
+)

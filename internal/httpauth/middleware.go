@@ -47,6 +47,8 @@ type Options struct {
 	Keep func(ctx context.Context, token string) context.Context
 	// Refuse rejects an unauthenticated request in the protocol of its edge.
 	Refuse func(w http.ResponseWriter, r *http.Request, err *errmap.Error)
+	// Reasons are those of Who for rejecting a request, beyond access.Reasons.
+	Reasons []access.Reason
 	// Log receives a line for each rejected request, at most ten a second; nil
 	// discards.
 	Log *zap.Logger
@@ -55,7 +57,9 @@ type Options struct {
 // Middleware passes authenticated requests to the next handler. Make one with
 // [New].
 type Middleware struct {
-	opts    Options
+	opts Options
+	// words rejects requests in the words of the authenticator; nil if it has none.
+	words   access.Refuser
 	refused map[access.Reason]*atomic.Uint64 // of fixed keys
 }
 
@@ -66,7 +70,8 @@ func New(o Options) *Middleware {
 	}
 	o.Log = loglimit.New(o.Log)
 	d := &Middleware{opts: o, refused: map[access.Reason]*atomic.Uint64{}}
-	for _, why := range access.Reasons() {
+	d.words, _ = o.Who.(access.Refuser)
+	for _, why := range append(access.Reasons(), o.Reasons...) {
 		d.refused[why] = new(atomic.Uint64)
 	}
 	return d
@@ -101,12 +106,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // authenticate returns the request with its caller's identity, or nil if it was
 // rejected.
 func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.Request {
-	shown, ok := d.take(r)
+	shown, why := d.take(r)
 	if d.opts.Who == nil {
 		return r
 	}
-	if !ok {
-		d.refuse(w, r, access.Refuse(access.Malformed))
+	if why != "" {
+		d.refuse(w, r, d.unread(why, shown))
 		return nil
 	}
 	who, err := d.opts.Who.Authenticate(r.Context(), shown)
@@ -134,38 +139,67 @@ func (d *Middleware) keep(ctx context.Context, who *access.Identity, token strin
 	return d.opts.Keep(ctx, token)
 }
 
+// unread is the refusal of credentials that could not be read.
+func (d *Middleware) unread(why access.Reason, shown access.Credentials) *access.Refusal {
+	if d.words == nil {
+		return access.Refuse(why)
+	}
+	return d.words.Refuse(why, shown)
+}
+
 // take removes the caller's credentials and its copy of the subject header from
-// the request, and returns the credentials. It changes the header in place: it
-// belongs to this request, and no handler has read it yet.
-func (d *Middleware) take(r *http.Request) (access.Credentials, bool) {
-	var shown access.Credentials
+// the request, and returns the credentials, or why they cannot be read. It changes the
+// header in place: it belongs to this request, and no handler has read it yet.
+func (d *Middleware) take(r *http.Request) (shown access.Credentials, why access.Reason) {
+	shown.Method, shown.Path = r.Method, r.URL.EscapedPath()
 	if d.opts.Names != nil {
 		shown.URIs = d.opts.Names(r.TLS)
 	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		shown.Certificate = r.TLS.PeerCertificates[0].Raw
+	}
 	values := r.Header["Authorization"]
+	shown.Proofs = r.Header["Dpop"]
 	delete(r.Header, "Authorization")
 	delete(r.Header, "Proxy-Authorization")
-	if d.opts.Subject != "" {
-		for name := range r.Header {
-			if isSameHeader(name, d.opts.Subject) {
-				delete(r.Header, name)
-			}
-		}
-	}
+	delete(r.Header, "Dpop")
+	d.dropSubject(r.Header)
 	if len(values) == 0 {
-		return shown, true
+		return shown, ""
 	}
-	token, ok := bearer(values)
-	shown.Token = token
-	return shown, ok
+	why = read(&shown, values)
+	if why == "" && d.words != nil && strings.Contains(r.URL.RawQuery, "access_token=") {
+		why = access.Malformed // two ways at once (RFC 6750, section 2)
+	}
+	return shown, why
 }
 
-// bearer reads the token of an Authorization header (RFC 6750, section 2.1). It
-// rejects two such headers: another reader could take the other one.
-func bearer(values []string) (string, bool) {
+// dropSubject removes the caller's own copies of the subject header.
+func (d *Middleware) dropSubject(h http.Header) {
+	if d.opts.Subject == "" {
+		return
+	}
+	for name := range h {
+		if isSameHeader(name, d.opts.Subject) {
+			delete(h, name)
+		}
+	}
+}
+
+// read reads the token of an Authorization header (RFC 6750, section 2.1, and RFC 9449,
+// section 7.1). It rejects two such headers: another reader could take the other one.
+func read(shown *access.Credentials, values []string) access.Reason {
 	scheme, token, ok := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
-	return token, ok && len(values) == 1 && strings.EqualFold(scheme, "Bearer") && token != ""
+	shown.DPoP = strings.EqualFold(scheme, "DPoP")
+	switch {
+	case !ok || len(values) != 1 || token == "":
+		return access.Malformed
+	case !shown.DPoP && !strings.EqualFold(scheme, "Bearer"):
+		return access.Scheme
+	}
+	shown.Token = token
+	return ""
 }
 
 // isSameHeader compares names as the least careful reader would: many servers
@@ -196,13 +230,34 @@ func folded(c byte) byte {
 func (d *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var why *access.Refusal
 	if !errors.As(err, &why) {
-		d.opts.Refuse(w, r, errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
-			errmap.Message("Tool service unavailable: caller authentication failed to run; retry")))
+		d.opts.Refuse(w, r, unavailable(err))
 		return
 	}
-	d.refused[why.Reason].Add(1)
+	if count := d.refused[why.Reason]; count != nil {
+		count.Add(1)
+	}
 	d.opts.Log.Warn("unauthenticated request rejected", zap.String("reason", string(why.Reason)),
 		zap.String("remote_addr", r.RemoteAddr)) // not the path: some put tokens there
+	if why.Nonce != "" {
+		w.Header().Set("DPoP-Nonce", why.Nonce)
+		w.Header().Set("Cache-Control", "no-store") // RFC 9449, section 8.2
+	}
+	if why.Invalid {
+		d.opts.Refuse(w, r, errmap.Wrap(errmap.InvalidAuthorization, why, errmap.Challenge(why.Challenge),
+			errmap.Message("Malformed credentials: "+why.Error())))
+		return
+	}
 	d.opts.Refuse(w, r, errmap.Wrap(errmap.Unauthenticated, why, errmap.Challenge(why.Challenge),
 		errmap.Message("Authentication required: "+why.Error())))
+}
+
+// unavailable is the error for credentials that could not be judged.
+func unavailable(err error) *errmap.Error {
+	var down *access.Unavailable
+	if errors.As(err, &down) {
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(max(down.Retry, time.Second)),
+			errmap.Message("Tool service unavailable: the authorization server of the token cannot be reached; retry"))
+	}
+	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: caller authentication failed to run; retry"))
 }

@@ -275,11 +275,11 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code,
 func allowCORS(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, Retry-After, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, DPoP-Nonce, Retry-After, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
 }
 
 // allowedHeaders are the headers that MCP, Connect and gRPC-Web clients send.
-const allowedHeaders = "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, " +
+const allowedHeaders = "Content-Type, Accept, Authorization, DPoP, MCP-Protocol-Version, Mcp-Method, Mcp-Name, " +
 	"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, Idempotency-Key, " +
 	"Connect-Protocol-Version, Connect-Timeout-Ms, Connect-Accept-Encoding, Connect-Content-Encoding, " +
 	"Grpc-Timeout, Grpc-Accept-Encoding, Grpc-Encoding, X-Grpc-Web, X-User-Agent"

@@ -76,6 +76,8 @@ func allowed() map[string][]string {
 		"internal/metrics":      {"internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
+		"internal/oauth":        {"internal/access", "internal/loglimit"},
+		"internal/oauthtest":    {},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.
 		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "bridge", "errmap", "gen"},
@@ -97,7 +99,7 @@ func thirdParties() map[string][]string {
 		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
-		"github.com/go-jose/go-jose/v4":            {"internal/behalf"},
+		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics"},

@@ -145,6 +145,12 @@ func everything(t *testing.T) metrics.Sources {
 		Authentication: &metrics.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },
 			Expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
+			OAuth: func() metrics.OAuth {
+				return metrics.OAuth{
+					Hits: 101, Misses: 102, Verified: 103, Proofs: 104, KeyFetches: 105, KeyFetchesFailed: 106, Introspections: 107,
+					IntrospectionsFailed: 108, Cached: 109,
+				}
+			},
 		},
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
@@ -191,6 +197,11 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_reload_good_timestamp_seconds{files="configuration"} 1.7e+09`, `outrigger_reload_failing{files="configuration"} 1`,
 		`outrigger_limit_used{limit="max_in_flight"} 3`, `outrigger_limit_max{limit="max_in_flight"} 16384`,
 		`outrigger_limit_refused_total{limit="max_in_flight"} 2`, `outrigger_limit_refused_total{limit="read_header_timeout"} 1`,
+		`outrigger_oauth_token_lookups_total{result="hit"} 101`, `outrigger_oauth_token_lookups_total{result="miss"} 102`,
+		`outrigger_oauth_signatures_verified_total 103`, `outrigger_oauth_dpop_proofs_total 104`,
+		`outrigger_oauth_key_fetches_total{result="ok"} 105`, `outrigger_oauth_key_fetches_total{result="failed"} 106`,
+		`outrigger_oauth_introspections_total{result="ok"} 107`, `outrigger_oauth_introspections_total{result="failed"} 108`,
+		`outrigger_oauth_cached_tokens 109`,
 		`outrigger_unauthenticated_total{reason="missing"} 7`, `outrigger_unauthenticated_total{reason="unknown"} 7`,
 		"outrigger_tls_certificate_expiry_timestamp_seconds 1.9e+09",
 		"outrigger_breaker_opened_total 0", "outrigger_breaker_held_total 0", "outrigger_retries_total 0", "outrigger_retries_over_budget_total 0",

@@ -112,9 +112,12 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 // to no request, one by one and only while somebody reads it: until then they
 // stay with the session, where each is told once.
 func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session) {
+	revoked := make(chan struct{})
+	stop := access.FromContext(r.Context()).WhenRevoked(func() { close(revoked) })
+	defer stop()
 	p := &pumping{
 		handler: h, reader: reader, session: s, out: newEventWriter(w, h.opts, resumes(s)),
-		gone: r.Context().Done(), revoked: access.FromContext(r.Context()).Revoked(),
+		gone: r.Context().Done(), revoked: revoked,
 	}
 	defer p.end()
 	if p.begin() == nil {

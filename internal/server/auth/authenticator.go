@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/httpauth"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
@@ -38,14 +39,16 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// Authenticator authenticates the callers of the main listener, by the callers file and
-// certificates. Make one with [Open].
+// Authenticator authenticates the callers of the main listener, by the callers file,
+// certificates and access tokens. Make one with [Open].
 type Authenticator struct {
 	opts Options
 	auth *httpauth.Middleware
 	// book is nil without a callers file, tls without TLS.
 	book *access.Book
 	tls  *tlsfiles.Server
+	// oauth is nil without an issuer.
+	oauth *oauth.Verifier
 	// grants has the globs of the callers file that match no tool.
 	grants grants
 }
@@ -76,11 +79,36 @@ func Open(o Options) (*Authenticator, error) {
 		options.Who = d.book
 		o.Log.Info("caller authentication enabled", zap.Int("callers", d.book.Len()))
 	}
+	if err := d.openOAuth(&options); err != nil {
+		return nil, err
+	}
 	if o.Authenticator != nil {
 		options.Who = o.Authenticator
 	}
 	d.auth = httpauth.New(options)
 	return d, nil
+}
+
+// openOAuth puts the resource server in front of the callers file and the certificates.
+func (d *Authenticator) openOAuth(options *httpauth.Options) error {
+	o, on, err := settings.OAuth(d.opts.Config)
+	if err != nil || !on || d.opts.Authenticator != nil {
+		return err
+	}
+	o.Book, o.NoToken, o.Log = d.book, options.Who, d.opts.Log.Named("oauth")
+	if d.oauth, err = oauth.New(o); err != nil {
+		return fmt.Errorf("access.oauth: %w", err)
+	}
+	options.Who, options.Reasons = d.oauth, oauth.Reasons()
+	d.opts.Log.Info("OAuth resource server enabled", zap.String("resource", o.Resource), zap.Int("issuers", len(o.Issuers)))
+	return nil
+}
+
+// Run keeps the keys of issuers fresh until ctx ends.
+func (d *Authenticator) Run(ctx context.Context) {
+	if d.oauth != nil {
+		d.oauth.Run(ctx)
+	}
 }
 
 // TLS returns the TLS settings of the main listener, nil if it is plain.
@@ -140,7 +168,12 @@ func (d *Authenticator) Metrics() *metrics.Authentication {
 		}
 		return d.auth.Refused(access.Reason(reason))
 	}}
-	for _, why := range access.Reasons() {
+	reasons := access.Reasons()
+	if d.oauth != nil {
+		reasons = append(reasons, oauth.Reasons()...)
+		out.OAuth = func() metrics.OAuth { return metrics.OAuth(d.oauth.Stats()) }
+	}
+	for _, why := range reasons {
 		out.Reasons = append(out.Reasons, string(why))
 	}
 	if d.tls != nil {

@@ -73,6 +73,9 @@ func Callers(path string) ([]access.Entry, error) {
 		if e.Tokens, err = digests(c.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, c.GetName(), err)
 		}
+		for _, subject := range c.GetOauth() {
+			e.Subjects = append(e.Subjects, access.Subject{Issuer: subject.GetIssuer(), Name: subject.GetSubject()})
+		}
 		entries = append(entries, e)
 	}
 	return entries, nil
@@ -157,6 +160,7 @@ func checkAuthentication(cfg *configv1.Config, report func(path, message string)
 			report("listeners.admin_tls", err.Error())
 		}
 	}
+	checkOAuth(cfg, report)
 	if files := cfg.GetListeners().GetTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
 		if _, err := ListenerTLS(files); err != nil {
 			report("listeners.tls", err.Error())

@@ -34,12 +34,13 @@ type Access struct {
 	// Header that carries the authenticated caller's name to the backend, or "off". The caller's own copy of the header is
 	// dropped. Default: x-outrigger-subject. Flag: `--subject-header`.
 	SubjectHeader *string `protobuf:"bytes,2,opt,name=subject_header,proto3,oneof" json:"subject_header,omitempty"`
+	// OAuth 2.1 resource server: access tokens of authorization servers, and the scopes that they need. They stand beside the
+	// callers file and client certificates. Default: off.
+	Oauth *OAuth `protobuf:"bytes,3,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	// Rules about who may call which tools with which arguments (docs/policy.md). Reloaded when the file changes. Default: none.
 	Policy *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// File with the same rules. Reloaded when it changes. Default: none. Flag: `--policy`.
-	PolicyFile string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
-	// OAuth 2.1 resource server: access tokens of authorization servers, and the scopes that they need. Default: off.
-	Oauth         *OAuth `protobuf:"bytes,3,opt,name=oauth,proto3" json:"oauth,omitempty"`
+	PolicyFile    string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +89,13 @@ func (x *Access) GetSubjectHeader() string {
 	return ""
 }
 
+func (x *Access) GetOauth() *OAuth {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
+}
+
 func (x *Access) GetPolicy() *Policy {
 	if x != nil {
 		return x.Policy
@@ -100,13 +108,6 @@ func (x *Access) GetPolicyFile() string {
 		return x.PolicyFile
 	}
 	return ""
-}
-
-func (x *Access) GetOauth() *OAuth {
-	if x != nil {
-		return x.Oauth
-	}
-	return nil
 }
 
 // Callers is the file named by `access.tokens_file`.
@@ -176,6 +177,9 @@ type Caller struct {
 	// Whether the caller may run destructive tools, regardless of `trust`: "untrusted" or "trusted". Default: what `trust`
 	// says.
 	Trust *string `protobuf:"bytes,7,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	// Subjects of OAuth issuers that are this caller; needs `access.oauth`. A token of such a subject has this entry's name and
+	// permissions. At most 64.
+	Oauth []*OAuthSubject `protobuf:"bytes,8,rep,name=oauth,proto3" json:"oauth,omitempty"`
 	// Globs over methods of notifications ("notifications/orders/*") that the caller may publish on the event bus. Default:
 	// none. At most 256.
 	Publish []string `protobuf:"bytes,20,rep,name=publish,proto3" json:"publish,omitempty"`
@@ -264,6 +268,13 @@ func (x *Caller) GetTrust() string {
 	return ""
 }
 
+func (x *Caller) GetOauth() []*OAuthSubject {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
+}
+
 func (x *Caller) GetPublish() []string {
 	if x != nil {
 		return x.Publish
@@ -278,21 +289,76 @@ func (x *Caller) GetSubscribe() []string {
 	return nil
 }
 
+// OAuthSubject is a subject of an authorization server.
+type OAuthSubject struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Issuer exactly as its tokens state it. Required.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Subject of the token. Required.
+	Subject       string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuthSubject) Reset() {
+	*x = OAuthSubject{}
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuthSubject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuthSubject) ProtoMessage() {}
+
+func (x *OAuthSubject) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuthSubject.ProtoReflect.Descriptor instead.
+func (*OAuthSubject) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *OAuthSubject) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *OAuthSubject) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
 var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a outrigger/config/v1/policy.proto\x1a\x1foutrigger/config/v1/oauth.proto\"\xa1\x03\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\x1a outrigger/config/v1/policy.proto\"\xa1\x03\n" +
 	"\x06Access\x12*\n" +
 	"\vtokens_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vtokens_file\x12X\n" +
-	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x123\n" +
+	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x120\n" +
+	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth\x123\n" +
 	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12*\n" +
-	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file\x120\n" +
-	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth:k\xbaHh\x1af\n" +
+	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
-	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xa0\x05\n" +
+	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\x81\x06\n" +
 	"\x06Caller\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
@@ -300,11 +366,17 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x05tools\x18\x04 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x122\n" +
 	"\tresources\x18\x05 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
 	"\aprompts\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
-	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12.\n" +
+	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12A\n" +
+	"\x05oauth\x18\b \x03(\v2!.outrigger.config.v1.OAuthSubjectB\b\xbaH\x05\x92\x01\x02\x10@R\x05oauth\x12.\n" +
 	"\apublish\x18\x14 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\apublish\x122\n" +
-	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:{\xbaHx\x1av\n" +
-	"\x11caller.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0B\b\n" +
-	"\x06_trustB\xd9\x01\n" +
+	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:\x98\x01\xbaH\x94\x01\x1a\x91\x01\n" +
+	"\x11caller.credential\x12+set token_sha256, certificate_uris or oauth\x1aOthis.token_sha256.size() + this.certificate_uris.size() + this.oauth.size() > 0B\b\n" +
+	"\x06_trust\"X\n" +
+	"\fOAuthSubject\x12\"\n" +
+	"\x06issuer\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x10R\x06issuer\x12$\n" +
+	"\asubject\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\bR\asubjectB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vAccessProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
@@ -319,23 +391,25 @@ func file_outrigger_config_v1_access_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_access_proto_rawDescData
 }
 
-var file_outrigger_config_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_outrigger_config_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_outrigger_config_v1_access_proto_goTypes = []any{
-	(*Access)(nil),  // 0: outrigger.config.v1.Access
-	(*Callers)(nil), // 1: outrigger.config.v1.Callers
-	(*Caller)(nil),  // 2: outrigger.config.v1.Caller
-	(*Policy)(nil),  // 3: outrigger.config.v1.Policy
-	(*OAuth)(nil),   // 4: outrigger.config.v1.OAuth
+	(*Access)(nil),       // 0: outrigger.config.v1.Access
+	(*Callers)(nil),      // 1: outrigger.config.v1.Callers
+	(*Caller)(nil),       // 2: outrigger.config.v1.Caller
+	(*OAuthSubject)(nil), // 3: outrigger.config.v1.OAuthSubject
+	(*OAuth)(nil),        // 4: outrigger.config.v1.OAuth
+	(*Policy)(nil),       // 5: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_access_proto_depIdxs = []int32{
-	3, // 0: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
-	4, // 1: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
+	4, // 0: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
+	5, // 1: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
 	2, // 2: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 3: outrigger.config.v1.Caller.oauth:type_name -> outrigger.config.v1.OAuthSubject
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_access_proto_init() }
@@ -343,8 +417,8 @@ func file_outrigger_config_v1_access_proto_init() {
 	if File_outrigger_config_v1_access_proto != nil {
 		return
 	}
-	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_oauth_proto_init()
+	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
@@ -353,7 +427,7 @@ func file_outrigger_config_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_access_proto_rawDesc), len(file_outrigger_config_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -24,15 +25,47 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OAuth makes the sidecar an OAuth 2.1 resource server: callers bring access tokens of authorization servers
-// (docs/identity-providers.md).
+// OAuth makes the sidecar an OAuth 2.1 resource server: callers on `listeners.listen` authenticate with access tokens of
+// authorization servers.
 type OAuth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Authorization servers with default settings, each named by its issuer URL. Default: none. At most 16. Flag:
+	// `--oauth-issuer`.
+	IssuerUrls []string `protobuf:"bytes,1,rep,name=issuer_urls,proto3" json:"issuer_urls,omitempty"`
 	// Authorization servers with settings of their own. At most 16.
 	Issuers []*OAuthIssuer `protobuf:"bytes,2,rep,name=issuers,proto3" json:"issuers,omitempty"`
 	// URL that clients use for the sidecar, such as https://tools.example.com/mcp. Tokens must name it as their audience. Required
-	// with an issuer.
+	// with an issuer. Flag: `--oauth-resource`.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Tolerance between the clocks of issuer and sidecar. Default: 60s.
+	Leeway *durationpb.Duration `protobuf:"bytes,4,opt,name=leeway,proto3" json:"leeway,omitempty"`
+	// Signature algorithms accepted in tokens. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA.
+	Algorithms []string `protobuf:"bytes,5,rep,name=algorithms,proto3" json:"algorithms,omitempty"`
+	// Whether to accept only tokens of type at+jwt (RFC 9068). Many issuers write JWT, or no type. Default: false.
+	StrictType *bool `protobuf:"varint,6,opt,name=strict_type,proto3,oneof" json:"strict_type,omitempty"`
+	// Tokens that are bound to a key of the client (RFC 9449).
+	Dpop *OAuthDpop `protobuf:"bytes,7,opt,name=dpop,proto3" json:"dpop,omitempty"`
+	// Globs over canonical tool names that OAuth callers may call and list. Default: *.
+	Tools []string `protobuf:"bytes,8,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Globs over URIs of resources that OAuth callers may read. Default: *.
+	Resources []string `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
+	// Globs over names of prompts that OAuth callers may get. Default: *.
+	Prompts []string `protobuf:"bytes,10,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// Whether OAuth callers may run destructive tools, regardless of `trust`: "untrusted" or "trusted". Default: what `trust`
+	// says.
+	Trust *string `protobuf:"bytes,11,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	// Maximum verified tokens in the cache. Others are verified again when they come back. Default: 10000.
+	MaxCachedTokens *int32 `protobuf:"varint,12,opt,name=max_cached_tokens,proto3,oneof" json:"max_cached_tokens,omitempty"`
+	// Maximum size of a token. `limits.max_header_bytes` applies too. Default: 16KiB.
+	MaxTokenBytes *int32 `protobuf:"varint,13,opt,name=max_token_bytes,proto3,oneof" json:"max_token_bytes,omitempty"`
+	// Interval at which the keys of issuers are fetched. Default: 300s.
+	KeyRefreshInterval *durationpb.Duration `protobuf:"bytes,14,opt,name=key_refresh_interval,proto3" json:"key_refresh_interval,omitempty"`
+	// Minimum time between two fetches of an issuer's keys that tokens with unknown keys cause. Default: 10s.
+	KeyFetchInterval *durationpb.Duration `protobuf:"bytes,15,opt,name=key_fetch_interval,proto3" json:"key_fetch_interval,omitempty"`
+	// Maximum duration of a request to an issuer. Default: 5s.
+	FetchTimeout *durationpb.Duration `protobuf:"bytes,16,opt,name=fetch_timeout,proto3" json:"fetch_timeout,omitempty"`
+	// Maximum size of a response of an issuer. Default: 1MiB.
+	MaxFetchBytes *int32 `protobuf:"varint,17,opt,name=max_fetch_bytes,proto3,oneof" json:"max_fetch_bytes,omitempty"`
 	// Scopes that tools need, by globs over canonical tool names. The first entry that matches a tool decides, before the
 	// tool's own option `scopes` and before `scope_rule`. At most 256.
 	ToolScopes []*ToolScopes `protobuf:"bytes,20,rep,name=tool_scopes,proto3" json:"tool_scopes,omitempty"`
@@ -82,6 +115,13 @@ func (*OAuth) Descriptor() ([]byte, []int) {
 	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *OAuth) GetIssuerUrls() []string {
+	if x != nil {
+		return x.IssuerUrls
+	}
+	return nil
+}
+
 func (x *OAuth) GetIssuers() []*OAuthIssuer {
 	if x != nil {
 		return x.Issuers
@@ -94,6 +134,104 @@ func (x *OAuth) GetResource() string {
 		return x.Resource
 	}
 	return ""
+}
+
+func (x *OAuth) GetLeeway() *durationpb.Duration {
+	if x != nil {
+		return x.Leeway
+	}
+	return nil
+}
+
+func (x *OAuth) GetAlgorithms() []string {
+	if x != nil {
+		return x.Algorithms
+	}
+	return nil
+}
+
+func (x *OAuth) GetStrictType() bool {
+	if x != nil && x.StrictType != nil {
+		return *x.StrictType
+	}
+	return false
+}
+
+func (x *OAuth) GetDpop() *OAuthDpop {
+	if x != nil {
+		return x.Dpop
+	}
+	return nil
+}
+
+func (x *OAuth) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *OAuth) GetResources() []string {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *OAuth) GetPrompts() []string {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *OAuth) GetTrust() string {
+	if x != nil && x.Trust != nil {
+		return *x.Trust
+	}
+	return ""
+}
+
+func (x *OAuth) GetMaxCachedTokens() int32 {
+	if x != nil && x.MaxCachedTokens != nil {
+		return *x.MaxCachedTokens
+	}
+	return 0
+}
+
+func (x *OAuth) GetMaxTokenBytes() int32 {
+	if x != nil && x.MaxTokenBytes != nil {
+		return *x.MaxTokenBytes
+	}
+	return 0
+}
+
+func (x *OAuth) GetKeyRefreshInterval() *durationpb.Duration {
+	if x != nil {
+		return x.KeyRefreshInterval
+	}
+	return nil
+}
+
+func (x *OAuth) GetKeyFetchInterval() *durationpb.Duration {
+	if x != nil {
+		return x.KeyFetchInterval
+	}
+	return nil
+}
+
+func (x *OAuth) GetFetchTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.FetchTimeout
+	}
+	return nil
+}
+
+func (x *OAuth) GetMaxFetchBytes() int32 {
+	if x != nil && x.MaxFetchBytes != nil {
+		return *x.MaxFetchBytes
+	}
+	return 0
 }
 
 func (x *OAuth) GetToolScopes() []*ToolScopes {
@@ -137,12 +275,18 @@ type OAuthIssuer struct {
 	// Issuer URL. The metadata of the issuer is found from it (RFC 8414, then OpenID Connect Discovery). https, or http on
 	// loopback. Required.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// URL of the issuer's keys. Tokens must then name `url` as their issuer exactly. Default: from the issuer's metadata.
+	JwksUrl string `protobuf:"bytes,2,opt,name=jwks_url,proto3" json:"jwks_url,omitempty"`
 	// Audiences accepted besides `resource`, for issuers without resource indicators. At most 16.
 	Audiences []string `protobuf:"bytes,3,rep,name=audiences,proto3" json:"audiences,omitempty"`
 	// Claim with the caller's groups: a name, or a path of names with dots. Default: none.
 	GroupsClaim string `protobuf:"bytes,4,opt,name=groups_claim,proto3" json:"groups_claim,omitempty"`
 	// Claim whose values count as scopes, such as roles of Entra's tokens for applications. Default: none.
-	RolesClaim    string `protobuf:"bytes,5,opt,name=roles_claim,proto3" json:"roles_claim,omitempty"`
+	RolesClaim string `protobuf:"bytes,5,opt,name=roles_claim,proto3" json:"roles_claim,omitempty"`
+	// Introspection of tokens that are not JWTs (RFC 7662). Default: such tokens are refused.
+	Introspection *OAuthIntrospection `protobuf:"bytes,6,opt,name=introspection,proto3" json:"introspection,omitempty"`
+	// PEM file of CAs trusted to sign the issuer's certificate. Default: the system's CAs.
+	CaFile        string `protobuf:"bytes,7,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +328,13 @@ func (x *OAuthIssuer) GetUrl() string {
 	return ""
 }
 
+func (x *OAuthIssuer) GetJwksUrl() string {
+	if x != nil {
+		return x.JwksUrl
+	}
+	return ""
+}
+
 func (x *OAuthIssuer) GetAudiences() []string {
 	if x != nil {
 		return x.Audiences
@@ -205,6 +356,175 @@ func (x *OAuthIssuer) GetRolesClaim() string {
 	return ""
 }
 
+func (x *OAuthIssuer) GetIntrospection() *OAuthIntrospection {
+	if x != nil {
+		return x.Introspection
+	}
+	return nil
+}
+
+func (x *OAuthIssuer) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
+	}
+	return ""
+}
+
+// OAuthIntrospection is the introspection endpoint of an authorization server.
+type OAuthIntrospection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// URL of the endpoint. Default: from the issuer's metadata.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Client id of the sidecar at the issuer. Required.
+	ClientId string `protobuf:"bytes,2,opt,name=client_id,proto3" json:"client_id,omitempty"`
+	// File with the client secret. Read for each request, so it can be rotated. Required.
+	ClientSecretFile string `protobuf:"bytes,3,opt,name=client_secret_file,proto3" json:"client_secret_file,omitempty"`
+	// Maximum time for which a response is used. A revoked token is refused no later. Default: 60s.
+	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Maximum concurrent requests. Others wait for `fetch_timeout`. Default: 16.
+	MaxConcurrent *int32 `protobuf:"varint,5,opt,name=max_concurrent,proto3,oneof" json:"max_concurrent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuthIntrospection) Reset() {
+	*x = OAuthIntrospection{}
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuthIntrospection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuthIntrospection) ProtoMessage() {}
+
+func (x *OAuthIntrospection) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuthIntrospection.ProtoReflect.Descriptor instead.
+func (*OAuthIntrospection) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OAuthIntrospection) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *OAuthIntrospection) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *OAuthIntrospection) GetClientSecretFile() string {
+	if x != nil {
+		return x.ClientSecretFile
+	}
+	return ""
+}
+
+func (x *OAuthIntrospection) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *OAuthIntrospection) GetMaxConcurrent() int32 {
+	if x != nil && x.MaxConcurrent != nil {
+		return *x.MaxConcurrent
+	}
+	return 0
+}
+
+// OAuthDpop configures tokens that are bound to a key of the client (RFC 9449).
+type OAuthDpop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether to refuse tokens that are not bound to a key. Default: false.
+	Required *bool `protobuf:"varint,1,opt,name=required,proto3,oneof" json:"required,omitempty"`
+	// Whether proofs must carry a nonce of the sidecar. Replicas do not share nonces. Default: false.
+	Nonces *bool `protobuf:"varint,2,opt,name=nonces,proto3,oneof" json:"nonces,omitempty"`
+	// Maximum difference between the time of a proof and the sidecar's. Default: 300s.
+	MaxAge *durationpb.Duration `protobuf:"bytes,3,opt,name=max_age,proto3" json:"max_age,omitempty"`
+	// Maximum proofs that are remembered, so that none is accepted twice. More are UNAVAILABLE. Default: 262144.
+	MaxProofs     *int32 `protobuf:"varint,4,opt,name=max_proofs,proto3,oneof" json:"max_proofs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuthDpop) Reset() {
+	*x = OAuthDpop{}
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuthDpop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuthDpop) ProtoMessage() {}
+
+func (x *OAuthDpop) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuthDpop.ProtoReflect.Descriptor instead.
+func (*OAuthDpop) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *OAuthDpop) GetRequired() bool {
+	if x != nil && x.Required != nil {
+		return *x.Required
+	}
+	return false
+}
+
+func (x *OAuthDpop) GetNonces() bool {
+	if x != nil && x.Nonces != nil {
+		return *x.Nonces
+	}
+	return false
+}
+
+func (x *OAuthDpop) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
+}
+
+func (x *OAuthDpop) GetMaxProofs() int32 {
+	if x != nil && x.MaxProofs != nil {
+		return *x.MaxProofs
+	}
+	return 0
+}
+
 // ToolScopes are the scopes that some tools need.
 type ToolScopes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -219,7 +539,7 @@ type ToolScopes struct {
 
 func (x *ToolScopes) Reset() {
 	*x = ToolScopes{}
-	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +551,7 @@ func (x *ToolScopes) String() string {
 func (*ToolScopes) ProtoMessage() {}
 
 func (x *ToolScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +564,7 @@ func (x *ToolScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolScopes.ProtoReflect.Descriptor instead.
 func (*ToolScopes) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolScopes) GetTools() []string {
@@ -276,7 +596,7 @@ type OperationScopes struct {
 
 func (x *OperationScopes) Reset() {
 	*x = OperationScopes{}
-	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -288,7 +608,7 @@ func (x *OperationScopes) String() string {
 func (*OperationScopes) ProtoMessage() {}
 
 func (x *OperationScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_oauth_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -301,7 +621,7 @@ func (x *OperationScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationScopes.ProtoReflect.Descriptor instead.
 func (*OperationScopes) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_oauth_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OperationScopes) GetOperations() []string {
@@ -322,24 +642,74 @@ var File_outrigger_config_v1_oauth_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xe2\x03\n" +
-	"\x05OAuth\x12D\n" +
+	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb7\f\n" +
+	"\x05OAuth\x12H\n" +
+	"\vissuer_urls\x18\x01 \x03(\tB&\xbaH#\x92\x01 \x10\x10\x18\x01\"\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\vissuer_urls\x12D\n" +
 	"\aissuers\x18\x02 \x03(\v2 .outrigger.config.v1.OAuthIssuerB\b\xbaH\x05\x92\x01\x02\x10\x10R\aissuers\x12<\n" +
-	"\bresource\x18\x03 \x01(\tB \xbaH\x1dr\x1b(\x80\x102\x16^(https?://[^#?\\s]+)?$R\bresource\x12L\n" +
+	"\bresource\x18\x03 \x01(\tB \xbaH\x1dr\x1b(\x80\x102\x16^(https?://[^#?\\s]+)?$R\bresource\x12@\n" +
+	"\x06leeway\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xac\x022\x00R\x06leeway\x12t\n" +
+	"\n" +
+	"algorithms\x18\x05 \x03(\tBT\xbaHQ\x92\x01N\x10\n" +
+	"\x18\x01\"HrFR\x05RS256R\x05RS384R\x05RS512R\x05PS256R\x05PS384R\x05PS512R\x05ES256R\x05ES384R\x05ES512R\x05EdDSAR\n" +
+	"algorithms\x12%\n" +
+	"\vstrict_type\x18\x06 \x01(\bH\x00R\vstrict_type\x88\x01\x01\x122\n" +
+	"\x04dpop\x18\a \x01(\v2\x1e.outrigger.config.v1.OAuthDpopR\x04dpop\x128\n" +
+	"\x05tools\x18\b \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x122\n" +
+	"\tresources\x18\t \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
+	"\aprompts\x18\n" +
+	" \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
+	"\x05trust\x18\v \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x01R\x05trust\x88\x01\x01\x12>\n" +
+	"\x11max_cached_tokens\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x10H\x02R\x11max_cached_tokens\x88\x01\x01\x12;\n" +
+	"\x0fmax_token_bytes\x18\r \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80\x02H\x03R\x0fmax_token_bytes\x88\x01\x01\x12_\n" +
+	"\x14key_refresh_interval\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x14key_refresh_interval\x12Z\n" +
+	"\x12key_fetch_interval\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\x12key_fetch_interval\x12R\n" +
+	"\rfetch_timeout\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/R\rfetch_timeout\x12<\n" +
+	"\x0fmax_fetch_bytes\x18\x11 \x01(\x05B\r\xbaH\n" +
+	"\x1a\b\x18\x80\x80\x80 (\x80\bH\x04R\x0fmax_fetch_bytes\x88\x01\x01\x12L\n" +
 	"\vtool_scopes\x18\x14 \x03(\v2\x1f.outrigger.config.v1.ToolScopesB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vtool_scopes\x12Z\n" +
 	"\x10operation_scopes\x18\x15 \x03(\v2$.outrigger.config.v1.OperationScopesB\b\xbaH\x05\x92\x01\x02\x10@R\x10operation_scopes\x12<\n" +
 	"\n" +
 	"scope_rule\x18\x16 \x01(\tB\x17\xbaH\x14r\x12R\x04noneR\n" +
-	"read_writeH\x00R\n" +
+	"read_writeH\x05R\n" +
 	"scope_rule\x88\x01\x01\x12.\n" +
 	"\x12list_without_scope\x18\x17 \x01(\bR\x12list_without_scope\x12.\n" +
-	"\rresource_name\x18\x18 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\rresource_nameB\r\n" +
-	"\v_scope_rule\"\xcb\x01\n" +
+	"\rresource_name\x18\x18 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\rresource_nameB\x0e\n" +
+	"\f_strict_typeB\b\n" +
+	"\x06_trustB\x14\n" +
+	"\x12_max_cached_tokensB\x12\n" +
+	"\x10_max_token_bytesB\x12\n" +
+	"\x10_max_fetch_bytesB\r\n" +
+	"\v_scope_rule\"\xfb\x02\n" +
 	"\vOAuthIssuer\x12/\n" +
-	"\x03url\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\x03url\x121\n" +
+	"\x03url\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\x03url\x12;\n" +
+	"\bjwks_url\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a(\x80\x102\x15^(https?://[^#\\s]+)?$R\bjwks_url\x121\n" +
 	"\taudiences\x18\x03 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\ar\x05\x10\x01(\x80\x10R\taudiences\x12,\n" +
 	"\fgroups_claim\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fgroups_claim\x12*\n" +
-	"\vroles_claim\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vroles_claim\"\x83\x01\n" +
+	"\vroles_claim\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vroles_claim\x12M\n" +
+	"\rintrospection\x18\x06 \x01(\v2'.outrigger.config.v1.OAuthIntrospectionR\rintrospection\x12\"\n" +
+	"\aca_file\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\"\xb6\x02\n" +
+	"\x12OAuthIntrospection\x121\n" +
+	"\x03url\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a(\x80\x102\x15^(https?://[^#\\s]+)?$R\x03url\x12(\n" +
+	"\tclient_id\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\bR\tclient_id\x12:\n" +
+	"\x12client_secret_file\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\x12client_secret_file\x12;\n" +
+	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x03ttl\x127\n" +
+	"\x0emax_concurrent\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x80\b(\x01H\x00R\x0emax_concurrent\x88\x01\x01B\x11\n" +
+	"\x0f_max_concurrent\"\xe9\x01\n" +
+	"\tOAuthDpop\x12\x1f\n" +
+	"\brequired\x18\x01 \x01(\bH\x00R\brequired\x88\x01\x01\x12\x1b\n" +
+	"\x06nonces\x18\x02 \x01(\bH\x01R\x06nonces\x88\x01\x01\x12D\n" +
+	"\amax_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\amax_age\x121\n" +
+	"\n" +
+	"max_proofs\x18\x04 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x10H\x02R\n" +
+	"max_proofs\x88\x01\x01B\v\n" +
+	"\t_requiredB\t\n" +
+	"\a_noncesB\r\n" +
+	"\v_max_proofs\"\x83\x01\n" +
 	"\n" +
 	"ToolScopes\x12:\n" +
 	"\x05tools\x18\x01 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\x10\x80\x02\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x129\n" +
@@ -366,22 +736,33 @@ func file_outrigger_config_v1_oauth_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_oauth_proto_rawDescData
 }
 
-var file_outrigger_config_v1_oauth_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_outrigger_config_v1_oauth_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_outrigger_config_v1_oauth_proto_goTypes = []any{
-	(*OAuth)(nil),           // 0: outrigger.config.v1.OAuth
-	(*OAuthIssuer)(nil),     // 1: outrigger.config.v1.OAuthIssuer
-	(*ToolScopes)(nil),      // 2: outrigger.config.v1.ToolScopes
-	(*OperationScopes)(nil), // 3: outrigger.config.v1.OperationScopes
+	(*OAuth)(nil),               // 0: outrigger.config.v1.OAuth
+	(*OAuthIssuer)(nil),         // 1: outrigger.config.v1.OAuthIssuer
+	(*OAuthIntrospection)(nil),  // 2: outrigger.config.v1.OAuthIntrospection
+	(*OAuthDpop)(nil),           // 3: outrigger.config.v1.OAuthDpop
+	(*ToolScopes)(nil),          // 4: outrigger.config.v1.ToolScopes
+	(*OperationScopes)(nil),     // 5: outrigger.config.v1.OperationScopes
+	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
 }
 var file_outrigger_config_v1_oauth_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.OAuth.issuers:type_name -> outrigger.config.v1.OAuthIssuer
-	2, // 1: outrigger.config.v1.OAuth.tool_scopes:type_name -> outrigger.config.v1.ToolScopes
-	3, // 2: outrigger.config.v1.OAuth.operation_scopes:type_name -> outrigger.config.v1.OperationScopes
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	1,  // 0: outrigger.config.v1.OAuth.issuers:type_name -> outrigger.config.v1.OAuthIssuer
+	6,  // 1: outrigger.config.v1.OAuth.leeway:type_name -> google.protobuf.Duration
+	3,  // 2: outrigger.config.v1.OAuth.dpop:type_name -> outrigger.config.v1.OAuthDpop
+	6,  // 3: outrigger.config.v1.OAuth.key_refresh_interval:type_name -> google.protobuf.Duration
+	6,  // 4: outrigger.config.v1.OAuth.key_fetch_interval:type_name -> google.protobuf.Duration
+	6,  // 5: outrigger.config.v1.OAuth.fetch_timeout:type_name -> google.protobuf.Duration
+	4,  // 6: outrigger.config.v1.OAuth.tool_scopes:type_name -> outrigger.config.v1.ToolScopes
+	5,  // 7: outrigger.config.v1.OAuth.operation_scopes:type_name -> outrigger.config.v1.OperationScopes
+	2,  // 8: outrigger.config.v1.OAuthIssuer.introspection:type_name -> outrigger.config.v1.OAuthIntrospection
+	6,  // 9: outrigger.config.v1.OAuthIntrospection.ttl:type_name -> google.protobuf.Duration
+	6,  // 10: outrigger.config.v1.OAuthDpop.max_age:type_name -> google.protobuf.Duration
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_oauth_proto_init() }
@@ -390,13 +771,15 @@ func file_outrigger_config_v1_oauth_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_oauth_proto_msgTypes[0].OneofWrappers = []any{}
+	file_outrigger_config_v1_oauth_proto_msgTypes[2].OneofWrappers = []any{}
+	file_outrigger_config_v1_oauth_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_oauth_proto_rawDesc), len(file_outrigger_config_v1_oauth_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/glob"
+	"github.com/outrigger-mcp/outrigger/internal/oauth"
+)
+
+// OAuth returns the options of the resource server, and false where no issuer is configured.
+// The callers file, the certificates and the log are for the caller to add.
+func OAuth(cfg *configv1.Config) (oauth.Options, bool, error) {
+	c := cfg.GetAccess().GetOauth()
+	if len(c.GetIssuerUrls())+len(c.GetIssuers()) == 0 {
+		return oauth.Options{}, false, nil
+	}
+	d := c.GetDpop()
+	o := oauth.Options{
+		Resource: c.GetResource(), Leeway: leeway(c), Algorithms: c.GetAlgorithms(), StrictType: c.GetStrictType(),
+		DPoP: oauth.DPoP{
+			Required: d.GetRequired(), Nonces: d.GetNonces(), MaxAge: d.GetMaxAge().AsDuration(), MaxProofs: int(d.GetMaxProofs()),
+		},
+		Grant: access.Grant{
+			Tools: orEverything(c.GetTools()), Resources: orEverything(c.GetResources()), Prompts: orEverything(c.GetPrompts()),
+			Trust: trustOf(c.GetTrust()),
+		},
+		MaxTokens: int(c.GetMaxCachedTokens()), MaxTokenBytes: int(c.GetMaxTokenBytes()),
+		RefreshInterval: c.GetKeyRefreshInterval().AsDuration(), FetchInterval: c.GetKeyFetchInterval().AsDuration(),
+		FetchTimeout: c.GetFetchTimeout().AsDuration(), MaxFetchBytes: int(c.GetMaxFetchBytes()),
+	}
+	var err error
+	o.Issuers, err = issuers(c)
+	return o, true, err
+}
+
+// leeway is negative where the configuration says that there is none.
+func leeway(c *configv1.OAuth) time.Duration {
+	if c.Leeway != nil && c.GetLeeway().AsDuration() == 0 {
+		return -1
+	}
+	return c.GetLeeway().AsDuration()
+}
+
+func orEverything(globs []string) []string {
+	if len(globs) == 0 {
+		return []string{glob.Anything}
+	}
+	return globs
+}
+
+// issuers joins the issuers that have only a URL with those that have more. Settings of the
+// latter win.
+func issuers(c *configv1.OAuth) ([]oauth.Issuer, error) {
+	var out []oauth.Issuer
+	have := map[string]bool{}
+	for i, one := range c.GetIssuers() {
+		o, err := issuer(one)
+		if err != nil {
+			return nil, fmt.Errorf("issuers[%d]: %w", i, err)
+		}
+		out, have[strings.TrimSuffix(one.GetUrl(), "/")] = append(out, o), true
+	}
+	for _, url := range c.GetIssuerUrls() {
+		if !have[strings.TrimSuffix(url, "/")] {
+			out = append(out, oauth.Issuer{URL: url})
+		}
+	}
+	return out, nil
+}
+
+func issuer(c *configv1.OAuthIssuer) (oauth.Issuer, error) {
+	o := oauth.Issuer{
+		URL: c.GetUrl(), JWKS: c.GetJwksUrl(), Audiences: c.GetAudiences(), GroupsClaim: c.GetGroupsClaim(), RolesClaim: c.GetRolesClaim(),
+	}
+	if path := c.GetCaFile(); path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return o, err
+		}
+		if o.CAs = x509.NewCertPool(); !o.CAs.AppendCertsFromPEM(pem) {
+			return o, fmt.Errorf("%s has no certificate", path)
+		}
+	}
+	if in := c.GetIntrospection(); in != nil {
+		o.Introspection = &oauth.Introspection{
+			URL: in.GetUrl(), ClientID: in.GetClientId(), TTL: in.GetTtl().AsDuration(), MaxConcurrent: int(in.GetMaxConcurrent()),
+			Secret: func() (string, error) { return secret(in.GetClientSecretFile()) },
+		}
+		if _, err := o.Introspection.Secret(); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// maxSecretBytes bounds the file of a client secret.
+const maxSecretBytes = 4096
+
+// secret reads the secret of a client: the text of a file without the line's end.
+func secret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretBytes+1))
+	if err != nil {
+		return "", err
+	}
+	value := strings.TrimRight(string(text), "\r\n")
+	if value == "" || len(text) > maxSecretBytes {
+		return "", errors.New(path + ": must have a client secret of at most 4,096 bytes")
+	}
+	return value, nil
+}
+
+// checkOAuth makes the resource server once, to report what is wrong with its settings.
+func checkOAuth(cfg *configv1.Config, report func(path, message string)) {
+	o, on, err := OAuth(cfg)
+	if err == nil && on && o.Resource != "" {
+		err = oauth.Check(o)
+	}
+	if err != nil {
+		report("access.oauth", err.Error())
+	}
+}
