@@ -57,6 +57,8 @@ func callersYAML() string {
   - name: chief
     token_sha256: [%q]
     tools: ["*"]
+    publish: ["*"]
+    subscribe: ["*"]
     trust: trusted
   - name: agent
     certificate_uris: [%q]

@@ -58,7 +58,7 @@ Exit codes: 0 the sidecar has drained, or nothing listens on the address any mor
 --grace is over), or something else answers on the address.`,
 		Example: `  sidecar drain
   sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s
-  sidecar drain --admin unix:///run/outrigger/admin.sock --token-file /etc/outrigger/drain-token`,
+  sidecar drain --admin unix:///run/outrigger/admin.sock --token-file drain-token`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "admin listener of the running sidecar: host:port, :port, https://host:port or unix:///path")

@@ -100,6 +100,7 @@ func exampleDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
+		"drain-token": "0123456789abcdef0123456789abcdef\n",
 		"policy.yaml": "rules: [{name: a, tools: [shop.take], effect: allow, when: 'caller.name != \"\"'}]\n",
 		"cases.yaml":  "cases: [{tool: shop.take, expected: deny, rule: a}]\n",
 		"audit.jsonl": `{"schema":"outrigger.audit.v1","time":"2026-08-01T12:00:00.000000Z","id":"1","phase":"change"}` + "\n",

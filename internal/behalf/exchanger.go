@@ -55,6 +55,9 @@ type ExchangeOptions struct {
 	// Issuers are the issuers whose tokens are exchanged; empty means all that the sidecar
 	// accepts. The token of any other issuer is not sent to URL.
 	Issuers []string
+	// Challenge is the value of WWW-Authenticate for callers whose token is rejected; "" is
+	// that of a sidecar without OAuth.
+	Challenge string
 	// SubjectTokenType and RequestedTokenType are token types; "" is [TypeAccessToken].
 	SubjectTokenType, RequestedTokenType string
 	// CAFile is a PEM file of CAs for URL; "" means the system's.
@@ -157,7 +160,7 @@ func (x *Exchanger) Authorization(ctx context.Context) (string, *errmap.Error) {
 	case err != nil:
 		return "", x.unavailable(ctx, err)
 	case got.rejected != nil:
-		return "", got.rejected.canonical()
+		return "", got.rejected.canonical(x.opts.Challenge)
 	}
 	return got.authorization, nil
 }

@@ -3,6 +3,7 @@
 package behalf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -157,10 +158,10 @@ func readRejection(status int, body []byte) (issued, time.Duration, error) {
 
 // canonical is the caller's error. The description of the authorization server is not in
 // it, because it could repeat a token.
-func (r *rejection) canonical() *errmap.Error {
+func (r *rejection) canonical(challenge string) *errmap.Error {
 	switch r.code {
 	case "invalid_grant", "invalid_token", "interaction_required", "login_required", "consent_required":
-		return errmap.New(errmap.Unauthenticated, errmap.Challenge(access.Refuse(access.Unknown).Challenge),
+		return errmap.New(errmap.Unauthenticated, errmap.Challenge(cmp.Or(challenge, access.Refuse(access.Unknown).Challenge)),
 			errmap.Message("Authentication required: the authorization server does not exchange this access token for the backend ("+
 				r.code+"); log in again"))
 	}

@@ -70,8 +70,10 @@ func (v *Verifier) refuseToken(f *fault, shown *access.Credentials) *access.Refu
 // bearer is the challenge of RFC 6750 and RFC 9728.
 func (v *Verifier) bearer(detail string) string {
 	parts := []string{detail, `resource_metadata="` + v.metadata + `"`, ""}
-	if v.opts.Scope != "" {
-		parts[2] = `scope="` + v.opts.Scope + `"`
+	if v.opts.Scope != nil {
+		if scope := v.opts.Scope(); scope != "" {
+			parts[2] = `scope="` + scope + `"`
+		}
 	}
 	return "Bearer " + join(parts)
 }

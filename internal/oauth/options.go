@@ -18,8 +18,8 @@ type Options struct {
 	Issuers []Issuer
 	// Resource is the URL that clients use for the sidecar, as the operator wrote it.
 	Resource string
-	// Scope is the scope parameter of 401 challenges; empty for none.
-	Scope string
+	// Scope returns the scope parameter of 401 challenges of now, "" for none; nil for none.
+	Scope func() string
 	// Leeway is the tolerance between the clocks of issuer and sidecar; negative for none.
 	Leeway time.Duration
 	// Algorithms are the accepted signature algorithms; empty for [Algorithms].

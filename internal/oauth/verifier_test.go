@@ -310,7 +310,7 @@ func TestBindings(t *testing.T) {
 func TestNonces(t *testing.T) {
 	t.Parallel()
 	i, client := oauthtest.Start(t), oauthtest.NewClient(t)
-	v := open(t, oauth.Options{Issuers: []oauth.Issuer{{URL: i.URL}}, DPoP: oauth.DPoP{Nonces: true}, Scope: "tools:read"})
+	v := open(t, oauth.Options{Issuers: []oauth.Issuer{{URL: i.URL}}, DPoP: oauth.DPoP{Nonces: true}, Scope: func() string { return "tools:read" }})
 	token := i.Token(resource, func(c map[string]any) { c["cnf"] = client.Confirmation() })
 	ask := func(nonce string) error {
 		_, err := v.Authenticate(t.Context(), access.Credentials{

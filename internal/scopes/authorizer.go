@@ -120,6 +120,16 @@ func (a *Authorizer) Supported(cat *catalog.Catalog) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return s == offlineAccess })
 }
 
+// First returns the scopes with which a client should begin, separated by spaces: those of
+// lists and of tools that only read. It is empty if there are none, or too many for a
+// challenge, and for a nil Authorizer or catalog.
+func (a *Authorizer) First(cat *catalog.Catalog) string {
+	if a == nil || cat == nil {
+		return ""
+	}
+	return a.index(cat).first
+}
+
 // configured are the scopes that tools may need, as far as the configuration knows.
 func (a *Authorizer) configured() []string {
 	var all []string

@@ -22,6 +22,8 @@ type index struct {
 	needs map[*catalog.Tool][]string
 	// known are all scopes that some tool needs, sorted.
 	known []string
+	// first is the text of the scopes with which a client begins.
+	first string
 
 	mu   sync.Mutex
 	keys map[*access.Identity]string
@@ -43,6 +45,7 @@ func (a *Authorizer) index(cat *catalog.Catalog) *index {
 	}
 	slices.Sort(x.known)
 	x.known = slices.Compact(x.known)
+	x.first = a.first(cat)
 	a.newest.Store(x)
 	return x
 }
@@ -93,4 +96,27 @@ func keyOf(held, known []string) string {
 		return string(digest[:])
 	}
 	return key
+}
+
+// maxFirst bounds the scopes of a challenge. Where more would be needed, clients ask for
+// what the metadata supports.
+const maxFirst = 16
+
+// first joins the scopes of lists and of tools that only read. A client begins with
+// these, and asks for more when a call needs it.
+func (a *Authorizer) first(cat *catalog.Catalog) string {
+	var all []string
+	for _, operation := range []string{"list_tools", getTool, "list_resources", "list_prompts"} {
+		all = append(all, a.opts.ofOperation(operation)...)
+	}
+	for _, t := range cat.All() {
+		if only := t.Annotations.ReadOnly; !t.Hidden && only != nil && *only {
+			all = append(all, a.opts.ofTool(t)...)
+		}
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > maxFirst {
+		return ""
+	}
+	return strings.Join(all, " ")
 }

@@ -27,11 +27,11 @@ type onBehalf struct {
 func openBehalf(cfg *configv1.Config, log *zap.Logger) (onBehalf, error) {
 	var out onBehalf
 	var err error
-	switch identity := cfg.GetBackend().GetIdentity(); settings.IdentityMode(cfg) {
+	switch settings.IdentityMode(cfg) {
 	case settings.IdentityExchange:
-		out.exchanger, err = settings.NewExchanger(identity, log)
+		out.exchanger, err = settings.NewExchanger(cfg, log)
 	case settings.IdentitySigned:
-		out.signer, err = settings.NewSigner(identity)
+		out.signer, err = settings.NewSigner(cfg.GetBackend().GetIdentity())
 	}
 	if err != nil {
 		return onBehalf{}, fmt.Errorf("backend.identity: %w", err)

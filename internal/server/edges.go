@@ -30,7 +30,7 @@ import (
 func (a *App) Prepare(drain func()) error {
 	var err error
 	a.authn, err = auth.Open(auth.Options{
-		Config: a.cfg, Refuse: a.refuse, Keep: a.behalf.keep(), Authenticator: a.opts.Authenticator, Catalog: a.live.Current,
+		Config: a.cfg, Refuse: a.refuse, Keep: a.behalf.keep(), Scope: a.firstScopes, Authenticator: a.opts.Authenticator, Catalog: a.live.Current,
 		Watcher: a.watcher, Log: a.log,
 	})
 	if err != nil {
@@ -116,6 +116,9 @@ func (a *App) isOpen(r *http.Request) bool { return a.table.Open(r) != nil }
 
 // supportedScopes are all scopes that tools and operations need now.
 func (a *App) supportedScopes() []string { return a.scopes.Supported(a.live.Current()) }
+
+// firstScopes are the scopes that a client should ask for before it has a token.
+func (a *App) firstScopes() string { return a.scopes.First(a.live.Current()) }
 
 // shed rejects what is large while memory is short, or the queue is full.
 func (a *App) shed() *errmap.Error {

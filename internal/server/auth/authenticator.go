@@ -31,6 +31,9 @@ type Options struct {
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
 	// Keep, if set, keeps the token of a request for what exchanges it.
 	Keep func(ctx context.Context, token string) context.Context
+	// Scope returns the scopes that a client should ask for first, for challenges; it may be
+	// nil.
+	Scope func() string
 	// Authenticator, if set, replaces the authenticator that the configuration describes.
 	Authenticator access.Authenticator
 	// Catalog returns the current catalog, nil before the first one is loaded.
@@ -95,6 +98,7 @@ func (d *Authenticator) openOAuth(options *httpauth.Options) error {
 	if err != nil || !on || d.opts.Authenticator != nil {
 		return err
 	}
+	o.Scope = d.opts.Scope
 	o.Book, o.NoToken, o.Log = d.book, options.Who, d.opts.Log.Named("oauth")
 	if d.oauth, err = oauth.New(o); err != nil {
 		return fmt.Errorf("access.oauth: %w", err)

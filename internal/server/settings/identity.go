@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/behalf"
+	"github.com/outrigger-mcp/outrigger/internal/oauth"
 )
 
 // Modes of `backend.identity.mode` beyond that of the header.
@@ -25,15 +26,25 @@ func IdentityMode(cfg *configv1.Config) string {
 }
 
 // NewExchanger returns what exchanges tokens of callers.
-func NewExchanger(i *configv1.BackendIdentity, log *zap.Logger) (*behalf.Exchanger, error) {
+func NewExchanger(cfg *configv1.Config, log *zap.Logger) (*behalf.Exchanger, error) {
+	i := cfg.GetBackend().GetIdentity()
 	x := i.GetExchange()
 	return behalf.NewExchanger(behalf.ExchangeOptions{
 		URL: x.GetTokenUrl(), ClientID: x.GetClientId(), ClientSecretFile: x.GetClientSecretFile(), SecretInBody: x.GetClientAuth() == "post",
 		Audiences: x.GetAudience(), Resources: x.GetResource(), Scopes: x.GetScope(), Issuers: x.GetIssuers(),
 		SubjectTokenType: x.GetSubjectTokenType(), RequestedTokenType: x.GetRequestedTokenType(), CAFile: x.GetCaFile(),
 		OnMissing: onMissing(i), Timeout: x.GetTimeout().AsDuration(), MaxTokens: int(x.GetMaxTokens()),
-		MaxResponseBytes: x.GetMaxResponseBytes(), Log: log,
+		MaxResponseBytes: x.GetMaxResponseBytes(), Log: log, Challenge: rejectedChallenge(cfg),
 	})
+}
+
+// rejectedChallenge is the challenge for callers whose token the authorization server no
+// longer accepts; empty without OAuth.
+func rejectedChallenge(cfg *configv1.Config) string {
+	if !HasOAuth(cfg) {
+		return ""
+	}
+	return `Bearer error="invalid_token", resource_metadata="` + oauth.MetadataURL(cfg.GetAccess().GetOauth().GetResource()) + `"`
 }
 
 // NewSigner returns what signs tokens about callers.
@@ -59,7 +70,7 @@ func checkIdentity(cfg *configv1.Config, report func(path, message string)) {
 	var err error
 	switch IdentityMode(cfg) {
 	case IdentityExchange:
-		err = checkExchange(i, report)
+		err = checkExchange(cfg, report)
 	case IdentitySigned:
 		err = checkSigned(i, report)
 	default:
@@ -72,7 +83,8 @@ func checkIdentity(cfg *configv1.Config, report func(path, message string)) {
 	checkIdentityPlaintext(cfg.GetBackend(), report)
 }
 
-func checkExchange(i *configv1.BackendIdentity, report func(path, message string)) error {
+func checkExchange(cfg *configv1.Config, report func(path, message string)) error {
+	i := cfg.GetBackend().GetIdentity()
 	if i.GetExchange().GetTokenUrl() == "" {
 		return errors.New("it is reported by its own rule")
 	}
@@ -80,7 +92,7 @@ func checkExchange(i *configv1.BackendIdentity, report func(path, message string
 		report("backend.identity.exchange.token_url", err.Error())
 		return err
 	}
-	x, err := NewExchanger(i, nil)
+	x, err := NewExchanger(cfg, nil)
 	if err != nil {
 		report("backend.identity.exchange", err.Error())
 		return err

@@ -4,8 +4,11 @@ package settings
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
 	"github.com/outrigger-mcp/outrigger/internal/scopes"
 )
@@ -39,7 +42,21 @@ func Scopes(cfg *configv1.Config) *scopes.Authorizer {
 // HasOAuth reports whether the sidecar is an OAuth resource server.
 func HasOAuth(cfg *configv1.Config) bool {
 	c := cfg.GetAccess().GetOauth()
-	return c.GetResource() != "" && len(c.GetIssuers()) > 0
+	return c.GetResource() != "" && len(issuerURLs(c)) > 0
+}
+
+// issuerURLs are the authorization servers, each once.
+func issuerURLs(c *configv1.OAuth) []string {
+	var all []string
+	for _, issuer := range c.GetIssuers() {
+		all = append(all, issuer.GetUrl())
+	}
+	for _, url := range c.GetIssuerUrls() {
+		if !slices.ContainsFunc(all, func(have string) bool { return strings.TrimSuffix(have, "/") == strings.TrimSuffix(url, "/") }) {
+			all = append(all, url)
+		}
+	}
+	return all
 }
 
 // ProtectedResource returns the options of the handler of the protected resource metadata:
@@ -54,9 +71,11 @@ func ProtectedResource(cfg *configv1.Config, supported func() []string) protecte
 		Resource: resource.URL, BearerMethods: []string{"header"},
 		Name: OrElse(c.GetResourceName(), OrElse(cfg.GetServer().GetTitle(), cfg.GetServer().GetName())),
 	}
-	for _, issuer := range c.GetIssuers() {
-		fixed.AuthorizationServers = append(fixed.AuthorizationServers, issuer.GetUrl())
+	fixed.AuthorizationServers = issuerURLs(c)
+	if fixed.DPoPAlgorithms = c.GetAlgorithms(); len(fixed.DPoPAlgorithms) == 0 {
+		fixed.DPoPAlgorithms = oauth.Algorithms()
 	}
+	fixed.DPoPRequired = c.GetDpop().GetRequired()
 	return protectedresource.Options{Path: resource.Path, Metadata: func() protectedresource.Metadata {
 		now := fixed
 		now.ScopesSupported = supported()
@@ -68,7 +87,9 @@ func ProtectedResource(cfg *configv1.Config, supported func() []string) protecte
 // and the authorization servers.
 func checkProtectedResource(cfg *configv1.Config, report func(path, message string)) {
 	c := cfg.GetAccess().GetOauth()
-	if c == nil {
+	isAsked := c.GetResource() != "" || len(issuerURLs(c)) > 0 || len(c.GetToolScopes()) > 0 || len(c.GetOperationScopes()) > 0 ||
+		c.GetScopeRule() == scopesByAccess
+	if !isAsked {
 		return
 	}
 	const at = "access.oauth"
@@ -90,7 +111,7 @@ func checkProtectedResource(cfg *configv1.Config, report func(path, message stri
 	switch {
 	case c.GetResource() == "":
 		report(at+".resource", "must be set: tokens are issued for this URL, and clients are sent to it")
-	case len(c.GetIssuers()) == 0:
-		report(at+".issuers", "must name at least one authorization server")
+	case len(issuerURLs(c)) == 0:
+		report(at+".issuers", "must name at least one authorization server; set --oauth-issuer")
 	}
 }
