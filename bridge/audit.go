@@ -124,14 +124,14 @@ func (r *Request) target() string {
 
 // found notes the tool of an invocation. The name that the caller wrote is of no interest
 // any more.
-func (i *invocation) found(req *Request, tool *catalog.Tool) {
+func (i *invocation) found(tool *catalog.Tool) {
 	if tool == nil || i.event.Tool != "" {
 		return
 	}
 	i.event.Tool, i.event.Version, i.event.Fingerprint = tool.Name, tool.Version, tool.Fingerprint()
 	i.event.Destructive = tool.Metadata.Destructive || tool.Annotations.Destructive != nil && *tool.Annotations.Destructive
 	i.input.tool = tool
-	if req.Op == OpCall {
+	if i.event.Operation == OpCall.String() { // a read that runs an RPC keeps its URI
 		i.event.Target = ""
 	}
 }
@@ -143,7 +143,7 @@ func (b *Bridge) recordCall(ctx context.Context, c *toolCall) *errmap.Error {
 	if inv == nil {
 		return nil
 	}
-	inv.found(c.req, c.tool)
+	inv.found(c.tool)
 	inv.consented = inv.consented || c.blocked != nil && c.state.confirmed
 	return b.recordBegin(ctx, inv)
 }
@@ -197,7 +197,7 @@ func (f *Flight) audit(resp *Response, edge stats.Edge, code errmap.Code, took t
 		}
 		inv = b.newInvocation(f)
 	}
-	inv.found(f.req, resp.Tool)
+	inv.found(resp.Tool)
 	e := &inv.event
 	e.Edge, e.Duration = edge.String(), took
 	e.Decision, e.Rule = inv.decision(f.req, resp, code)

@@ -207,6 +207,6 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w who) client(t testing.TB, version int) *http.Client {
 	t.Helper()
 	c := mcptest.Client(t, version)
-	c.Transport = bearer{w.token, c.Transport}
+	c.Transport = traced{traceOf(t), bearer{w.token, c.Transport}}
 	return c
 }

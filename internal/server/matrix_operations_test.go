@@ -5,6 +5,7 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"connectrpc.com/connect"
@@ -28,6 +29,11 @@ type operation struct {
 	// needs are the scopes, sorted. tool, uri, prompt and event are what a grant must include.
 	needs                    []string
 	tool, uri, prompt, event string
+	// audited is the operation in the audit trail, and target what its lines name beside a
+	// tool. onDenial is set if only a refusal leaves a line, and isStream if the door of the
+	// stream refuses, before there is a request.
+	audited, target    string
+	onDenial, isStream bool
 	// ok is the canonical code for a caller who may; "" is success. okTrusted is that for
 	// trusted callers, where it is another one.
 	ok, okTrusted string
@@ -56,7 +62,7 @@ func (o *operation) expected(w who) string {
 // call is a row of a tool's call.
 func call(name, tool, mcpName, scope, arguments string) operation {
 	return operation{
-		name: name, tool: tool, needs: []string{scope},
+		name: name, tool: tool, needs: []string{scope}, audited: "call_tool",
 		mcp: "tools/call", params: `"name":"` + mcpName + `","arguments":` + arguments, mcpName: mcpName,
 		canonical: "tools/call", canonicalParams: `"name":"` + tool + `","arguments":` + arguments,
 		message: `"tool_name":"` + tool + `","arguments":` + arguments,
@@ -89,7 +95,7 @@ func operations() []operation {
 func others() []operation {
 	return []operation{
 		{
-			name: "look at a tool", tool: "lab.echo", needs: []string{"tools:read"}, canonical: "tools/get", canonicalParams: `"name":"lab.echo"`,
+			name: "look at a tool", audited: "get_tool", target: "lab.echo", onDenial: true, tool: "lab.echo", needs: []string{"tools:read"}, canonical: "tools/get", canonicalParams: `"name":"lab.echo"`,
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.GetTool(ctx, connect.NewRequest(&outriggerv1.GetToolRequest{ToolName: "lab.echo"}))
 				return err
@@ -98,35 +104,35 @@ func others() []operation {
 		reads("read a resource of the backend", "", "desk://notes/1", "resources"),
 		reads("read a resource of an RPC", "fleet.get_vehicle", "lagoon://vehicles/101", "resources", "tools:read"),
 		{
-			name: "list resources", needs: []string{"resources"}, mcp: "resources/list",
+			name: "list resources", audited: "list_resources", onDenial: true, needs: []string{"resources"}, mcp: "resources/list",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.ListResources(ctx, connect.NewRequest(&outriggerv1.ListResourcesRequest{}))
 				return err
 			},
 		},
 		{
-			name: "list templates", needs: []string{"resources"}, mcp: "resources/templates/list",
+			name: "list templates", audited: "list_resource_templates", onDenial: true, needs: []string{"resources"}, mcp: "resources/templates/list",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.ListResourceTemplates(ctx, connect.NewRequest(&outriggerv1.ListResourceTemplatesRequest{}))
 				return err
 			},
 		},
 		{
-			name: "list prompts", needs: []string{"prompts"}, mcp: "prompts/list",
+			name: "list prompts", audited: "list_prompts", onDenial: true, needs: []string{"prompts"}, mcp: "prompts/list",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.ListPrompts(ctx, connect.NewRequest(&outriggerv1.ListPromptsRequest{}))
 				return err
 			},
 		},
 		{
-			name: "get a prompt", needs: []string{"prompts"}, prompt: "greet", mcp: "prompts/get", params: `"name":"greet","arguments":{"name":"Ann"}`, mcpName: "greet",
+			name: "get a prompt", audited: "get_prompt", target: "greet", needs: []string{"prompts"}, prompt: "greet", mcp: "prompts/get", params: `"name":"greet","arguments":{"name":"Ann"}`, mcpName: "greet",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.GetPrompt(ctx, connect.NewRequest(&outriggerv1.GetPromptRequest{Name: "greet", Arguments: map[string]string{"name": "Ann"}}))
 				return err
 			},
 		},
 		{
-			name: "complete", needs: []string{"completion"}, prompt: "greet", mcp: "completion/complete",
+			name: "complete", audited: "complete", target: "greet", needs: []string{"completion"}, prompt: "greet", mcp: "completion/complete",
 			params: `"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"tone","value":"w"}`,
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.Complete(ctx, connect.NewRequest(&outriggerv1.CompleteRequest{
@@ -148,20 +154,20 @@ func others() []operation {
 			return err
 		}),
 		{
-			name: "listen to changes", needs: []string{"listen"}, mcp: "subscriptions/listen", params: `"notifications":{"toolsListChanged":true}`, modernOnly: true,
+			name: "listen to changes", isStream: true, needs: []string{"listen"}, mcp: "subscriptions/listen", params: `"notifications":{"toolsListChanged":true}`, modernOnly: true,
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				return begins(ctx, c, &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Changes{Changes: &outriggerv1.ChangeFilter{ToolsListChanged: true}}})
 			},
 		},
 		{
-			name: "listen to events", needs: []string{"listen"}, event: "*",
+			name: "listen to events", isStream: true, needs: []string{"listen"}, event: "*",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				return begins(ctx, c, &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Events{Events: &outriggerv1.EventFilter{}}})
 			},
 		},
-		{name: "subscribe to a resource", needs: []string{"listen"}, uri: "desk://notes/1", mcp: "resources/subscribe", params: `"uri":"desk://notes/1"`, legacyOnly: true},
+		{name: "subscribe to a resource", isStream: true, needs: []string{"listen"}, uri: "desk://notes/1", mcp: "resources/subscribe", params: `"uri":"desk://notes/1"`, legacyOnly: true},
 		{
-			name: "reflection", tool: glob.Anything, needs: []string{"tools:read", "tools:write"},
+			name: "reflection", isStream: true, tool: glob.Anything, needs: []string{"tools:read", "tools:write"},
 			typed: func(ctx context.Context, c connect.HTTPClient, url string, o ...connect.ClientOption) error {
 				stream := grpcreflect.NewClient(c, url, o...).NewStream(ctx)
 				defer func() { _, _ = stream.Close() }()
@@ -169,13 +175,13 @@ func others() []operation {
 				return err
 			},
 		},
-		{name: "stream of a session", needs: []string{"listen"}, mcp: "GET", get: true, legacyOnly: true},
+		{name: "stream of a session", isStream: true, needs: []string{"listen"}, mcp: "GET", get: true, legacyOnly: true},
 	}
 }
 
 func reads(name, tool, uri string, needs ...string) operation {
 	o := operation{
-		name: name, tool: tool, needs: needs, mcp: "resources/read", params: `"uri":"` + uri + `"`, mcpName: uri,
+		name: name, tool: tool, audited: "read_resource", target: uri, needs: needs, mcp: "resources/read", params: `"uri":"` + uri + `"`, mcpName: uri,
 		api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 			_, err := c.ReadResource(ctx, connect.NewRequest(&outriggerv1.ReadResourceRequest{Uri: uri}))
 			return err
@@ -190,7 +196,7 @@ func reads(name, tool, uri string, needs ...string) operation {
 // aboutTask is a row about a task that does not exist.
 func aboutTask(name, method, more string, api func(context.Context, outriggerv1connect.ToolServiceClient) error) operation {
 	return operation{
-		name: name, needs: []string{"tasks"}, ok: string(errmap.InvalidParams), mcp: method, params: `"taskId":"none"` + more, mcpName: "none", modernOnly: true, api: api,
+		name: name, audited: strings.Replace(method, "tasks/", "", 1) + "_task", target: "none", needs: []string{"tasks"}, ok: string(errmap.InvalidParams), mcp: method, params: `"taskId":"none"` + more, mcpName: "none", modernOnly: true, api: api,
 	}
 }
 
