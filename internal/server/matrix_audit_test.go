@@ -3,6 +3,7 @@
 package server_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -108,7 +109,7 @@ func (c *cell) entries() []entry {
 	}
 	switch {
 	case c.denied:
-		e.Decision, e.Rule = audit.Denied, "grants"
+		e.Decision, e.Rule = audit.Denied, cmp.Or(c.rule, "grants")
 	case e.Code == string(errmap.DestructiveBlocked):
 		e.Decision, e.Rule = audit.Denied, "destructive_gate"
 	case e.Code == string(errmap.InvalidParams): // there is no such task to decide about
@@ -229,4 +230,60 @@ func (m *matrix) strangers(t *testing.T, w who, o *operation) map[string]outcome
 		out["MCP 2025-06-18"] = legacySession{url: m.url + "/mcp", revision: "2025-06-18", id: "none"}.send(t, client, method, o.params)
 	}
 	return out
+}
+
+// ruled is a policy: one for a caller of all tools, and one that looks at arguments.
+func ruled(c *configv1.Config) {
+	c.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{
+		{Name: "b-stays-ashore", Effect: "deny", When: `caller.issuer == "` + issuerB + `"`, Tools: []string{"fleet.*"}},
+		{Name: "no-n", Effect: "deny", When: `args.nonce == "n" && caller.subject == "` + subject + `"`, Tools: []string{"lab.echo"}},
+	}}
+}
+
+// TestMatrixOfRules: what a rule denies is refused on every edge, and the trail has its name.
+// Where scopes refuse first, it is they that are named.
+func TestMatrixOfRules(t *testing.T) {
+	t.Parallel()
+	x := newTrail(t)
+	m := newMatrix(t, newDirectory(t, callers()), func(c *configv1.Config) {
+		withTrail(x.path)(c)
+		ruled(c)
+	})
+	for _, w := range callers() {
+		for _, e := range columns() {
+			for _, o := range operations() {
+				rule := w.deniedBy(&o)
+				if rule == "" {
+					continue
+				}
+				t.Run(w.name+"/"+e.name+"/"+o.name, func(t *testing.T) {
+					got, ok := e.run(t, m, w, &o)
+					if !ok {
+						t.Skip("this edge has no such operation")
+					}
+					if got.code != string(errmap.PermissionDenied) || got.challenge != "" || !strings.Contains(got.body, rule) && got.status != 0 {
+						t.Errorf("got %+v, want the rule %s", got, rule)
+					}
+					x.witness(t, m, cell{who: w, edge: e.name, operation: &o, outcome: got, denied: true, rule: rule})
+				})
+			}
+		}
+	}
+	if m.backend.calls.Load() > 0 || len(x.cells) == 0 {
+		t.Errorf("%d cells, and %d calls reached the backend", len(x.cells), m.backend.calls.Load())
+	}
+	x.check(t, m)
+}
+
+// deniedBy is the rule that denies a call; "" if none does, or if the caller is refused before.
+func (w who) deniedBy(o *operation) string {
+	switch {
+	case o.audited != "call_tool" || w.challenge(o) != "":
+		return ""
+	case w.issuer == issuerB && strings.HasPrefix(o.tool, "fleet."):
+		return "b-stays-ashore"
+	case o.tool == "lab.echo" && w.identity().Subject == subject:
+		return "no-n"
+	}
+	return ""
 }

@@ -178,7 +178,9 @@ func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.
 	m.rig = mcptest.Start(t, mcptest.Options{
 		Native: mcptest.Desk(), Change: func(o *server.Options) { o.Authenticator = who }, Adjust: server.Adjust{Upstream: m.backend.count},
 		Configure: func(c *configv1.Config) {
-			withOAuth(c)
+			if who != nil { // with issuers, callers need an identity
+				withOAuth(c)
+			}
 			if configure != nil {
 				configure(c)
 			}

@@ -26,6 +26,8 @@ type cell struct {
 	outcome   outcome
 	// denied is set if the caller may not do it.
 	denied bool
+	// rule is the one that denies it, if the policy does.
+	rule string
 }
 
 // witness is told of each cell. A record of what callers did has a line for every one.
@@ -40,8 +42,8 @@ func TestMatrix(t *testing.T) {
 	runMatrix(t, m, callers(), nil)
 }
 
-// TestMatrixWithoutAuthentication: callers that nobody knows may do everything, whatever
-// scopes are configured.
+// TestMatrixWithoutAuthentication: without a way to identify callers, everyone may do
+// everything.
 func TestMatrixWithoutAuthentication(t *testing.T) {
 	t.Parallel()
 	runMatrix(t, newMatrix(t, nil, nil), []who{{name: "anonymous"}}, nil)
