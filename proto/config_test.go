@@ -64,7 +64,7 @@ func TestConfigListenerRules(t *testing.T) {
 		{"IPv6", listeners, `listen: "[::1]:8080"`, nil},
 		{"name", listeners, `listen: "localhost:8080"`, nil},
 		{"no port", listeners, `listen: "127.0.0.1"`, []string{"listen listeners.address"}},
-		{"port out of range", listeners, `admin: ":70000"`, []string{"admin listeners.address"}},
+		{"port out of range", listeners, `admin: ":70000"`, []string{"admin listeners.admin_address"}},
 		{"empty", listeners, `health: ""`, []string{"health listeners.address"}},
 		{"hosts", listeners, `allowed_hosts: ["tools.example.com", "tools:8080", "10.0.0.1", "::1"]`, nil},
 		{"URL as host", listeners, `allowed_hosts: "https://tools"`, []string{"allowed_hosts[0] listeners.allowed_hosts.host"}},

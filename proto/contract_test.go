@@ -293,11 +293,11 @@ func TestLimitsSayDefaultUnitAndRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _, found := strings.Cut(string(source), "message Rate {")
-	if !found {
-		t.Fatal("Rate is not the message after Limits")
+	_, body, found := strings.Cut(string(source), "message Limits {")
+	if body, _, _ = strings.Cut(body, "\n}\n"); !found {
+		t.Fatal("no Limits")
 	}
-	field := regexp.MustCompile(`((?:  // .*\n)+)  (?:optional )?[\w.]+ (\w+) = \d+`)
+	field := regexp.MustCompile(`((?:  // .*\n)+)  (?:optional |repeated )?[\w.]+ (\w+) = \d+`)
 	fields := field.FindAllStringSubmatch(body, -1)
 	limits := (&configv1.Limits{}).ProtoReflect().Descriptor().Fields()
 	if len(fields) != limits.Len() {

@@ -21,7 +21,8 @@ import (
 // document is the metadata with these scopes.
 func document(scopes string) string {
 	return `{"resource":"` + resourceURL + `","authorization_servers":["` + issuerA + `","` + issuerB + `"],"scopes_supported":[` + scopes +
-		`],"bearer_methods_supported":["header"],"resource_name":"Tools of the lagoon"}`
+		`],"bearer_methods_supported":["header"],"resource_name":"Tools of the lagoon",` +
+		`"dpop_signing_alg_values_supported":["RS256","RS384","RS512","PS256","PS384","PS512","ES256","ES384","ES512","EdDSA"]}`
 }
 
 // allSupported are the scopes of everything.

@@ -196,7 +196,7 @@ func TestEveryCodeHasItsPlace(t *testing.T) {
 		errmap.ParseError, errmap.InvalidEnvelope, errmap.MethodNotFound, errmap.InvalidParams, errmap.ResourceNotFound,
 		errmap.HeaderMismatch, errmap.UnsupportedProtocolVersion, errmap.SessionNotFound, errmap.DuplicateRequestID,
 		errmap.OriginForbidden, errmap.MethodNotAllowed, errmap.NotAcceptable, errmap.UnsupportedMediaType,
-		errmap.RegistrationConflict, errmap.RegistrationInvalid,
+		errmap.RegistrationConflict, errmap.RegistrationInvalid, errmap.InvalidAuthorization,
 	}
 	var placed []errmap.Code
 	for _, c := range causes(Options{}) {

@@ -17,7 +17,7 @@ import (
 func Checks(kind config.Kind) []config.Check {
 	checks := []config.Check{checkMetadata, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy}
 	if kind != config.Once {
-		checks = append(checks, checkAuthentication, checkIdentity, checkProtectedResource) // a command that calls once accepts no callers
+		checks = append(checks, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}
 	return checks
 }

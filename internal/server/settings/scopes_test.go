@@ -69,8 +69,8 @@ func TestFaultsOfOAuth(t *testing.T) {
 	const issuers = "    issuers: [{url: \"https://login.example.org\"}]\n"
 	const resource = "    resource: https://tools.example.org/mcp\n"
 	for _, tt := range []struct{ name, oauth, want string }{
-		{"no resource", issuers, "access.oauth.resource: must be set"},
-		{"no issuer", resource, "access.oauth.issuers: must name at least one"},
+		{"no resource", issuers, "access.oauth.resource: the audience of tokens is missing"},
+		{"no issuer", resource, "access.oauth.resource: has no effect without an issuer"},
 		{"neither", "    scope_rule: read_write\n", "access.oauth.resource: must be set"},
 		{"a trailing slash", issuers + "    resource: https://tools.example.org/mcp/\n", "sidecar.yaml:4:15: access.oauth.resource: must not end in a slash"},
 		{"plaintext", issuers + "    resource: http://tools.example.org/mcp\n", "access.oauth.resource: must begin with https://"},
