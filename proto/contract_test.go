@@ -297,11 +297,17 @@ func TestLimitsSayDefaultUnitAndRange(t *testing.T) {
 	if body, _, _ = strings.Cut(body, "\n}\n"); !found {
 		t.Fatal("no Limits")
 	}
-	field := regexp.MustCompile(`((?:  // .*\n)+)  (?:optional |repeated )?[\w.]+ (\w+) = \d+`)
+	field := regexp.MustCompile(`((?:  // .*\n)+)  (?:optional )?[\w.]+ (\w+) = \d+`)
 	fields := field.FindAllStringSubmatch(body, -1)
 	limits := (&configv1.Limits{}).ProtoReflect().Descriptor().Fields()
-	if len(fields) != limits.Len() {
-		t.Fatalf("%d commented fields found, want %d", len(fields), limits.Len())
+	single := 0
+	for i := range limits.Len() {
+		if !limits.Get(i).IsList() { // a list of classes is no limit
+			single++
+		}
+	}
+	if len(fields) != single {
+		t.Fatalf("%d commented fields found, want %d", len(fields), single)
 	}
 	for _, m := range fields {
 		comment, name := m[1], m[2]
