@@ -67,7 +67,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
 
 .PHONY: rotation-test
 rotation-test: ## Rotate the keys of an issuer for two minutes under load, away for half of the time; no good token may be refused
-	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation$$' ./internal/oauth
+	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/oauth
 
 .PHONY: lint
 lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files

@@ -15,36 +15,40 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
 )
 
-// rotation is a load on a verifier while its issuer's keys rotate.
+// rotation is a load on what verifies tokens while its issuer's keys rotate.
 type rotation struct {
-	issuer  *oauthtest.Issuer
-	v       *oauth.Verifier
-	current atomic.Pointer[oauthtest.Key]
+	issuer *oauthtest.Issuer
+	// present shows a token: "" if it passes, "unavailable" if it cannot be judged now, and
+	// otherwise why it is refused.
+	present func(token string) string
+	// workers show good tokens at a time. pause is the time between two tokens of the attacker.
+	workers int
+	pause   time.Duration
 
+	current                     atomic.Pointer[oauthtest.Key]
 	calls, unavailable, attacks atomic.Int64
 }
 
-// TestRotation: 500 calls a second while keys rotate and the issuer is away for half of the time,
-// each key published one refresh interval before its first use, and an attacker sends random
-// kids. No good token is refused, and few fetches are made. It runs for 4 s, or for
-// OUTRIGGER_ROTATION (`make rotation-test`: two minutes).
-func TestRotation(t *testing.T) {
-	t.Parallel()
-	total := 4 * time.Second
-	if text := os.Getenv("OUTRIGGER_ROTATION"); text != "" {
-		var err error
-		if total, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
+// rotationTime is how long keys rotate: 4 s, or OUTRIGGER_ROTATION (`make rotation-test`: two
+// minutes).
+func rotationTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("OUTRIGGER_ROTATION")
+	if text == "" {
+		return 4 * time.Second
 	}
-	refresh, fetch := total/20, total/60
-	r := &rotation{issuer: oauthtest.Start(t)}
-	r.v = open(t, oauth.Options{Issuers: []oauth.Issuer{{URL: r.issuer.URL}}, RefreshInterval: refresh, FetchInterval: fetch})
+	total, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
+// run rotates keys and shows tokens until the time is over.
+func (r *rotation) run(t *testing.T, total, refresh time.Duration) {
+	t.Helper()
 	r.current.Store(r.issuer.Key)
-	within(t, "the first keys are there", func() bool {
-		_, err := show(r.v, r.issuer.Token(resource, nil))
-		return err == nil
-	})
+	within(t, "the first keys are there", func() bool { return r.present(r.issuer.Token(resource, nil)) == "" })
 	end := time.Now().Add(total)
 	var all sync.WaitGroup
 	all.Go(func() { r.rotate(t, end, refresh) })
@@ -52,13 +56,35 @@ func TestRotation(t *testing.T) {
 	all.Go(func() { r.call(t, end) })
 	all.Go(func() { r.attack(t, end) })
 	all.Wait()
-	s := r.v.Stats()
-	most := int(total/fetch+total/refresh) + 3
-	if n := int(s.KeyFetches + s.KeyFetchesFailed); n > most || r.issuer.KeyFetches() > most {
-		t.Errorf("%d fetches, %d requests, at most %d expected", n, r.issuer.KeyFetches(), most)
+	if r.attacks.Load() == 0 || r.calls.Load() < int64(total.Seconds()*100) {
+		t.Errorf("too little happened: %d calls, %d attacks", r.calls.Load(), r.attacks.Load())
 	}
-	if s.KeyFetchesFailed == 0 || r.attacks.Load() == 0 || r.calls.Load() < int64(total.Seconds()*100) {
-		t.Errorf("too little happened: %+v, %d calls, %d attacks", s, r.calls.Load(), r.attacks.Load())
+}
+
+// mostFetches bounds the fetches: one each refresh interval, and one each fetch interval because
+// of tokens.
+func mostFetches(total, refresh, fetch time.Duration) int { return int(total/fetch+total/refresh) + 3 }
+
+// TestRotation: 500 calls a second while keys rotate and the issuer is away for half of the time,
+// each key published one refresh interval before its first use, and an attacker sends random
+// kids. No good token is refused, and few fetches are made.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	total := rotationTime(t)
+	refresh, fetch := total/20, total/60
+	r := &rotation{issuer: oauthtest.Start(t), workers: 1, pause: time.Millisecond}
+	v := open(t, oauth.Options{Issuers: []oauth.Issuer{{URL: r.issuer.URL}}, RefreshInterval: refresh, FetchInterval: fetch})
+	r.present = func(token string) string {
+		who, err := show(v, token)
+		if err == nil {
+			return ""
+		}
+		return outcome(who, err)
+	}
+	r.run(t, total, refresh)
+	s, most := v.Stats(), mostFetches(total, refresh, fetch)
+	if n := int(s.KeyFetches + s.KeyFetchesFailed); n > most || r.issuer.KeyFetches() > most || s.KeyFetchesFailed == 0 {
+		t.Errorf("%d fetches, %d of them failed, %d requests, at most %d expected", n, s.KeyFetchesFailed, r.issuer.KeyFetches(), most)
 	}
 	t.Logf("%d calls, %d unavailable, %d attacks, %+v", r.calls.Load(), r.unavailable.Load(), r.attacks.Load(), s)
 }
@@ -90,40 +116,48 @@ func (r *rotation) come(end time.Time, every time.Duration) {
 	r.issuer.SetAway(false)
 }
 
-// call brings tokens of the current key, most of them more than once.
+// call shows tokens of the current key, most of them more than once.
 func (r *rotation) call(t *testing.T, end time.Time) {
+	tokens := make(chan string)
+	var all sync.WaitGroup
+	for range r.workers {
+		all.Go(func() {
+			for token := range tokens {
+				r.calls.Add(1)
+				switch said := r.present(token); said {
+				case "":
+				case "unavailable":
+					r.unavailable.Add(1)
+				default:
+					t.Errorf("a good token is refused: %s", said)
+				}
+			}
+		})
+	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	token := ""
-	for n := 0; time.Now().Before(end); n++ {
+	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 		<-tick.C
 		if n%5 == 0 {
 			k := r.current.Load()
 			token = k.Sign(map[string]any{"alg": "ES256", "kid": k.ID}, r.issuer.Claims(resource))
 		}
-		r.calls.Add(1)
-		who, err := show(r.v, token)
-		switch got := outcome(who, err); {
-		case err == nil:
-		case got == "unavailable":
-			r.unavailable.Add(1)
-		default:
-			t.Errorf("a good token is refused: %s", got)
-			return
-		}
+		tokens <- token
 	}
+	close(tokens)
+	all.Wait()
 }
 
-// attack brings tokens with random kids.
+// attack shows tokens with random kids.
 func (r *rotation) attack(t *testing.T, end time.Time) {
 	k := oauthtest.NewKey(t, "", "ES256")
 	for time.Now().Before(end) {
-		token := k.Sign(map[string]any{"alg": "ES256", "kid": rand.Text()}, r.issuer.Claims(resource))
-		if who, err := show(r.v, token); err == nil {
-			t.Errorf("%s has passed", who.Name())
+		if r.present(k.Sign(map[string]any{"alg": "ES256", "kid": rand.Text()}, r.issuer.Claims(resource))) == "" {
+			t.Error("a token of the attacker has passed")
 			return
 		}
 		r.attacks.Add(1)
-		time.Sleep(time.Millisecond)
+		time.Sleep(r.pause)
 	}
 }
