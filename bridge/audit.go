@@ -64,11 +64,8 @@ func (b *Bridge) newInvocation(f *Flight) *invocation {
 		Edge:      stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
 		Operation: req.Op.String(), Target: req.target(), Trust: b.trustOf(f.who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get(traceparent)),
-		BytesIn: len(req.Arguments.Bytes),
+		BytesIn: req.size(),
 	}}
-	if req.Message != nil {
-		inv.event.BytesIn = proto.Size(req.Message)
-	}
 	if most, ok := b.opts.Audit.HasPayloads(); ok {
 		inv.input = newInput(req, inv.event.BytesIn, most)
 	}
@@ -225,6 +222,14 @@ func (b *Bridge) addOutcome(e *audit.Event, resp *Response, code errmap.Code) {
 	if most, ok := b.opts.Audit.HasPayloads(); ok {
 		e.Result = b.outputOf(resp, e.BytesOut, most)
 	}
+}
+
+// size is the size of what came as the arguments of a request.
+func (r *Request) size() int {
+	if r.Message != nil {
+		return proto.Size(r.Message)
+	}
+	return len(r.Arguments.Bytes)
 }
 
 // size is the size of the result of a response.

@@ -56,17 +56,20 @@ func (b *Bridge) addArguments(inv *invocation) {
 		return
 	}
 	in.isAdded = true
+	inv.event.Arguments = b.argumentsOf(in, in.tool)
+}
+
+// argumentsOf is what came as arguments of a tool, as JSON. The tool may be nil.
+func (b *Bridge) argumentsOf(in *input, tool *catalog.Tool) audit.Payload {
 	text := in.bytes
-	if in.encoding == EncodingProtobuf {
-		text = nil
-		if t := in.tool; t != nil && t.In != nil && in.bytes != nil {
-			text, _ = t.In.ToJSON(nil, in.bytes)
-		}
+	if in.encoding == EncodingProtobuf && in.bytes != nil {
+		text = tool.ArgumentsJSON(in.bytes)
 	}
-	inv.event.Arguments = audit.Payload{JSON: text, Size: max(in.size, len(text)), Secret: b.secretInput(in.tool)}
+	out := audit.Payload{JSON: text, Size: in.size, Secret: b.secretInput(tool)}
 	if text != nil {
-		inv.event.Arguments.Size = len(text)
+		out.Size = len(text)
 	}
+	return out
 }
 
 // secretInput and secretOutput are what is secret in the messages of a tool. Those of a
@@ -100,8 +103,8 @@ func (b *Bridge) outputOf(resp *Response, size, most int) audit.Payload {
 		out.JSON = outcomeJSON(resp)
 	case resp.Message != nil:
 		out.JSON = messageJSON(resp.Message)
-	case resp.Result.Encoding == EncodingProtobuf && resp.Tool != nil:
-		out.JSON, _ = resp.Tool.Out.ToJSON(nil, resp.Result.Bytes)
+	case resp.Result.Encoding == EncodingProtobuf:
+		out.JSON = resp.Tool.ResultJSON(resp.Result.Bytes)
 	default:
 		out.JSON = resp.Result.Bytes
 	}

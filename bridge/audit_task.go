@@ -9,12 +9,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 )
 
-// taskLine is the line about the end of a call that runs on as a task. A call that ends
-// before it is one leaves the line of its request alone. A nil taskLine writes nothing.
+// taskLine is the line about the end of a call that runs on as a task, and its document. A
+// call that ends before it is one leaves those of its request alone. A nil taskLine writes
+// nothing.
 type taskLine struct {
-	bridge *Bridge
-	event  audit.Event
-	start  time.Time
+	bridge    *Bridge
+	event     audit.Event
+	isAudited bool
+	document  *callDocument
+	start     time.Time
 
 	mu       sync.Mutex
 	runsOn   bool
@@ -23,11 +26,14 @@ type taskLine struct {
 
 // taskLine begins the line of a call that may run on.
 func (b *Bridge) taskLine(c *toolCall) *taskLine {
-	inv := c.req.invocation()
-	if inv == nil {
+	if c.req.meter == nil {
 		return nil
 	}
-	return &taskLine{bridge: b, event: inv.event, start: time.Now()}
+	line := &taskLine{bridge: b, document: c.req.meter.document, start: time.Now()}
+	if inv := c.req.invocation(); inv != nil {
+		line.event, line.isAudited = inv.event, true
+	}
+	return line
 }
 
 // isTask notes that the call has become a task, which may have ended already.
@@ -38,6 +44,7 @@ func (l *taskLine) isTask() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runsOn = true
+	l.document.isTask()
 	if l.response != nil {
 		l.write(l.response)
 	}
@@ -58,8 +65,13 @@ func (l *taskLine) ended(resp *Response) {
 }
 
 func (l *taskLine) write(resp *Response) {
+	code := outcomeCode(resp)
+	l.bridge.taskEnded(l.document, resp, code)
+	if !l.isAudited {
+		return
+	}
 	e := &l.event
 	e.Duration = time.Since(l.start)
-	l.bridge.addOutcome(e, resp, outcomeCode(resp))
+	l.bridge.addOutcome(e, resp, code)
 	l.bridge.opts.Audit.EndTask(e)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -116,6 +117,8 @@ type Options struct {
 	Stats *stats.Stats
 	// Audit is the audit trail; nil is none.
 	Audit *audit.Trail
+	// Documents records the document {tool, input, output} of each call; nil does not.
+	Documents *record.Documents
 }
 
 // Bridge runs the requests of all edges. Make one with [New].
@@ -227,6 +230,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.who = access.FromContext(ctx)
 		f.meter.invoked = b.invoked(f)
 	}
+	f.meter.document = b.newDocument(req)
 	req.meter = &f.meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {

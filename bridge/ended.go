@@ -26,6 +26,8 @@ type meter struct {
 	upstream time.Duration
 	// invoked is what the audit trail says of the request; nil where it says nothing.
 	invoked *invocation
+	// document is that of a call, where payloads are recorded.
+	document *callDocument
 }
 
 // found begins to count a call of a tool, once, however many rounds it takes.
@@ -33,6 +35,7 @@ func (b *Bridge) found(c *toolCall) {
 	if m := c.req.meter; m != nil && m.tool == nil {
 		m.tool = b.opts.Stats.Tool(c.tool.Name)
 		m.tool.Begin()
+		m.document.found(c.tool)
 	}
 }
 
@@ -62,6 +65,7 @@ func (f *Flight) ended(resp *Response) {
 		b.opts.Stats.Operation(int(f.req.Op)).Count(edge, code)
 	}
 	f.audit(resp, edge, code, took)
+	b.endDocument(f.meter.document, resp, code)
 	entry := b.log.Check(f.level(code, now))
 	if entry == nil {
 		return

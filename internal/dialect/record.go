@@ -5,6 +5,7 @@ package dialect
 import (
 	"context"
 	"path"
+	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -72,11 +73,31 @@ func (h *Handler) RecordCall(req *bridge.Request) (end func(*bridge.Response)) {
 		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get("traceparent")),
 		Transport: recordedTransport(req.Transport), Route: req.Route, Method: path.Base(req.Route), Caller: req.Caller,
 	}
-	if h.opts.RecordPayloads && req.Arguments.Encoding == bridge.EncodingJSON {
+	var wire []byte
+	switch {
+	case !h.opts.RecordPayloads:
+	case req.Arguments.Encoding == bridge.EncodingProtobuf && len(req.Arguments.Bytes) <= h.opts.Record.MaxPayloadBytes():
+		wire = slices.Clone(req.Arguments.Bytes) // the tool, which is not known yet, makes JSON of it
+	default:
 		arrival.Params = req.Arguments.Bytes
 	}
 	entry := h.opts.Record.Begin(arrival)
-	return func(resp *bridge.Response) { entry.End(h.callOutcome(resp)) }
+	return func(resp *bridge.Response) {
+		out := h.callOutcome(resp)
+		if wire != nil {
+			out.Params = orOpaque(resp.Tool.ArgumentsJSON(wire), wire)
+		}
+		entry.End(out)
+	}
+}
+
+// orOpaque is the JSON of a message, or its bytes where it has none: the record then notes
+// how many there are.
+func orOpaque(text, wire []byte) []byte {
+	if text == nil {
+		return wire
+	}
+	return text
 }
 
 // callOutcome is what the line says of the end of such a request.
@@ -90,8 +111,9 @@ func (h *Handler) callOutcome(resp *bridge.Response) record.Outcome {
 		out.Error, out.HTTPStatus, out.Code = shown.Data, shown.HTTPStatus, shown.Code
 	}
 	if h.opts.RecordPayloads {
-		if resp.Result.Encoding == bridge.EncodingJSON {
-			out.Result = resp.Result.Bytes
+		out.Result = resp.Result.Bytes
+		if resp.Result.Encoding == bridge.EncodingProtobuf && len(out.Result) <= h.opts.Record.MaxPayloadBytes() {
+			out.Result = orOpaque(resp.Tool.ResultJSON(out.Result), out.Result)
 		}
 		if resp.Tool != nil {
 			out.Redact = h.secretsOf(resp.Tool)

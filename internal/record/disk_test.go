@@ -349,7 +349,7 @@ func TestRemovedFolder(t *testing.T) {
 				put(r, 1, 2)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				raw, err := os.ReadFile(filepath.Join(r.folder.base, latestName, currentName))
+				raw, err := os.ReadFile(filepath.Join(r.folder.base, latestName, "events.jsonl"))
 				if err != nil || !strings.Contains(string(raw), `"requestId":1,`) {
 					t.Errorf("%q, %v", raw, err)
 				}

@@ -36,8 +36,9 @@ type Outcome struct {
 	HTTPStatus, Code int
 	// Tool is the canonical name of the tool. If empty, the record has null.
 	Tool string
-	// Result is used only if payloads are recorded.
-	Result []byte
+	// Result is used only if payloads are recorded. So is Params, which replaces that of the
+	// arrival if it is not nil.
+	Result, Params []byte
 	// Redact are more names whose values are secret in the params and result of this
 	// envelope: the fields that the tool's own messages mark as secret.
 	Redact []redact.Names
@@ -122,8 +123,12 @@ func (e *Entry) End(o Outcome) {
 func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {
 	red := redact.Redactor{Base: r.names, Extra: o.Redact}
 	limit := r.opts.MaxPayloadBytes
+	params, size := b.params, b.paramsSize
+	if o.Params != nil {
+		params, size = o.Params, len(o.Params)
+	}
 	dst = append(dst, `,"params":`...)
-	dst = red.AppendPayload(dst, b.params, b.paramsSize, limit)
+	dst = red.AppendPayload(dst, params, size, limit)
 	dst = append(dst, `,"result":`...)
 	return red.AppendPayload(dst, o.Result, len(o.Result), limit)
 }

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	currentName = "events.jsonl"
-	latestName  = ".latest"
+	eventsStem = "events" // of the names of files
+	callsStem  = "calls"
+	latestName = ".latest"
 	// folderLayout sorts as text by time; milliseconds keep apart what a
 	// restart loop makes.
 	folderLayout = "20060102T150405.000Z"
@@ -35,13 +36,14 @@ const (
 
 var (
 	runName     = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}\.[0-9]{3}Z-[0-9a-f]{8}$`)
-	rotatedName = regexp.MustCompile(`^events\.([1-9][0-9]{0,17})\.jsonl$`)
+	rotatedName = regexp.MustCompile(`^(events|calls)\.([1-9][0-9]{0,17})\.jsonl$`)
 )
 
-// folder is where a run leaves its files.
+// folder is where a run leaves its files of one kind.
 type folder struct {
 	base string // of all runs
 	name string
+	stem string // of the files: eventsStem or callsStem
 	// rotated is the number of the last file that was set aside.
 	rotated int
 }
@@ -52,7 +54,7 @@ func newFolder(o *Options) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run records: directory %q: %w", o.Dir, err)
 	}
-	f := &folder{base: filepath.Join(dir, "mcp_server", "envelope_validation")}
+	f := &folder{base: filepath.Join(dir, "mcp_server", "envelope_validation"), stem: eventsStem}
 	if err := os.MkdirAll(f.base, folderMode); err != nil {
 		return nil, fmt.Errorf("run records: create the directory of all runs: %w", err)
 	}
@@ -81,20 +83,27 @@ func (f *folder) reuse(name string) error {
 	if err := os.MkdirAll(f.path(), folderMode); err != nil {
 		return fmt.Errorf("run records: create the directory of the run: %w", err)
 	}
-	files, err := eventFiles(f.base, name)
-	if err != nil {
-		return fmt.Errorf("run records: read the directory of the run: %w", err)
-	}
-	for _, old := range files {
-		if err := os.Remove(old.path); err != nil {
-			return fmt.Errorf("run records: remove an earlier run: %w", err)
+	for _, kind := range []*folder{f.with(eventsStem), f.with(callsStem)} {
+		files, err := kind.files()
+		if err != nil {
+			return fmt.Errorf("run records: read the directory of the run: %w", err)
+		}
+		for _, old := range files {
+			if err := os.Remove(old.path); err != nil {
+				return fmt.Errorf("run records: remove an earlier run: %w", err)
+			}
 		}
 	}
 	return nil
 }
 
+// with is the same folder, for files of another kind.
+func (f *folder) with(stem string) *folder {
+	return &folder{base: f.base, name: f.name, stem: stem}
+}
+
 func (f *folder) path() string    { return filepath.Join(f.base, f.name) }
-func (f *folder) current() string { return filepath.Join(f.base, f.name, currentName) }
+func (f *folder) current() string { return filepath.Join(f.base, f.name, f.stem+".jsonl") }
 
 // restore makes the folder again if somebody removed it, and .latest with it.
 func (f *folder) restore() error {
@@ -128,7 +137,7 @@ func (f *folder) link() error {
 
 // rotate sets the current file aside under the next number.
 func (f *folder) rotate() error {
-	next := filepath.Join(f.path(), "events."+strconv.Itoa(f.rotated+1)+".jsonl")
+	next := filepath.Join(f.path(), f.stem+"."+strconv.Itoa(f.rotated+1)+".jsonl")
 	if err := os.Rename(f.current(), next); err != nil {
 		return err
 	}
@@ -136,7 +145,7 @@ func (f *folder) rotate() error {
 	return nil
 }
 
-// prune removes the oldest event files of all runs until no more than most are
+// prune removes the oldest files of its kind of all runs until no more than most are
 // left, and folders that are empty then. The run's own current file stays, and what
 // this package did not make is not touched.
 func (f *folder) prune(most int) error {
@@ -144,19 +153,20 @@ func (f *folder) prune(most int) error {
 	if err != nil {
 		return err
 	}
-	var files []eventFile
+	var files []runFile
 	var failed []error
 	for _, e := range entries {
 		if !e.IsDir() || !runName.MatchString(e.Name()) {
 			continue
 		}
-		list, err := eventFiles(f.base, e.Name())
+		run := folder{base: f.base, name: e.Name(), stem: f.stem}
+		list, err := run.files()
 		if err != nil {
 			failed = append(failed, err)
 		}
 		files = append(files, list...)
 	}
-	files = slices.DeleteFunc(files, func(old eventFile) bool { return old.path == f.current() })
+	files = slices.DeleteFunc(files, func(old runFile) bool { return old.path == f.current() })
 	for _, old := range files[:max(len(files)-(most-1), 0)] {
 		if err := os.Remove(old.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, err)
@@ -168,37 +178,38 @@ func (f *folder) prune(most int) error {
 	return errors.Join(failed...)
 }
 
-// eventFile is one file of a run; number is 0 for the current one.
-type eventFile struct {
+// runFile is one file of a run; number is 0 for the current one.
+type runFile struct {
 	path   string
 	number int
 }
 
-// eventFiles returns the event files of one run, the oldest first. A folder that
+// files returns the files of its kind of the run, the oldest first. A folder that
 // is gone has none.
-func eventFiles(base, name string) ([]eventFile, error) {
-	entries, err := os.ReadDir(filepath.Join(base, name))
+func (f *folder) files() ([]runFile, error) {
+	entries, err := os.ReadDir(f.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var files []eventFile
+	var files []runFile
 	for _, e := range entries {
+		path := filepath.Join(f.path(), e.Name())
 		switch m := rotatedName.FindStringSubmatch(e.Name()); {
 		case e.IsDir():
-		case e.Name() == currentName:
-			files = append(files, eventFile{path: filepath.Join(base, name, currentName)})
-		case m != nil:
-			n, err := strconv.Atoi(m[1])
+		case path == f.current():
+			files = append(files, runFile{path: path})
+		case m != nil && m[1] == f.stem:
+			n, err := strconv.Atoi(m[2])
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, eventFile{path: filepath.Join(base, name, e.Name()), number: n})
+			files = append(files, runFile{path: path, number: n})
 		}
 	}
-	slices.SortFunc(files, func(a, b eventFile) int {
+	slices.SortFunc(files, func(a, b runFile) int {
 		if (a.number == 0) != (b.number == 0) {
 			return cmp.Compare(b.number, a.number)
 		}

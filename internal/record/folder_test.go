@@ -29,7 +29,7 @@ func TestFolderOfARun(t *testing.T) {
 		t.Error(got)
 	}
 	for path, want := range map[string]fs.FileMode{
-		dir: 0o700 | fs.ModeDir, base: 0o700 | fs.ModeDir, r.Folder(): 0o700 | fs.ModeDir, filepath.Join(r.Folder(), currentName): 0o600,
+		dir: 0o700 | fs.ModeDir, base: 0o700 | fs.ModeDir, r.Folder(): 0o700 | fs.ModeDir, filepath.Join(r.Folder(), "events.jsonl"): 0o600,
 	} {
 		if about, err := os.Stat(path); err != nil || about.Mode() != want {
 			t.Errorf("%s: %v, %v", path, about.Mode(), err)
@@ -67,7 +67,7 @@ func TestLatestIsSwappedAtomically(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := os.Stat(filepath.Join(first.folder.base, latestName, currentName)); err != nil {
+			if _, err := os.Stat(filepath.Join(first.folder.base, latestName, "events.jsonl")); err != nil {
 				done <- err
 				return
 			}
@@ -138,7 +138,7 @@ func TestRotation(t *testing.T) {
 	if ids := strings.Join(ids(t, got), " "); ids != upTo(100) {
 		t.Error(ids)
 	}
-	files, err := eventFiles(r.folder.base, r.folder.name)
+	files, err := r.folder.files()
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%v, %v", files, err)
 	}
@@ -240,7 +240,7 @@ func TestPruningOnRotation(t *testing.T) {
 		r := begin(t, Options{MaxFileBytes: 1000, MaxFiles: 3, Deterministic: deterministic})
 		put(r, 0, 100)
 		got := ids(t, finished(t, r))
-		files, err := eventFiles(r.folder.base, r.folder.name)
+		files, err := r.folder.files()
 		if err != nil || len(files) != 3 || files[2].path != r.folder.current() {
 			t.Errorf("%v, %v", files, err)
 		}

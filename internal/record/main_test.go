@@ -53,7 +53,7 @@ func finished(t fataler, r *Run) []string {
 
 func lines(t fataler, r *Run) []string {
 	t.Helper()
-	files, err := eventFiles(r.folder.base, r.folder.name)
+	files, err := r.folder.files()
 	if err != nil {
 		t.Fatal(err)
 	}

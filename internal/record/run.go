@@ -3,6 +3,7 @@
 package record
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type Run struct {
 	wake, full, stop, done chan struct{}
 	closeErr               error
 	folder                 *folder
+	// documents are the lines of calls.jsonl, where payloads are recorded; it is the run
+	// itself in the run of those lines.
+	documents *Run
 }
 
 // Stats are counts since Open, for metrics.
@@ -39,7 +43,8 @@ type Stats struct {
 	// Written counts lines that were written to the file, as far as the operating system
 	// reports.
 	Written uint64
-	// Dropped counts lost lines: the queue was full, or the disk failed until Close.
+	// Dropped counts lost lines: the queue was full, or the disk failed until Close. Dropped,
+	// Errors and Failing include the documents of calls, the other numbers do not.
 	Dropped uint64
 	// Late counts lines written after lines of later envelopes.
 	Late uint64
@@ -65,24 +70,48 @@ func Open(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	where, err := newFolder(&opts)
+	if err != nil {
+		return nil, err
+	}
+	r, w := newRun(&opts, where)
+	if _, err := w.log.ensure(); err != nil {
+		return nil, err
+	}
+	w.report("link to the newest run", where.link())
+	w.report("remove old files", where.prune(opts.MaxFiles))
+	calls := where.with(callsStem)
+	if !opts.Payloads {
+		w.report("remove old files", calls.prune(opts.MaxFiles))
+	} else if r.documents, err = openDocuments(&opts, calls); err != nil {
+		w.log.close()
+		return nil, err
+	}
+	go w.loop()
+	return r, nil
+}
+
+// openDocuments starts the run of the lines of calls.jsonl.
+func openDocuments(opts *Options, where *folder) (*Run, error) {
+	r, w := newRun(opts, where)
+	r.documents = r
+	if _, err := w.log.ensure(); err != nil {
+		return nil, err
+	}
+	w.report("remove old files", where.prune(opts.MaxFiles))
+	go w.loop()
+	return r, nil
+}
+
+func newRun(opts *Options, where *folder) (*Run, *writer) {
 	r := &Run{
-		opts: opts, names: redact.NewNames(opts.Redact),
+		opts: *opts, names: redact.NewNames(opts.Redact), folder: where,
 		metadata: appendMetadata(nil, opts.Deterministic),
 		wake:     make(chan struct{}, 1), full: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.space.L = &r.mu
-	if r.folder, err = newFolder(&opts); err != nil {
-		return nil, err
-	}
-	w := &writer{run: r, log: &logFile{folder: r.folder, open: opts.open}}
-	if _, err := w.log.ensure(); err != nil {
-		return nil, err
-	}
-	w.report("link to the newest run", r.folder.link())
-	w.report("remove old files", r.folder.prune(opts.MaxFiles))
-	go w.loop()
-	return r, nil
+	return r, &writer{run: r, log: &logFile{folder: where, open: opts.open}}
 }
 
 // Folder returns the run directory, or "" for nil.
@@ -93,6 +122,14 @@ func (r *Run) Folder() string {
 	return r.folder.path()
 }
 
+// MaxPayloadBytes bounds each of params and result of a line; it is 0 for nil.
+func (r *Run) MaxPayloadBytes() int {
+	if r == nil {
+		return 0
+	}
+	return r.opts.MaxPayloadBytes
+}
+
 // Begin records the arrival of an envelope. The order of calls is the order of lines. It
 // returns nil if nothing is recorded; End accepts nil. Every entry must be ended, on any
 // goroutine.
@@ -100,10 +137,7 @@ func (r *Run) Begin(a Arrival) *Entry {
 	if r == nil {
 		return nil
 	}
-	buf, _ := r.buffers.Get().(*buffer)
-	if buf == nil {
-		buf = &buffer{line: make([]byte, 0, 256), tail: make([]byte, 0, 192)}
-	}
+	buf := r.buffer()
 	var traceAt int
 	buf.line, traceAt = appendHead(buf.line, &a)
 	if r.opts.Payloads {
@@ -115,8 +149,20 @@ func (r *Run) Begin(a Arrival) *Entry {
 	if traceAt > 0 && !r.opts.Deterministic {
 		putTraceID(buf.line[traceAt:], 0)
 	}
-	e := &Entry{run: r, buf: buf, caller: a.Caller}
+	return r.join(&Entry{run: r, buf: buf, caller: a.Caller}, traceAt)
+}
 
+func (r *Run) buffer() *buffer {
+	if buf, ok := r.buffers.Get().(*buffer); ok {
+		return buf
+	}
+	return &buffer{line: make([]byte, 0, 256), tail: make([]byte, 0, 192)}
+}
+
+// join puts an entry behind those that came before it, and the time and the trace id, if
+// one is to be made, into its line. It returns nil if there are too many.
+func (r *Run) join(e *Entry, traceAt int) *Entry {
+	buf := e.buf
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.reorder.open >= r.opts.MaxOpen {
@@ -138,6 +184,9 @@ func (r *Run) Begin(a Arrival) *Entry {
 
 // unfinishedTail is the tail of a line whose outcome is not known.
 func (r *Run) unfinishedTail(e *Entry) []byte {
+	if r.documents == r {
+		return []byte(unfinishedDocument)
+	}
 	tail := appendWho([]byte(`,"status":null,"durationMs":null,"error":null`), "", e.caller)
 	if r.opts.Payloads {
 		tail = append(tail, `,"params":null,"result":null`...)
@@ -241,6 +290,10 @@ func (r *Run) Stats() Stats {
 	defer r.mu.Unlock()
 	s := r.stats
 	s.Open, s.Held, s.Queued = r.reorder.open, r.reorder.held, r.reorder.queued
+	if r.documents != nil && r.documents != r {
+		d := r.documents.Stats()
+		s.Dropped, s.Errors, s.Failing = s.Dropped+d.Dropped, s.Errors+d.Errors, s.Failing || d.Failing
+	}
 	return s
 }
 
@@ -262,5 +315,8 @@ func (r *Run) Close() error {
 	}
 	r.mu.Unlock()
 	<-r.done
+	if r.documents != nil && r.documents != r {
+		return errors.Join(r.closeErr, r.documents.Close())
+	}
 	return r.closeErr
 }

@@ -115,6 +115,7 @@ func (a *App) openPipeline() error {
 		authorizers = append(authorizers, a.scopes)
 	}
 	a.slots = settings.Slots(a.cfg.GetLimits(), a.backend.clock)
+	run := a.openRecord()
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
@@ -136,11 +137,11 @@ func (a *App) openPipeline() error {
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
-		Log: a.log, CallLog: a.calls, Stats: a.stats, Audit: a.trail,
+		Log: a.log, CallLog: a.calls, Stats: a.stats, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Sessions: a.sessions, Notify: a.notify,
-		Record: a.openRecord(), RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 	})
 	return nil
 }

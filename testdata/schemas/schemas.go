@@ -5,7 +5,7 @@
 //
 // envelope/ has one schema (Draft 2020-12) for each type of JSON-RPC message of
 // the canonical dialect, message/ the two of the message form of a tool call
-// (draft-07), record/ the one of a line of a run record, audit-v1 the one of
+// (draft-07), record/ those of the lines of a run record, audit-v1 the one of
 // a line of an audit trail. The package neither compiles nor checks anything: internal/registry
 // does. All functions return copies and are safe for concurrent use.
 package schemas
@@ -27,12 +27,13 @@ const (
 	ToolCall        = "message/tool_call"
 	ToolResult      = "message/tool_result"
 	RecordEvent     = "record/event"
+	RecordCall      = "record/call"
 	Audit           = "audit-v1"
 )
 
 // Names returns all names, in the order of the constants.
 func Names() []string {
-	return []string{Request, Notification, SuccessResponse, ErrorResponse, ToolCall, ToolResult, RecordEvent, Audit}
+	return []string{Request, Notification, SuccessResponse, ErrorResponse, ToolCall, ToolResult, RecordEvent, RecordCall, Audit}
 }
 
 // Read returns the schema of a name. The error, for a name that is none of the
