@@ -169,9 +169,10 @@ clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run 
 
 .PHONY: auth-test
 auth-test: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote through OAuth: discovery, login, call, expiry, refresh, step-up, revocation
-	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/authclient
+	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/authclient ./cmd/authority
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
-	cd $(RIG_CLIENTS) && $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node auth.mjs --sidecar $(CURDIR)/bin/sidecar --go-client $(CURDIR)/$(RIG)/bin/authclient $(AUTHFLAGS)
+	cd $(RIG_CLIENTS) && $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node auth.mjs --sidecar $(CURDIR)/bin/sidecar --go-client $(CURDIR)/$(RIG)/bin/authclient \
+		--authority $(CURDIR)/$(RIG)/bin/authority $(AUTHFLAGS)
 
 .PHONY: conformance-rig
 conformance-rig: build

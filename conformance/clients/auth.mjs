@@ -10,7 +10,7 @@
 // outcome is "ok", "failed" (with error) or "unsupported" (the client cannot do
 // it; with reason). The exit code is 1 where anything failed.
 //
-//   node auth.mjs --sidecar BINARY --go-client BINARY [--client NAME]...
+//   node auth.mjs --sidecar BINARY --go-client BINARY --authority BINARY [--client NAME]...
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -21,9 +21,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { drivers } from './authclients.mjs';
+import { callback, drivers, typescript } from './authclients.mjs';
 import { authority, sidecarClient } from './authority.mjs';
 import { versionOf } from './harness.mjs';
+import * as zitadel from './zitadel.mjs';
 
 // Tokens last so long, in seconds. The sidecar takes them for `leeway` longer.
 const lifetime = 4;
@@ -32,10 +33,12 @@ const leeway = 1;
 const revocationTime = 60_000;
 
 const { values } = parseArgs({
-  options: { sidecar: { type: 'string' }, 'go-client': { type: 'string' }, client: { type: 'string', multiple: true } },
+  options: {
+    sidecar: { type: 'string' }, 'go-client': { type: 'string' }, authority: { type: 'string' }, client: { type: 'string', multiple: true },
+  },
 });
-if (!values.sidecar || !values['go-client']) {
-  console.error('usage: auth.mjs --sidecar BINARY --go-client BINARY [--client NAME]...');
+if (!values.sidecar || !values['go-client'] || !values.authority) {
+  console.error('usage: auth.mjs --sidecar BINARY --go-client BINARY --authority BINARY [--client NAME]...');
   process.exit(2);
 }
 
@@ -52,18 +55,14 @@ async function freePort() {
 
 /** A sidecar with the demo service whose callers need tokens of an authorization server. */
 class Sidecar {
-  static async start(issuer, port, format) {
+  static async start(port, issuerOf, options) {
     const sidecar = new Sidecar();
     sidecar.folder = await mkdtemp(join(tmpdir(), 'auth-'));
     const secret = join(sidecar.folder, 'secret');
     await writeFile(secret, sidecarClient.secret, { mode: 0o600 });
-    const introspection = { url: `${issuer}/token/introspection`, client_id: sidecarClient.id, client_secret_file: secret };
     const config = join(sidecar.folder, 'sidecar.yaml');
     await writeFile(config, JSON.stringify({ // JSON is YAML
-      access: { oauth: {
-        issuers: [{ url: issuer, ...(format === 'opaque' && { introspection }) }],
-        resource: `http://127.0.0.1:${port}/mcp`, leeway: `${leeway}s`, scope_rule: 'read_write', list_without_scope: true,
-      } },
+      access: { oauth: { issuers: [issuerOf(secret)], resource: `http://127.0.0.1:${port}/mcp`, leeway: `${leeway}s`, ...options } },
     }));
     sidecar.url = `http://127.0.0.1:${port}/mcp`;
     sidecar.child = spawn(values.sidecar, [
@@ -153,10 +152,40 @@ const opaqueChecks = [
   }],
 ];
 
+const zitadelChecks = [
+  ['OpenID discovery, a registered client and a login form', async ({ session }) => {
+    assert.ok((await session.list()).length > 0);
+    await read(session);
+  }],
+  ['refresh', async ({ session }) => {
+    const before = session.token();
+    session.refresh();
+    await read(session);
+    assert.notEqual(session.token(), before);
+  }],
+];
+
 async function run(driver, mode, format, checks) {
   const port = await freePort();
   const idp = await authority({ resource: `http://127.0.0.1:${port}/mcp`, format, lifetime: format === 'jwt' ? lifetime : 600 });
-  const sidecar = await Sidecar.start(idp.issuer, port, format);
+  const sidecar = await Sidecar.start(port, (secret) => ({
+    url: idp.issuer,
+    ...(format === 'opaque' && {
+      introspection: { url: `${idp.issuer}/token/introspection`, client_id: sidecarClient.id, client_secret_file: secret },
+    }),
+  }), { scope_rule: 'read_write', list_without_scope: true });
+  return runChecks(driver, mode, checks, { sidecar, idp }, { goClient: values['go-client'] });
+}
+
+/** The same client with the other authorization server. */
+async function runZitadel(mode) {
+  const idp = await zitadel.authority(values.authority, callback);
+  const sidecar = await Sidecar.start(await freePort(), () => ({ url: idp.issuer, audiences: [zitadel.client.client_id] }));
+  const options = { registered: zitadel.client, logIn: zitadel.logIn, scope: 'openid offline_access' };
+  return runChecks({ ...typescript, name: `${typescript.name}, zitadel` }, mode, zitadelChecks, { sidecar, idp }, options);
+}
+
+async function runChecks(driver, mode, checks, { sidecar, idp }, options) {
   const label = { client: driver.name, version: driver.package ? await versionOf(driver.package) : driver.version, mode };
   let session;
   let failed = 0;
@@ -165,7 +194,7 @@ async function run(driver, mode, format, checks) {
       const began = performance.now();
       let line;
       try {
-        session ??= await driver.open(sidecar.url, mode, { goClient: values['go-client'] });
+        session ??= await driver.open(sidecar.url, mode, options);
         const gap = driver.gaps?.[name];
         if (gap) {
           await gap.proof({ session, idp, sidecar });
@@ -197,5 +226,8 @@ for (const driver of drivers) {
     failed += await run(driver, mode, 'jwt', jwtChecks);
     failed += await run(driver, mode, 'opaque', opaqueChecks);
   }
+}
+if (!values.client || values.client.includes('zitadel')) {
+  for (const mode of typescript.modes) failed += await runZitadel(mode);
 }
 process.exit(failed === 0 ? 0 : 1);

@@ -16,7 +16,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { follow } from './authority.mjs';
 
 const info = { name: 'auth.mjs', version: '1.0.0' };
-const callback = 'http://127.0.0.1:1/callback'; // nothing listens there: the script reads the address
+export const callback = 'http://127.0.0.1:1/callback'; // nothing listens there: the script reads the address
 const path = (file) => fileURLToPath(new URL(file, import.meta.url));
 
 function failure(result) {
@@ -54,17 +54,22 @@ class Memory {
     if (what === 'all' || what === 'client') this.client = undefined;
   };
 
-  redirectToAuthorization = async (url) => { this.back = await follow(url, callback); };
+  redirectToAuthorization = async (url) => { this.back = await this.logIn(url, callback); };
+
+  logIn = follow;
 }
 
-const typescript = {
+export const typescript = {
   script: 'typescript',
   name: 'TypeScript client',
   package: '@modelcontextprotocol/client',
   modes: ['legacy', 'auto'],
 
-  async open(url, mode) {
+  async open(url, mode, { registered, logIn, scope } = {}) {
     const memory = new Memory();
+    if (registered) memory.client = registered;
+    if (logIn) memory.logIn = logIn;
+    if (scope) memory.clientMetadata.scope = scope;
     let client;
     let transport;
     const connect = async () => {
@@ -89,6 +94,8 @@ const typescript = {
         const call = () => client.callTool({ name, arguments: args });
         return failure(await loggedIn(call) ?? await call());
       },
+      token: () => memory.saved.access_token,
+      refresh: () => { memory.saved = { ...memory.saved, access_token: 'expired-expired-expired' }; },
       close: () => client.close(),
     };
   },
