@@ -152,6 +152,7 @@ RIG_OLDER := $(RIG)/suite-$(CONFORMANCE_OLDER_VERSION)
 RIG_FLAGS := -tools $(RIG_SUITE) -clients $(RIG_CLIENTS) -fixture $(RIG)/bin/fixture -sidecar bin/sidecar -out $(RIG)/out
 CONFORMANCEFLAGS ?=
 CLIENTSFLAGS ?=
+AUTHFLAGS ?=
 
 .PHONY: conformance
 conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
@@ -165,6 +166,13 @@ conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.
 clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote against the sidecar, in every era, over HTTP and stdio; docs/clients.md has the table
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	$(RIG)/bin/suite clients $(RIG_FLAGS) -doc docs/clients.md -timeout 20m $(CLIENTSFLAGS)
+
+.PHONY: auth-test
+auth-test: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote through OAuth: discovery, login, call, expiry, refresh, step-up, revocation
+	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/authclient ./cmd/authority
+	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
+	cd $(RIG_CLIENTS) && $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node auth.mjs --sidecar $(CURDIR)/bin/sidecar --go-client $(CURDIR)/$(RIG)/bin/authclient \
+		--authority $(CURDIR)/$(RIG)/bin/authority $(AUTHFLAGS)
 
 .PHONY: conformance-rig
 conformance-rig: build
