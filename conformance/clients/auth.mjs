@@ -29,7 +29,8 @@ import * as zitadel from './zitadel.mjs';
 // Tokens last so long, in seconds. The sidecar takes them for `leeway` longer.
 const lifetime = 4;
 const leeway = 1;
-// A revoked token is refused after this at the latest (RFC 7662 answers are kept no longer).
+// A revoked token is refused after this at the latest (RFC 7662 answers are kept no longer, by default; for most clients the
+// check has them kept for a shorter time, so that it does not take minutes).
 const revocationTime = 60_000;
 
 const { values } = parseArgs({
@@ -111,8 +112,8 @@ async function until(what, holds, limit = 30_000) {
   throw new Error(`not within ${limit} ms: ${what}`);
 }
 
-const read = (session) => session.call('fleet.get_vehicle', { vehicle_id: '1' });
-const write = (session) => session.call('lab.echo', { nonce: 'n' });
+const read = (session) => session.call('lab.echo', { nonce: 'n' });
+const write = (session) => session.call('fleet.cancel_order', { order_id: '9007199254740999' });
 
 // Checks in their order; each goes on where the one before has ended.
 const jwtChecks = [
@@ -148,7 +149,7 @@ const opaqueChecks = [
     await idp.revoke();
     await until('the revoked token is refused', async () => (await sidecar.statusOf(token)) === 401, revocationTime);
     await read(session);
-    assert.equal(idp.logins, logins + 1, 'logins');
+    assert.ok(idp.logins > logins, 'a login');
   }],
 ];
 
@@ -171,7 +172,7 @@ async function run(driver, mode, format, checks) {
   const sidecar = await Sidecar.start(port, (secret) => ({
     url: idp.issuer,
     ...(format === 'opaque' && {
-      introspection: { url: `${idp.issuer}/token/introspection`, client_id: sidecarClient.id, client_secret_file: secret },
+      introspection: { url: `${idp.issuer}/token/introspection`, client_id: sidecarClient.id, client_secret_file: secret, ...(driver !== typescript && { ttl: '2s' }) },
     }),
   }), { scope_rule: 'read_write', list_without_scope: true });
   return runChecks(driver, mode, checks, { sidecar, idp }, { goClient: values['go-client'] });

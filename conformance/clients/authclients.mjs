@@ -13,7 +13,8 @@ import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { follow } from './authority.mjs';
+import { follow, scopes } from './authority.mjs';
+import { until } from './checks.mjs';
 
 const info = { name: 'auth.mjs', version: '1.0.0' };
 export const callback = 'http://127.0.0.1:1/callback'; // nothing listens there: the script reads the address
@@ -123,8 +124,14 @@ const remote = {
   async open(url, mode) {
     const browser = await withBrowser();
     const client = new OldClient(info, { capabilities: {} });
+    // A client that registers with the scopes of its first request may not ask for more later.
+    const registration = JSON.stringify({ scope: scopes.join(' ') });
     await client.connect(new StdioClientTransport({
-      command: process.execPath, args: [path('node_modules/mcp-remote/dist/proxy.js'), url, '--protocol', mode, '--transport', 'http-only'],
+      command: process.execPath,
+      args: [
+        path('node_modules/mcp-remote/dist/proxy.js'), url, '--protocol', mode, '--transport', 'http-only',
+        '--static-oauth-client-metadata', registration,
+      ],
       env: { ...browser.env, MCP_REMOTE_CONFIG_DIR: browser.folder }, stderr: process.env.VERBOSE ? 'inherit' : 'ignore',
     }));
     return {
@@ -174,7 +181,7 @@ const inspector = {
     const config = join(browser.folder, 'config.json');
     await writeFile(config, JSON.stringify({ mcpServers: { fixture: { type: 'http', url } } }));
     const env = {
-      ...browser.env, MCP_INSPECTOR_SECRET_STORE: 'memory', MCP_INSPECTOR_DAEMON_DIR: join(browser.folder, 'daemon'), MCP_INSPECTOR_DAEMON_TOKEN: 'token',
+      ...browser.env, MCP_INSPECTOR_DAEMON_DIR: join(browser.folder, 'daemon'), MCP_INSPECTOR_DAEMON_TOKEN: 'token',
     };
     const run = async (...args) => {
       const child = spawn(process.execPath, [mcpdo, '--format', 'json', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -191,6 +198,8 @@ const inspector = {
       }
     };
     await run('--config', config, 'connect', 'fixture', '--era', mode);
+    // The sign-in goes on in the background.
+    await until('the client is signed in', async () => (await run('@fixture', 'connections/show')).protocolVersion !== undefined);
     return {
       list: async () => (await run('@fixture', 'tools/list')).tools,
       call: async (name, args) => failure(await run('@fixture', 'tools/call', '--tool-name', name, '--tool-args-json', JSON.stringify(args))),
