@@ -86,7 +86,7 @@ const (
 	// costly is the part of the throughput below which a step down has failed.
 	costly = 0.9
 	// stepUp is a step up, as a factor, and useful the factor of the throughput from which on it is kept.
-	stepUp, useful = 1.25, 1.05
+	stepUp, useful = 1.25, 1.12
 	// stale is the ratio of latencies above which a step up that failed says nothing.
 	stale = 1.5
 	// drift is what base grows by in a second, so that it is not the luck of one day.
