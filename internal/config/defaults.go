@@ -81,7 +81,7 @@ func Defaults(kind Kind) *configv1.Config {
 }
 
 func defaultIdentity() *configv1.BackendIdentity {
-	const accessToken = "urn:ietf:params:oauth:token-type:access_token"
+	const accessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // The name of a kind of token (RFC 8693, section 3).
 	return &configv1.BackendIdentity{
 		Mode:      new("header"),
 		OnMissing: new("refuse"),

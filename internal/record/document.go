@@ -81,7 +81,8 @@ func (d *Document) End(c *Call) {
 	} else {
 		tail = e.run.appendObject(tail, &c.Output)
 	}
-	e.buf.tail = append(tail, "}\n"...)
+	tail = append(tail, "}\n"...)
+	e.buf.tail = tail
 	e.run.finish(e)
 }
 
