@@ -148,3 +148,39 @@ func TestCallersInTheTrail(t *testing.T) {
 		}
 	}
 }
+
+// A reload of a file of policy rules or of callers, and of the configuration, leaves a line
+// that names what was reloaded, also where it was refused.
+func TestReloadsAreAudited(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, rules, file := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "sidecar.yaml")
+	rule := "rules: [{name: r, tools: [lab.echo], effect: deny, when: 'args.nonce == %q'}]\n"
+	rewrite(t, rules, fmt.Sprintf(rule, "a"))
+	rewrite(t, file, "gate: marked\n")
+	h := startGuarded(t, "--audit", path, "--policy", rules, "--config", file)
+	steps := []struct{ file, text, log, want string }{
+		{file, "gate: unproven\n", "configuration changed", "configuration applied OK"},
+		{file, "gate: no such\n", "configuration rejected", "configuration refused INVALID_PARAMS"},
+		{rules, fmt.Sprintf(rule, "b"), "policy rules reloaded", "policy applied OK"},
+		{rules, "rules: [{name: r, tools: [lab.echo], effect: deny, when: 'args.'}]\n", "policy file reload failed", "policy refused INVALID_PARAMS"},
+		{h.callers, callersYAML() + "# changed\n", "callers file reloaded", "callers applied OK"},
+		{h.callers, "callers: no\n", "callers file reload failed", "callers refused INVALID_PARAMS"},
+	}
+	var want []string
+	for _, step := range steps {
+		rewrite(t, step.file, step.text)
+		awaitLog(t, h.log, step.log)
+		want = append(want, "file "+step.want)
+	}
+	h.end(t)
+	got := auditedAs(t, path, func(l *audit.Line) string {
+		if l.Operation != "reload" {
+			return ""
+		}
+		return strings.Join([]string{l.Caller.Name, l.After, l.Detail, l.Code}, " ")
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
