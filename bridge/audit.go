@@ -62,7 +62,7 @@ func (b *Bridge) newInvocation(f *Flight) *invocation {
 	inv := &invocation{event: audit.Event{
 		ID: b.opts.Audit.NewID(), Caller: auditCaller(f.who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
 		Edge:      stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
-		Operation: req.Op.String(), Target: req.target(), Trust: b.trustOf(f.who, req.Caller).String(),
+		Operation: req.audited(), Target: req.target(), Trust: b.trustOf(f.who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get(traceparent)),
 		BytesIn: req.size(),
 	}}
@@ -116,7 +116,7 @@ func (r *Request) target() string {
 	case interface{ GetTaskId() string }:
 		return m.GetTaskId()
 	}
-	return r.name()
+	return orElse(r.name(), targetOf(r.Message))
 }
 
 // found notes the tool of an invocation. The name that the caller wrote is of no interest

@@ -159,7 +159,12 @@ func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // readSubscribe reads resources/subscribe, after which changes are reported.
 func readSubscribe(call *exchange) *errmap.Error {
 	call.req.PartOf = bridge.OpListen
-	return readWatch(call)
+	if err := readWatch(call); err != nil {
+		return err
+	}
+	uri, _ := textParam(call.in.Message, "uri")
+	call.req.Message = &outriggerv1.ChangeFilter{ResourceUris: []string{uri}} // for the audit trail
+	return nil
 }
 
 // readWatch reads resources/subscribe and resources/unsubscribe.
@@ -180,6 +185,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	}
 	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.resp.MayRead(uri); err != nil {
+		h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 		return nil, err
 	}
 	if err := call.in.Session.Watch(uri); err != nil {

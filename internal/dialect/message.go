@@ -274,6 +274,14 @@ func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	return h.era(in.Dialect).failed(h, call, err)
 }
 
+// Denied is what the audit trail says of a stream that an edge denied to a caller, before
+// there was a message to handle.
+func (in *Inbound) Denied() *bridge.Request {
+	return &bridge.Request{
+		Header: in.Header, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(),
+	}
+}
+
 // Refuse renders a canonical error as a reply in the message's dialect. Edges use
 // it for their own errors, before there is a message to handle.
 func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {

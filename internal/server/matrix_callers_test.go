@@ -128,8 +128,9 @@ func (w who) challenge(o *operation) string {
 
 // isGranted reports whether the callers file lets the caller do something.
 func (w who) isGranted(o *operation) bool {
-	return (o.tool == "" || glob.MatchAny(w.grant.Tools, o.tool)) && (o.uri == "" || glob.MatchAny(w.grant.Resources, o.uri)) &&
-		(o.prompt == "" || glob.MatchAny(w.grant.Prompts, o.prompt)) && (o.event == "" || glob.MatchAny(w.grant.Subscribe, o.event))
+	return w.grant == nil || (o.tool == "" || glob.MatchAny(w.grant.Tools, o.tool)) && (o.uri == "" || glob.MatchAny(w.grant.Resources, o.uri)) &&
+		(o.prompt == "" || glob.MatchAny(w.grant.Prompts, o.prompt)) && (o.event == "" || glob.MatchAny(w.grant.Subscribe, o.event)) &&
+		(o.publish == "" || glob.MatchAny(w.grant.Publish, o.publish))
 }
 
 // hasAll reports whether the scopes of the caller cover others.

@@ -22,18 +22,21 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
 
+// published is the event that rows of the matrix publish.
+const published = "orders/new"
+
 // operation is one row of the matrix: what a caller does, what it needs for that, and how
 // each edge says it. An edge that has no way to say it is left out.
 type operation struct {
 	name string
-	// needs are the scopes, sorted. tool, uri, prompt and event are what a grant must include.
-	needs                    []string
-	tool, uri, prompt, event string
+	// needs are the scopes, sorted. tool, uri, prompt, event and publish are what a grant must
+	// include.
+	needs                             []string
+	tool, uri, prompt, event, publish string
 	// audited is the operation in the audit trail, and target what its lines name beside a
-	// tool. onDenial is set if only a refusal leaves a line, and isStream if the door of the
-	// stream refuses, before there is a request.
-	audited, target    string
-	onDenial, isStream bool
+	// tool. onDenial is set if only a refusal leaves a line.
+	audited, target string
+	onDenial        bool
 	// ok is the canonical code for a caller who may; "" is success. okTrusted is that for
 	// trusted callers, where it is another one.
 	ok, okTrusted string
@@ -154,20 +157,27 @@ func others() []operation {
 			return err
 		}),
 		{
-			name: "listen to changes", isStream: true, needs: []string{"listen"}, mcp: "subscriptions/listen", params: `"notifications":{"toolsListChanged":true}`, modernOnly: true,
+			name: "listen to changes", audited: "listen", onDenial: true, needs: []string{"listen"}, mcp: "subscriptions/listen", params: `"notifications":{"toolsListChanged":true}`, modernOnly: true,
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				return begins(ctx, c, &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Changes{Changes: &outriggerv1.ChangeFilter{ToolsListChanged: true}}})
 			},
 		},
 		{
-			name: "listen to events", isStream: true, needs: []string{"listen"}, event: "*",
+			name: "listen to events", audited: "listen", onDenial: true, needs: []string{"listen"}, event: "*",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				return begins(ctx, c, &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Events{Events: &outriggerv1.EventFilter{}}})
 			},
 		},
-		{name: "subscribe to a resource", isStream: true, needs: []string{"listen"}, uri: "desk://notes/1", mcp: "resources/subscribe", params: `"uri":"desk://notes/1"`, legacyOnly: true},
 		{
-			name: "reflection", isStream: true, tool: glob.Anything, needs: []string{"tools:read", "tools:write"},
+			name: "publish an event", audited: "publish", target: published, onDenial: true, publish: published,
+			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
+				_, err := c.Publish(ctx, connect.NewRequest(&outriggerv1.Notification{Method: published}))
+				return err
+			},
+		},
+		{name: "subscribe to a resource", audited: "listen", target: "desk://notes/1", onDenial: true, needs: []string{"listen"}, uri: "desk://notes/1", mcp: "resources/subscribe", params: `"uri":"desk://notes/1"`, legacyOnly: true},
+		{
+			name: "reflection", audited: "reflect", onDenial: true, tool: glob.Anything, needs: []string{"tools:read", "tools:write"},
 			typed: func(ctx context.Context, c connect.HTTPClient, url string, o ...connect.ClientOption) error {
 				stream := grpcreflect.NewClient(c, url, o...).NewStream(ctx)
 				defer func() { _, _ = stream.Close() }()
@@ -175,7 +185,7 @@ func others() []operation {
 				return err
 			},
 		},
-		{name: "stream of a session", isStream: true, needs: []string{"listen"}, mcp: "GET", get: true, legacyOnly: true},
+		{name: "stream of a session", audited: "listen", onDenial: true, needs: []string{"listen"}, mcp: "GET", get: true, legacyOnly: true},
 	}
 }
 
@@ -211,7 +221,7 @@ func begins(ctx context.Context, c outriggerv1connect.ToolServiceClient, req *ou
 	defer func() { _ = stream.Close() }()
 	if req.GetEvents() != nil {
 		stream.ResponseHeader() // with it the stream hears of events
-		if _, err := c.Publish(ctx, connect.NewRequest(&outriggerv1.Notification{Method: "orders/new"})); err != nil {
+		if _, err := c.Publish(ctx, connect.NewRequest(&outriggerv1.Notification{Method: published})); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -36,6 +37,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 	params, failed := s.eventParams(req.Msg)
 	if failed == nil && !access.FromContext(ctx).MayPublish(req.Msg.GetMethod()) {
 		failed = notOnBus(ctx, "publish "+req.Msg.GetMethod(), "publish")
+		s.denied(ctx, rpcOf(req), bridge.AuditPublish, req.Msg, failed)
 	}
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
@@ -110,7 +112,8 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	if events != nil && s.opts.Events == nil {
 		return withoutBus("Subscribe")
 	}
-	if err := s.bridge.MayRun(ctx, bridge.OpListen); err != nil {
+	if err := mayListen(ctx, s.bridge, events); err != nil {
+		s.denied(ctx, rpcOf(req), bridge.OpListen.String(), filterOf(req.Msg), err)
 		return s.refused(req.Peer().Protocol, err, errmap.About{})
 	}
 	l, failed := s.last(ctx, req.Peer().Addr)
@@ -124,12 +127,26 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 	return s.sendChanges(l, req, stream)
 }
 
+// mayListen returns PERMISSION_DENIED for a caller that may not have a stream: of changes,
+// if events is nil.
+func mayListen(ctx context.Context, b *bridge.Bridge, events *outriggerv1.EventFilter) *errmap.Error {
+	if err := b.MayRun(ctx, bridge.OpListen); err != nil || events == nil {
+		return err
+	}
+	return maySubscribe(ctx, events.GetMethods())
+}
+
+// filterOf is what a caller subscribes to, of events or of changes.
+func filterOf(m *outriggerv1.SubscribeRequest) proto.Message {
+	if events := m.GetEvents(); events != nil {
+		return events
+	}
+	return m.GetChanges()
+}
+
 // sendEvents sends the headers at once: from then on the caller misses nothing.
 func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
 	who := access.FromContext(l.ctx)
-	if failed := maySubscribe(l.ctx, filter.GetMethods()); failed != nil {
-		return errmap.ToConnect(failed, errmap.About{})
-	}
 	events, err := s.opts.Events.Subscribe(event.Filter{Methods: filter.GetMethods()})
 	if err != nil {
 		return l.ended(err)

@@ -44,6 +44,14 @@ func (s *Service) refusedTyped(ctx context.Context, r *rpc, err *errmap.Error) *
 	return s.refusedAt(stats.EdgeTyped, err, errmap.About{ToolCall: true})
 }
 
+// denied leaves the line of an operation in the audit trail that is denied before it
+// becomes a request.
+func (s *Service) denied(ctx context.Context, r *rpc, operation string, msg proto.Message, err *errmap.Error) {
+	s.bridge.AuditDenied(ctx, &bridge.Request{
+		Header: r.header, Caller: bridge.CallerOf(ctx, r.peer), Peer: r.peer, Transport: r.protocol, Route: r.procedure, Era: era, Message: msg,
+	}, operation, err)
+}
+
 func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, err *errmap.Error) {
 	req.Header, req.Caller, req.Peer, req.Transport, req.Route = r.header, bridge.CallerOf(ctx, r.peer), r.peer, r.protocol, r.procedure
 	s.bridge.AuditRefused(ctx, req, err)

@@ -40,6 +40,7 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *dialect.In
 // stream is ready for what comes on it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) {
 	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
+		h.rpc.AuditDenied(r.Context(), in.Denied(), bridge.OpListen.String(), err)
 		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return
 	}
