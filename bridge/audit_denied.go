@@ -14,16 +14,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 )
 
-// What the audit trail calls an operation that is no [Op], because it never becomes a
-// request.
-const (
-	AuditPublish = "publish"
-	AuditReflect = "reflect"
-)
-
 // AuditDenied writes the line of an operation that an edge denied to a caller and that is no
 // request, such as a stream; req says as much of it as is known. The name of the operation
-// is that of an [Op], or one of those above. Errors other than PERMISSION_DENIED leave no
+// is that of an [Op], if there is one. Errors other than PERMISSION_DENIED leave no
 // line.
 func (b *Bridge) AuditDenied(ctx context.Context, req *Request, operation string, err *errmap.Error) {
 	if !b.opts.Audit.IsOn() || err.Code != errmap.PermissionDenied {

@@ -37,7 +37,7 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 	params, failed := s.eventParams(req.Msg)
 	if failed == nil && !access.FromContext(ctx).MayPublish(req.Msg.GetMethod()) {
 		failed = notOnBus(ctx, "publish "+req.Msg.GetMethod(), "publish")
-		s.denied(ctx, rpcOf(req), bridge.AuditPublish, req.Msg, failed)
+		s.denied(ctx, rpcOf(req), operationPublish, req.Msg, failed)
 	}
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})

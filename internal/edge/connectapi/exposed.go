@@ -90,7 +90,7 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 		s.bridge.Stats().HTTPRefused(edgeOf(r, false), errmap.PermissionDenied)
 		denied := s.bridge.NotForAll(r.Context(),
 			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call")
-		s.denied(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: edgeOf(r, false).String(), procedure: r.URL.Path}, bridge.AuditReflect, nil, denied)
+		s.denied(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: edgeOf(r, false).String(), procedure: r.URL.Path}, operationReflect, nil, denied)
 		if writer.IsSupported(r) {
 			writeRefusal(w, r, writer, denied)
 			return

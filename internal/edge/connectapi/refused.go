@@ -17,6 +17,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
 
+// What the audit trail calls operations that never become a request of the bridge.
+const (
+	operationPublish = "publish"
+	operationReflect = "reflect"
+)
+
 // refused is what a caller is told whose message never became a request. It is
 // counted like one that the JSON-RPC edges refuse.
 func (s *Service) refused(protocol string, err *errmap.Error, about errmap.About) *connect.Error {
