@@ -287,7 +287,7 @@ func bindings() []binding {
 		{flag: "record-dir", path: "record.dir", kinds: longLived, group: groupRecord, value: "DIR",
 			help: "directory for run records, or off"},
 		{flag: "record-payloads", path: "record.payloads", kinds: longLived, group: groupRecord,
-			help: "also record arguments and results, redacted"},
+			help: "also record arguments and results, redacted, and each tool call in calls.jsonl"},
 		{flag: "deterministic", path: "deterministic", kinds: everyKind, group: groupRecord,
 			help: "fix the clock, durations and ids, so that two runs are byte-identical; for tests"},
 		{flag: "log-level", path: "log.level", kinds: everyKind, common: true, group: groupRecord, value: "LEVEL",

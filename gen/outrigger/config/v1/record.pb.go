@@ -30,14 +30,15 @@ type Record struct {
 	// Directory that gets a subdirectory for each run, or "off". Default: "runs" for `sidecar serve`, "off" for `sidecar
 	// stdio`. Flag: `--record-dir`.
 	Dir *string `protobuf:"bytes,1,opt,name=dir,proto3,oneof" json:"dir,omitempty"`
-	// Also record arguments and results, redacted. Default: false. Flag: `--record-payloads`.
+	// Also record arguments and results, redacted: in the lines, and as one document {tool, input, output} for each tool call in
+	// `calls.jsonl`. Default: false. Flag: `--record-payloads`.
 	Payloads bool `protobuf:"varint,2,opt,name=payloads,proto3" json:"payloads,omitempty"`
 	// Names of fields whose values are never recorded, in addition to fields marked `debug_redact`; whole names,
 	// case-insensitive. Default: password, secret, token, api_key, authorization, credential. At most 256.
 	Redact []string `protobuf:"bytes,3,rep,name=redact,proto3" json:"redact,omitempty"`
 	// Size at which a run continues in a new file, in bytes. Default: 67108864 (64 MiB). Range: 65536 to 1073741824.
 	MaxFileBytes *int64 `protobuf:"varint,4,opt,name=max_file_bytes,proto3,oneof" json:"max_file_bytes,omitempty"`
-	// Maximum files kept for all runs together; the oldest are deleted first. Default: 20. Range: 1 to 10000.
+	// Maximum files of each kind kept for all runs together; the oldest are deleted first. Default: 20. Range: 1 to 10000.
 	MaxFiles      *int32 `protobuf:"varint,5,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
