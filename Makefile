@@ -41,6 +41,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 .PHONY: test
 test: ## Run every test with the race detector, real peers included
 	go test -run 'FastToRefuse' ./internal/transcode
+	go test -run 'TriedUpwards' ./internal/policy
 	go test -race -timeout 15m ./...
 	@# They run the binary, which the cache of test results does not see.
 	cd conformance && go test -race -count 1 -p 1 -timeout 15m ./...

@@ -151,7 +151,15 @@ func TestConcurrencyIsTriedUpwards(t *testing.T) {
 		}
 		return b
 	}
-	var random *rand.Rand
+	var (
+		mu     sync.Mutex
+		random *rand.Rand
+	)
+	drawn := func(draw func() time.Duration) time.Duration { // calls run side by side
+		mu.Lock()
+		defer mu.Unlock()
+		return draw()
+	}
 	for name, row := range map[string]struct {
 		early, late int
 		each        func(age time.Duration) (off, on time.Duration)
@@ -173,13 +181,18 @@ func TestConcurrencyIsTriedUpwards(t *testing.T) {
 		}, 400 / 0.205},
 		"others take three of four turns": {8, 2, func(time.Duration) (off, on time.Duration) { return 2 * ms, 2 * ms }, 1000},
 		"noise": {16, 16, func(time.Duration) (off, on time.Duration) {
-			return 0, max(time.Duration(random.ExpFloat64()*float64(20*ms)), 100*time.Microsecond)
+			return 0, drawn(func() time.Duration {
+				return max(time.Duration(random.ExpFloat64()*float64(20*ms)), 100*time.Microsecond)
+			})
 		}, 800},
 		"1 ms or 200 ms": {1024, 1024, func(time.Duration) (off, on time.Duration) {
-			return []time.Duration{0, 200 * ms}[random.IntN(2)], ms
+			return drawn(func() time.Duration { return []time.Duration{0, 200 * ms}[random.IntN(2)] }), ms
 		}, 3900},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if isRace && row.best > 900 {
+				t.Skip("takes minutes with the race detector; make test runs it without")
+			}
 			random = rand.New(rand.NewPCG(1, 2))
 			synctest.Test(t, func(t *testing.T) {
 				m := &machine{since: time.Now(), early: make(chan struct{}, row.early), late: make(chan struct{}, row.late), each: row.each}
