@@ -15,13 +15,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { callback, drivers, typescript } from './authclients.mjs';
+import { callback, drivers, freePort, typescript } from './authclients.mjs';
 import { authority, sidecarClient } from './authority.mjs';
 import { versionOf } from './harness.mjs';
 import * as zitadel from './zitadel.mjs';
@@ -45,15 +44,6 @@ if (!values.sidecar || !values['go-client'] || !values.authority) {
 
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** A sidecar with the demo service whose callers need tokens of an authorization server. */
 class Sidecar {
   static async start(port, issuerOf, options) {
@@ -71,10 +61,9 @@ class Sidecar {
     ], { stdio: ['ignore', 'inherit', 'pipe'] });
     sidecar.log = [];
     createInterface({ input: sidecar.child.stderr }).on('line', (line) => sidecar.log.push(line));
-    await until('the sidecar listens', async () => {
+    await until('the sidecar is ready', () => {
       assert.equal(sidecar.child.exitCode, null, `the sidecar ended: ${sidecar.log.join('\n')}`);
-      const response = await fetch(sidecar.url, { method: 'POST' }).catch(() => undefined);
-      return response?.status === 401;
+      return sidecar.log.some((line) => line.includes('"msg":"ready"'));
     });
     return sidecar;
   }
@@ -112,8 +101,8 @@ async function until(what, holds, limit = 30_000) {
   throw new Error(`not within ${limit} ms: ${what}`);
 }
 
-const read = (session) => session.call('lab.echo', { nonce: 'n' });
-const write = (session) => session.call('fleet.cancel_order', { order_id: '9007199254740999' });
+const read = (session) => session.call('lab_echo', { nonce: 'n' });
+const write = (session) => session.call('fleet_cancel_order', { order_id: '9007199254740999' });
 
 // Checks in their order; each goes on where the one before has ended.
 const jwtChecks = [
@@ -125,7 +114,7 @@ const jwtChecks = [
   ['expiry and refresh', async ({ session, idp, sidecar }) => {
     const { token } = idp;
     const refreshes = idp.refreshes;
-    await until('the token is refused', async () => (await sidecar.statusOf(token)) === 401, (lifetime + leeway + 20) * 1000);
+    await until('the token is refused', async () => (await sidecar.statusOf(token)) === 401, 150_000);
     await read(session);
     assert.equal(idp.logins, 1, 'logins');
     assert.ok(idp.refreshes > refreshes, 'a refresh');
@@ -133,7 +122,7 @@ const jwtChecks = [
   ['step-up', async ({ session, idp }) => {
     const { logins } = idp;
     await write(session);
-    assert.equal(idp.logins, logins + 1, 'logins');
+    assert.ok(idp.logins > logins, 'a login');
     assert.match(idp.scope, /tools:write/);
   }],
 ];
@@ -168,7 +157,7 @@ const zitadelChecks = [
 
 async function run(driver, mode, format, checks) {
   const port = await freePort();
-  const idp = await authority({ resource: `http://127.0.0.1:${port}/mcp`, format, lifetime: format === 'jwt' ? lifetime : 600 });
+  const idp = await authority({ resource: `http://127.0.0.1:${port}/mcp`, format, lifetime: format === 'jwt' ? driver.lifetime ?? lifetime : 600 });
   const sidecar = await Sidecar.start(port, (secret) => ({
     url: idp.issuer,
     ...(format === 'opaque' && {

@@ -4,8 +4,11 @@
 // mode, tools), which logs in and returns {list, call, close}; gaps say what a client
 // cannot do, and prove it.
 
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -13,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { follow, scopes } from './authority.mjs';
+import { follow } from './authority.mjs';
 import { until } from './checks.mjs';
 
 const info = { name: 'auth.mjs', version: '1.0.0' };
@@ -23,6 +26,16 @@ const path = (file) => fileURLToPath(new URL(file, import.meta.url));
 function failure(result) {
   if (result.isError) throw new Error(result.content.map((part) => part.text).join('\n'));
   return result;
+}
+
+/** A port that nothing listens on. */
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 /** The memory of a client of the TypeScript SDK, and its browser. */
@@ -124,14 +137,8 @@ const remote = {
   async open(url, mode) {
     const browser = await withBrowser();
     const client = new OldClient(info, { capabilities: {} });
-    // A client that registers with the scopes of its first request may not ask for more later.
-    const registration = JSON.stringify({ scope: scopes.join(' ') });
     await client.connect(new StdioClientTransport({
-      command: process.execPath,
-      args: [
-        path('node_modules/mcp-remote/dist/proxy.js'), url, '--protocol', mode, '--transport', 'http-only',
-        '--static-oauth-client-metadata', registration,
-      ],
+      command: process.execPath, args: [path('node_modules/mcp-remote/dist/proxy.js'), url, '--protocol', mode, '--transport', 'http-only'],
       env: { ...browser.env, MCP_REMOTE_CONFIG_DIR: browser.folder }, stderr: process.env.VERBOSE ? 'inherit' : 'ignore',
     }));
     return {
@@ -173,15 +180,25 @@ const mcpdo = path('node_modules/@modelcontextprotocol/inspector/clients/mcpdo/b
 const inspector = {
   script: 'inspector',
   name: 'MCP Inspector',
+  lifetime: 90, // of tokens, in seconds: it renews those that end within a minute
   package: '@modelcontextprotocol/inspector',
   modes: ['legacy', 'auto'],
+  gaps: {
+    'step-up': {
+      reason: 'asks for every scope at its first login',
+      proof: async ({ session, idp }) => {
+        await session.call('fleet_cancel_order', { order_id: '9007199254740999' });
+        assert.ok(idp.scope.includes('tools:write'));
+      },
+    },
+  },
 
   async open(url, mode) {
     const browser = await withBrowser();
     const config = join(browser.folder, 'config.json');
     await writeFile(config, JSON.stringify({ mcpServers: { fixture: { type: 'http', url } } }));
     const env = {
-      ...browser.env, MCP_INSPECTOR_DAEMON_DIR: join(browser.folder, 'daemon'), MCP_INSPECTOR_DAEMON_TOKEN: 'token',
+      ...browser.env, MCP_OAUTH_CALLBACK_URL: `http://127.0.0.1:${await freePort()}/oauth/callback`, MCP_INSPECTOR_DAEMON_DIR: join(browser.folder, 'daemon'), MCP_INSPECTOR_DAEMON_TOKEN: 'token',
     };
     const run = async (...args) => {
       const child = spawn(process.execPath, [mcpdo, '--format', 'json', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -197,12 +214,29 @@ const inspector = {
         throw new Error(err || out);
       }
     };
+    // Without a terminal it shows the address of the login, and goes on once its own address was called.
+    const signIn = () => until('the client is signed in', async () => {
+      const shown = await run('@fixture', 'connections/show');
+      if (!shown.pendingAuth) return true;
+      if (!shown.authUrl) return false;
+      const url = new URL(shown.authUrl);
+      await fetch(await follow(url, url.searchParams.get('redirect_uri'))).catch(() => {}); // once is enough
+      return false;
+    });
+    const signedIn = async (...args) => {
+      try {
+        return await run(...args);
+      } catch {
+        await run('--config', config, 'connect', 'fixture', '--era', mode);
+        await signIn();
+        return run(...args);
+      }
+    };
     await run('--config', config, 'connect', 'fixture', '--era', mode);
-    // The sign-in goes on in the background.
-    await until('the client is signed in', async () => (await run('@fixture', 'connections/show')).protocolVersion !== undefined);
+    await signIn();
     return {
-      list: async () => (await run('@fixture', 'tools/list')).tools,
-      call: async (name, args) => failure(await run('@fixture', 'tools/call', '--tool-name', name, '--tool-args-json', JSON.stringify(args))),
+      list: async () => (await signedIn('@fixture', 'tools/list')).tools,
+      call: async (name, args) => failure(await signedIn('@fixture', 'tools/call', '--tool-name', name, '--tool-args-json', JSON.stringify(args))),
       close: async () => { await run('daemon', 'stop'); await browser.close(); },
     };
   },

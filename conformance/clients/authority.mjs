@@ -7,6 +7,7 @@
 
 import { createServer } from 'node:http';
 import { once } from 'node:events';
+import { json } from 'node:stream/consumers';
 import Provider from 'oidc-provider';
 
 /** The scopes that the sidecar's tools need by the rule read_write. */
@@ -67,6 +68,14 @@ export async function authority({ resource, format, lifetime, port = 0 }) {
     if (ctx.oidc.params.grant_type === 'refresh_token') seen.refreshes++;
     seen.token = ctx.body.access_token;
     seen.scope = ctx.body.scope;
+  });
+  // Clients register with the scopes of their first request. They may ask for more later.
+  provider.use(async (ctx, next) => {
+    if (ctx.method === 'POST' && ctx.path === '/reg') {
+      const { scope: _, ...registration } = await json(ctx.req);
+      ctx.req.body = registration;
+    }
+    await next();
   });
   const answer = provider.callback();
   server.on('request', (request, response) => {
