@@ -109,14 +109,13 @@ const jwtChecks = [
   ['discovery, registration and login', async ({ session, idp }) => {
     assert.ok((await session.list()).length > 0);
     await read(session);
-    assert.equal(idp.logins, 1);
+    assert.ok(idp.logins > 0, 'a login');
   }],
   ['expiry and refresh', async ({ session, idp, sidecar }) => {
-    const { token } = idp;
-    const refreshes = idp.refreshes;
+    const { token, refreshes, logins } = idp;
     await until('the token is refused', async () => (await sidecar.statusOf(token)) === 401, 150_000);
     await read(session);
-    assert.equal(idp.logins, 1, 'logins');
+    assert.equal(idp.logins, logins, 'logins');
     assert.ok(idp.refreshes > refreshes, 'a refresh');
   }],
   ['step-up', async ({ session, idp }) => {
