@@ -38,7 +38,7 @@ func TestRotationOverHTTP(t *testing.T) {
 	r.present = p.present
 	r.run(t, total, refresh)
 	ok, failed := keyFetches(t, rig)
-	if most := mostFetches(total, refresh, fetch); ok+failed > most || r.issuer.KeyFetches() > most || failed == 0 {
+	if most := mostFetches(total, refresh, fetch); ok+failed > most || r.issuer.KeyFetches() > most || failed == 0 && total > time.Minute { // a short run may miss the time without an issuer
 		t.Errorf("%d fetches, %d of them failed, %d requests, at most %d expected", ok+failed, failed, r.issuer.KeyFetches(), most)
 	}
 	t.Logf("%d calls, %.0f/s, %d unavailable, %d attacks, %d fetches, %d of them failed, 99 %% of the answers within %v, all within %v",
