@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,13 @@ type governed struct {
 
 func startGoverned(t *testing.T, args ...string) *governed {
 	t.Helper()
+	return startOnSocket(t, true, args...)
+}
+
+// startOnSocket starts a sidecar whose admin listener is a Unix socket, with operators or
+// without.
+func startOnSocket(t *testing.T, hasOperators bool, args ...string) *governed {
+	t.Helper()
 	dir := t.TempDir()
 	g := &governed{
 		socket: filepath.Join(dir, "admin.sock"), tokens: filepath.Join(dir, "operators.yaml"), code: make(chan int, 1), log: &lockedBuffer{},
@@ -52,9 +60,12 @@ func startGoverned(t *testing.T, args ...string) *governed {
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	all := append([]string{
-		"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "unix://" + g.socket, "--admin-tokens", g.tokens, "--admin-socket-mode", "0660",
+		"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "unix://" + g.socket, "--admin-socket-mode", "0660",
 		"--record-dir", "off", "--log-format", "json", "--reload-interval", "50ms",
 	}, args...)
+	if hasOperators {
+		all = append(all, "--admin-tokens", g.tokens)
+	}
 	go func() { g.code <- run(ctx, all, strings.NewReader(""), io.Discard, g.log, nil) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", g.socket)
@@ -172,6 +183,27 @@ func TestOperators(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the role is still there")
 		}
+	}
+}
+
+// TestASocketWithoutOperators: the permissions of its file decide, and the log names the
+// process that made a change.
+func TestASocketWithoutOperators(t *testing.T) {
+	t.Parallel()
+	g := startOnSocket(t, false)
+	for _, one := range [][3]string{{"GET", "/metrics", ""}, {"GET", "/debug/pprof/cmdline", ""}, {"POST", "/refresh", ""}, {"POST", "/trust", `{"trust":"trusted"}`}} {
+		if status, text, _ := g.ask(t, one[0], one[1], "", one[2]); status != 200 {
+			t.Errorf("%s: %d %s", one[1], status, text)
+		}
+	}
+	if status, text, _ := g.ask(t, "POST", "/trust", "", `{"trust":"trusted"}`, "Origin", "https://evil.example"); status != 403 {
+		t.Errorf("a page: %d %s", status, text)
+	}
+	if runtime.GOOS == "linux" && !strings.Contains(g.log.String(), fmt.Sprintf(`"who":"unix:uid=%d,pid=%d"`, os.Getuid(), os.Getpid())) {
+		t.Error("the log does not name the process")
+	}
+	if code, stdout, stderr := runDrain(t, nil, "--admin", "unix://"+g.socket); code != exitOK {
+		t.Errorf("drain: %d %s %s", code, stdout, stderr)
 	}
 }
 

@@ -122,8 +122,12 @@ func (d *draft) checkDistinct(l *configv1.Listeners) {
 }
 
 // isBeyondLoopback reports whether other machines may reach an address. A name
-// other than localhost may stand for anything, so it counts as beyond.
+// other than localhost may stand for anything, so it counts as beyond. A Unix
+// socket is on this machine.
 func isBeyondLoopback(address string) bool {
+	if strings.HasPrefix(address, "unix:") {
+		return false
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false // "off", or refused by its own rule
