@@ -76,7 +76,7 @@ func allowed() map[string][]string {
 		"internal/metrics":      {"internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
-		"internal/oauth":        {"internal/access", "internal/loglimit"},
+		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
 		"internal/oauthtest":    {},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
 )
-
-// MetadataPath is the well-known path of a resource's metadata (RFC 9728).
-const MetadataPath = "/.well-known/oauth-protected-resource"
 
 // MetadataURL returns the URL of the metadata of a resource: the well-known path goes between
 // its host and its path.
@@ -20,7 +18,7 @@ func MetadataURL(resource string) string {
 	if err != nil {
 		return ""
 	}
-	return u.Scheme + "://" + u.Host + MetadataPath + strings.TrimSuffix(u.EscapedPath(), "/")
+	return u.Scheme + "://" + u.Host + protectedresource.Prefix + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
 // Refuse implements [access.Refuser].
