@@ -197,7 +197,7 @@ func TestExchangeSuccesses(t *testing.T) {
 	}
 }
 
-// TestOneExchangeAtATime for a token, whoever waits for it; and the end of one waiting
+// TestOneExchangeAtATime for a token, however many callers wait for it; and the end of one waiting
 // caller ends no other.
 func TestOneExchangeAtATime(t *testing.T) {
 	t.Parallel()

@@ -196,7 +196,7 @@ func (l *loop) count(change func(*Stats)) {
 	change(&l.w.stats)
 }
 
-// settle tells those who wait, and the log, how a write or a sync went. Nobody waits for
+// settle tells those who wait, and the log, how a write or a sync went. No one waits for
 // the attempts after the first one.
 func (l *loop) settle(err error) {
 	w := l.w

@@ -28,7 +28,7 @@ type Writer struct {
 	opts Options
 
 	mu sync.Mutex
-	// pending are the lines that nobody writes yet; writing is how many bytes the
+	// pending are the lines that are not being written yet; writing is how many bytes the
 	// goroutine has taken and not written.
 	pending batch
 	writing int
@@ -49,7 +49,7 @@ type batch struct {
 	lines []byte
 	count int
 	// durable is closed once the lines are durable, or after err was set; nil where
-	// nobody waits.
+	// no one waits.
 	durable chan struct{}
 	err     *error
 }
