@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
@@ -115,6 +116,8 @@ type Options struct {
 	CallLog *CallLog
 	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *stats.Stats
+	// Tracer makes the spans of requests; nil makes none.
+	Tracer *tracing.Tracer
 	// Audit is the audit trail; nil is none.
 	Audit *audit.Trail
 	// Documents records the document {tool, input, output} of each call; nil does not.
@@ -188,6 +191,9 @@ func (b *Bridge) Server() ServerInfo { return b.opts.Server }
 
 // Stats returns the counters that were given to New, or nil.
 func (b *Bridge) Stats() *stats.Stats { return b.opts.Stats }
+
+// Tracer returns the tracer that was given to New, or nil. Edges start the spans of their messages with it.
+func (b *Bridge) Tracer() *tracing.Tracer { return b.opts.Tracer }
 
 // Begun returns the number of requests since the start.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Op is an operation that a request asks for.
@@ -124,6 +125,12 @@ type Request struct {
 	// Transport and Route describe the origin of the request, for logs. Era is the
 	// revision of the caller's protocol, for the audit trail; empty if it has none.
 	Transport, Route, Era string
+
+	// Method is the operation in the words of the caller's protocol, such as "tools/call", for telemetry. It is never a
+	// text of the caller that names no operation. Empty for what no caller asked for.
+	Method string
+	// Span is the request's span, which its edge started and ends; nil without tracing.
+	Span *tracing.Span
 
 	// Context describes the original caller and its client's capabilities; nil if the
 	// caller's protocol has no such information, or if the Envelope has it.

@@ -50,8 +50,8 @@ func allowed() map[string][]string {
 		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
 		"correlate":             {"internal/jsonrpc"},
 		"errmap":                {"gen"},
-		"bridge":                {"internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "correlate", "errmap", "gen", "internal/record"},
-		"internal/dialect":      {"bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
+		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "correlate", "errmap", "gen", "internal/record"},
+		"internal/dialect":      {"internal/tracing", "bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
 		"internal/jsontext":     {},
@@ -103,6 +103,7 @@ func thirdParties() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics"},
+		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}

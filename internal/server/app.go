@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Options complement the configuration of a sidecar. Zero fields have their defaults.
@@ -50,6 +51,8 @@ type Options struct {
 	Dial settings.Dial
 	// OnEnd, if set, is called at the end of each tool call. It must not block.
 	OnEnd func(stats.CallEnd)
+	// Tracer makes the spans of requests; nil makes none.
+	Tracer *tracing.Tracer
 	// Embedded means that the process belongs to another program: process-wide actions,
 	// such as releasing memory, are disabled.
 	Embedded bool

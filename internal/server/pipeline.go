@@ -137,7 +137,7 @@ func (a *App) openPipeline() error {
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
-		Log: a.log, CallLog: a.calls, Stats: a.stats, Audit: a.trail, Documents: run.Documents(),
+		Log: a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Sessions: a.sessions, Notify: a.notify,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracing
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope is the instrumentation scope of all spans.
+const scope = "github.com/outrigger-mcp/outrigger"
+
+// DefaultThreshold is the shortest duration of a step that gets a span of its own.
+const DefaultThreshold = 100 * time.Microsecond
+
+// Options configure a Tracer.
+type Options struct {
+	// Provider makes the spans; it samples and exports them.
+	Provider trace.TracerProvider
+	// Propagator reads and writes trace context. Nil is W3C Trace Context.
+	Propagator propagation.TextMapPropagator
+	// Threshold is the shortest duration of a step with a span of its own; zero is DefaultThreshold.
+	Threshold time.Duration
+	// Payloads adds the arguments and results of tools to spans, up to MaxPayload bytes each.
+	Payloads bool
+	// MaxPayload limits one such attribute in bytes.
+	MaxPayload int
+}
+
+// Tracer starts spans. Make one with [New]. It is safe for concurrent use; nil starts none.
+type Tracer struct {
+	opts   Options
+	tracer trace.Tracer
+}
+
+// New returns a Tracer.
+func New(o Options) *Tracer {
+	if o.Propagator == nil {
+		o.Propagator = propagation.TraceContext{}
+	}
+	if o.Threshold == 0 {
+		o.Threshold = DefaultThreshold
+	}
+	return &Tracer{opts: o, tracer: o.Provider.Tracer(scope)}
+}
+
+// Arrival is what an edge knows of a message when it has read it.
+type Arrival struct {
+	// Start is when the message began to arrive; zero is now.
+	Start time.Time
+	// Method is the operation in the words of the caller's protocol, such as "tools/call". It must be one that exists:
+	// what callers make up must not become the name of a span.
+	Method string
+	// Message has the trace context within the message, such as MCP's _meta; nil if messages of the protocol have none.
+	Message Carrier
+	// Header has the trace context of the connection's request. Where Message has a context, this one is only linked.
+	Header http.Header
+	// Attributes are further facts, see attributes.go.
+	Attributes []Attribute
+	// Links are contexts of other traces that led to this one.
+	Links []Context
+}
+
+// IsOn reports whether spans are made. Edges need not collect what is only for spans where it is false.
+func (t *Tracer) IsOn() bool { return t != nil }
+
+// Start starts the span of a message. The result is nil for a nil Tracer.
+func (t *Tracer) Start(a Arrival) *Span {
+	if t == nil {
+		return nil
+	}
+	parent, links := t.origin(&a)
+	if a.Start.IsZero() {
+		a.Start = time.Now()
+	}
+	opts := make([]trace.SpanStartOption, 0, 4)
+	opts = append(opts, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(a.Start))
+	if len(a.Attributes) > 0 {
+		opts = append(opts, trace.WithAttributes(a.Attributes...))
+	}
+	if len(links) > 0 {
+		opts = append(opts, trace.WithLinks(links...))
+	}
+	ctx, span := t.tracer.Start(parent, a.Method, opts...)
+	return &Span{tracer: t, ctx: ctx, span: span, method: a.Method, isRecording: span.IsRecording()}
+}
+
+// origin is the parent of a message's span, and what it links to.
+func (t *Tracer) origin(a *Arrival) (context.Context, []trace.Link) {
+	parent := context.Background()
+	if a.Message != nil {
+		parent = t.opts.Propagator.Extract(parent, a.Message)
+	}
+	var links []trace.Link
+	if a.Header != nil {
+		connection := t.opts.Propagator.Extract(context.Background(), propagation.HeaderCarrier(a.Header))
+		switch of := trace.SpanContextFromContext(connection); {
+		case !of.IsValid():
+		case trace.SpanContextFromContext(parent).IsValid():
+			links = append(links, trace.Link{SpanContext: of})
+		default:
+			parent = connection
+		}
+	}
+	for _, of := range a.Links {
+		if of.IsValid() {
+			links = append(links, trace.Link{SpanContext: of})
+		}
+	}
+	return parent, links
+}
