@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracing
+
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// StepReadBody is the step of reading the body of a request.
+const StepReadBody = "outrigger.read_body"
+
+// Names of further attributes: the conventions for HTTP, for requests that are refused before they have a message.
+const (
+	HTTPMethod = "http.request.method"
+	HTTPRoute  = "http.route"
+	HTTPStatus = "http.response.status_code"
+)
+
+// EventStreamOpened is the event of a stream's span that its caller has been told that the stream is open. The span itself ends
+// with the stream.
+const EventStreamOpened = "outrigger.stream.opened"
+
+// Past is [Span.Step] for what ended some time ago, perhaps before the span could be started.
+func (s *Span) Past(name string, start, end time.Time, attributes ...Attribute) {
+	if !s.IsRecording() || end.Sub(start) < s.tracer.opts.Threshold {
+		return
+	}
+	_, child := s.tracer.tracer.Start(s.ctx, name, trace.WithTimestamp(start), trace.WithAttributes(attributes...))
+	child.End(trace.WithTimestamp(end))
+}
+
+// Event adds an event that happens now.
+func (s *Span) Event(name string, attributes ...Attribute) {
+	if s.IsRecording() {
+		s.span.AddEvent(name, trace.WithAttributes(attributes...))
+	}
+}
