@@ -18,8 +18,7 @@ const (
 	HTTPStatus = "http.response.status_code"
 )
 
-// EventStreamOpened is the event of a stream's span that its caller has been told that the stream is open. The span itself ends
-// with the stream.
+// EventStreamOpened is the name of the event of [Span.Opened].
 const EventStreamOpened = "outrigger.stream.opened"
 
 // Past is [Span.Step] for what ended some time ago, perhaps before the span could be started.
@@ -31,9 +30,9 @@ func (s *Span) Past(name string, start, end time.Time, attributes ...Attribute) 
 	child.End(trace.WithTimestamp(end))
 }
 
-// Event adds an event that happens now.
-func (s *Span) Event(name string, attributes ...Attribute) {
+// Opened adds the event that the caller of a stream has been told that it is open. The span itself ends with the stream.
+func (s *Span) Opened() {
 	if s.IsRecording() {
-		s.span.AddEvent(name, trace.WithAttributes(attributes...))
+		s.span.AddEvent(EventStreamOpened)
 	}
 }

@@ -78,7 +78,7 @@ func streamOf(ctx context.Context) *streamOfCalls {
 // opened notes that the caller has its stream.
 func (of *streamOfCalls) opened() {
 	if of != nil {
-		of.span.Event(tracing.EventStreamOpened)
+		of.span.Opened()
 	}
 }
 
