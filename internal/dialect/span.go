@@ -8,6 +8,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -120,6 +121,35 @@ func (in *Inbound) eraAttributes() []tracing.Attribute {
 		out = append(out, tracing.Text(tracing.SessionID, in.Session.ID()))
 	}
 	return out
+}
+
+// TraceContext returns the ids of the message's span; invalid without tracing.
+func (in *Inbound) TraceContext() tracing.Context { return in.span.Context() }
+
+// DescribeStream describes a stream without a message, which a GET of a legacy session is, in the span of its request. began is the
+// span of the call that began the stream, not valid if none did.
+func (h *Handler) DescribeStream(in *Inbound, began tracing.Context) {
+	span := in.HTTP.Span()
+	if span.IsRecording() {
+		span.Set(in.eraAttributes()...)
+		span.Link(began)
+		span.Opened()
+	}
+}
+
+// opening is a sink of changes that notes with the first one, which acknowledges the subscription, that the stream is open.
+func opening(span *tracing.Span, changes func(*outriggerv1.Notification) error) func(*outriggerv1.Notification) error {
+	if !span.IsRecording() {
+		return changes
+	}
+	isOpen := false
+	return func(n *outriggerv1.Notification) error {
+		if !isOpen {
+			isOpen = true
+			span.Opened()
+		}
+		return changes(n)
+	}
 }
 
 // idText is an id without the quotes of JSON.

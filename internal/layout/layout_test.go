@@ -35,7 +35,7 @@ func allowed() map[string][]string {
 		"internal/event":        {"internal/hub"},
 		"internal/feed":         {"internal/hub", "gen"},
 		"internal/native":       {"internal/backend", "gen"},
-		"internal/session":      {"internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
+		"internal/session":      {"internal/tracing", "internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
 		"internal/mcpjson":      {"internal/fieldrules", "internal/jsonrpc", "gen"},
 		"internal/policy":       {"internal/catalog", "errmap", "internal/glob", "internal/share", "internal/stall"},
 		"internal/registry":     {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},

@@ -3,6 +3,7 @@
 package tracing
 
 import (
+	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -35,4 +36,14 @@ func (s *Span) Opened() {
 	if s.IsRecording() {
 		s.span.AddEvent(EventStreamOpened)
 	}
+}
+
+// StartIn is [Tracer.Start] for a message that comes within this process: its parent is the span of ctx, if there is one.
+func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attribute) *Span {
+	if t == nil {
+		return nil
+	}
+	parent := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(ctx))
+	within, span := t.tracer.Start(parent, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	return &Span{tracer: t, ctx: within, span: span, method: method, isRecording: span.IsRecording()}
 }
