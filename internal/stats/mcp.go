@@ -35,7 +35,7 @@ type MCPRequest struct {
 	Tool *Series
 	// Method is the name of the operation, such as "tools/call".
 	Method string
-	// Version is the revision of the protocol. Transport is "tcp", "pipe" or "unix".
+	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
 	Version, Transport string
 	// ErrorType is empty for success, and for errors that are the caller's own. Status is the
 	// code of the error in the caller's protocol.

@@ -15,7 +15,7 @@ const maxSessionSeries = 64
 // Session is a session that has ended. A text that is empty is an attribute that it does not
 // have.
 type Session struct {
-	// Version is the revision of the protocol. Transport is "tcp", "pipe" or "unix".
+	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
 	Version, Transport string
 	// ErrorType is why the session ended, if neither side wanted that.
 	ErrorType string
