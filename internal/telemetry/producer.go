@@ -6,13 +6,14 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
@@ -28,23 +29,28 @@ const (
 
 // producer reads the metrics page and the tally.
 type producer struct {
-	page  sdkmetric.Producer
+	page  prometheus.Gatherer
 	tally *stats.Stats
 }
 
 // NewProducer returns a producer of what the metrics page shows, for a reader of the SDK. What
 // OpenTelemetry's conventions for MCP define has the names, attributes and units of the
 // conventions; everything else is called as on the page. All of it is cumulative. The page must
-// come from the same Stats.
+// come from the same Stats. If a part of the page cannot be read, the rest is exported and the
+// error goes to OpenTelemetry's error handler.
 func NewProducer(gatherer prometheus.Gatherer, s *stats.Stats) sdkmetric.Producer {
-	return producer{page: bridge.NewMetricProducer(bridge.WithGatherer(withoutConventions{gatherer})), tally: s}
+	return producer{page: gatherer, tally: s}
 }
 
 // Produce implements [sdkmetric.Producer].
 func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
-	out, err := p.page.Produce(ctx)
+	families, err := p.page.Gather()
 	if err != nil {
-		return nil, fmt.Errorf("read the metrics page: %w", err)
+		otel.Handle(fmt.Errorf("gather metrics: %w", err)) // a reader exports nothing at all if it gets an error
+	}
+	out, err := bridge.NewMetricProducer(bridge.WithGatherer(withoutConventions(families))).Produce(ctx)
+	if err != nil {
+		otel.Handle(fmt.Errorf("convert metrics: %w", err))
 	}
 	now := p.tally.Snapshot()
 	for _, scope := range out {
@@ -55,22 +61,14 @@ func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error
 	return append(out, conventions(now, time.Now())...), nil
 }
 
-// withoutConventions is a page without the metrics that conventions makes.
-type withoutConventions struct{ prometheus.Gatherer }
+// withoutConventions is what a page showed, without the metrics that conventions makes.
+type withoutConventions []*dto.MetricFamily
 
 // Gather implements [prometheus.Gatherer].
 func (w withoutConventions) Gather() ([]*dto.MetricFamily, error) {
-	all, err := w.Gatherer.Gather()
-	kept := make([]*dto.MetricFamily, 0, len(all))
-	for _, family := range all {
-		if !strings.HasPrefix(family.GetName(), conventionPrefix) {
-			kept = append(kept, family)
-		}
-	}
-	if err != nil {
-		return kept, fmt.Errorf("gather metrics: %w", err)
-	}
-	return kept, nil
+	return slices.DeleteFunc(slices.Clone(w), func(family *dto.MetricFamily) bool {
+		return strings.HasPrefix(family.GetName(), conventionPrefix)
+	}), nil
 }
 
 // correct puts right what the bridge cannot know or gets wrong: when our counters began, which is
