@@ -20,6 +20,7 @@ func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	var err *errmap.Error
+	defer c.traceQueue(c.req.Span.Now())
 	if c.req.Paced {
 		c.place, err = b.opts.Slots.Wait(ctx, c.req.Caller, c.tool.Name) // and its own time begins then
 	} else {

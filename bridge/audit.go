@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Names of the rules that are no rule of a policy file.
@@ -63,7 +63,7 @@ func (b *Bridge) newInvocation(f *Flight) *invocation {
 		ID: b.opts.Audit.NewID(), Caller: auditCaller(f.who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
 		Edge:      stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
 		Operation: req.audited(), Target: req.target(), Trust: b.trustOf(f.who, req.Caller).String(),
-		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get(traceparent)),
+		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
 		BytesIn: req.size(),
 	}}
 	if most, ok := b.opts.Audit.HasPayloads(); ok {
@@ -142,13 +142,13 @@ func (b *Bridge) recordCall(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	inv.found(c.tool)
 	inv.consented = inv.consented || c.blocked != nil && c.state.confirmed
-	return b.recordBegin(ctx, inv)
+	return b.recordBegin(ctx, c.req, inv)
 }
 
 // recordAsk is recordCall for a question to a native backend.
 func (b *Bridge) recordAsk(ctx context.Context, req *Request) *errmap.Error {
 	if inv := req.invocation(); inv != nil {
-		return b.recordBegin(ctx, inv)
+		return b.recordBegin(ctx, req, inv)
 	}
 	return nil
 }
@@ -161,7 +161,8 @@ func (r *Request) invocation() *invocation {
 	return r.meter.invoked
 }
 
-func (b *Bridge) recordBegin(ctx context.Context, inv *invocation) *errmap.Error {
+func (b *Bridge) recordBegin(ctx context.Context, req *Request, inv *invocation) *errmap.Error {
+	defer req.Span.Step(tracing.StepAudit, req.Span.Now())
 	inv.event.Decision = audit.Allowed
 	if inv.consented {
 		inv.event.Decision, inv.event.Rule = audit.Consented, ruleGate
@@ -177,7 +178,8 @@ func (b *Bridge) recordBegin(ctx context.Context, inv *invocation) *errmap.Error
 	case ctx.Err() != nil:
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
-	b.noted.Error("call refused: it cannot be recorded in the audit trail (--audit-required)", zap.Error(err))
+	b.noted.Error("call refused: it cannot be recorded in the audit trail (--audit-required)",
+		append(TraceFields(req.Span, req.Header), RequestID(req.ID), zap.Error(err))...)
 	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
 		errmap.Message("Tool service unavailable: the call cannot be recorded in the audit trail, so the backend was not called"))
 }

@@ -10,6 +10,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Authorizer restricts what callers may do, beyond the grants of their identity. A nil
@@ -61,6 +62,7 @@ func (b *Bridge) mayRun(ctx context.Context, req *Request) *errmap.Error {
 	if req.Op == OpCall || req.Op == OpPing || len(b.opts.Authorizers) == 0 {
 		return nil
 	}
+	defer req.Span.Step(tracing.StepAuthorize, req.Span.Now())
 	if err := b.permits(ctx, req.Op, b.subject(req)); err != nil || req.PartOf == OpInvalid {
 		return err
 	}
@@ -175,6 +177,7 @@ func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if b.opts.Rules == nil {
 		return nil
 	}
+	defer c.req.Span.Step(tracing.StepPolicy, c.req.Span.Now())
 	arguments := c.wire
 	if c.tool.Native {
 		arguments = c.arguments()

@@ -237,6 +237,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.meter.invoked = b.invoked(f)
 	}
 	f.meter.document = b.newDocument(req)
+	f.meter.traced = tracedInput(req)
 	req.meter = &f.meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {
@@ -326,7 +327,7 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	defer func() {
 		if p := recover(); p != nil {
-			resp = &Response{Err: b.Panicked(p, zap.String("tool", req.Tool), RequestID(req.ID))}
+			resp = &Response{Err: b.Panicked(p, append(TraceFields(req.Span, req.Header), zap.String("tool", req.Tool), RequestID(req.ID))...)}
 		}
 	}()
 	if resp := b.rejected(call.Parent(), req); resp != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // toolCall is one tools/call on its way: each step adds a fact.
@@ -89,6 +90,7 @@ func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge,
 		asked := time.Now()
 		answers, err := req.AskClient(ctx, in)
 		req.waited(asked)
+		req.Span.Step(tracing.StepAsk, asked)
 		if err != nil {
 			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool, Decision: resp.Decision}
 		}
@@ -159,11 +161,16 @@ func (c *toolCall) shownName() string {
 
 // resolve finds the tool and refuses what cannot be called.
 func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
+	span := c.req.Span
+	start := span.Now()
 	cat, err := b.Catalog(ctx)
+	span.Step(tracing.StepCatalog, start)
 	if err != nil {
 		return err
 	}
+	start = span.Now()
 	c.tool, err = b.find(ctx, cat, c.req)
+	span.Step(tracing.StepAuthorize, start)
 	if err != nil {
 		return err
 	}

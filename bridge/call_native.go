@@ -47,7 +47,7 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 // and nothing has happened yet.
 func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
 	header, risk, events := b.sentHeader(c.req.Header), b.risk(c), b.events(ctx, c)
-	ctx, err := b.onBehalf(ctx)
+	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +59,7 @@ func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.
 		}
 		risk.Answered = func() bool { return began }
 	}
+	ctx = c.req.calling(ctx, &risk)
 	return resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error

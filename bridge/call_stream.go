@@ -48,7 +48,7 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
-	ctx, err := b.onBehalf(ctx)
+	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,7 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	defer stop(nil)
 	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 	defer timer.Stop()
+	ctx = c.req.calling(ctx, &risk)
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})

@@ -53,7 +53,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 		return b.invokeRPC(ctx, c)
 	}
 	defer c.req.waited(time.Now())
-	if ctx, failed = b.onBehalf(ctx); failed != nil {
+	if ctx, failed = b.onBehalf(ctx, c.req); failed != nil {
 		return failed
 	}
 	line := b.taskLine(c)

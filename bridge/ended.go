@@ -11,8 +11,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // meter is what is measured of one request while it runs. It is written by the
@@ -28,6 +28,8 @@ type meter struct {
 	invoked *invocation
 	// document is that of a call, where payloads are recorded.
 	document *callDocument
+	// traced are the arguments of a call whose span takes them; nil for others.
+	traced *input
 }
 
 // found begins to count a call of a tool, once, however many rounds it takes.
@@ -36,6 +38,7 @@ func (b *Bridge) found(c *toolCall) {
 		m.tool = b.opts.Stats.Tool(c.tool.Name)
 		m.tool.Begin()
 		m.document.found(c.tool)
+		c.req.traceTool(c.tool)
 	}
 }
 
@@ -66,6 +69,7 @@ func (f *Flight) ended(resp *Response) {
 	}
 	f.audit(resp, edge, code, took)
 	b.endDocument(f.meter.document, resp, code)
+	f.tracePayloads(resp)
 	entry := b.log.Check(f.level(code, now))
 	if entry == nil {
 		return
@@ -82,7 +86,9 @@ type Refusal struct {
 	Transport, Route, Caller string
 	ID                       jsonrpc.ID
 	Header                   http.Header
-	Err                      *errmap.Error
+	// Span is the span of the message; nil without tracing. Its edge ends it, see [EndSpan].
+	Span *tracing.Span
+	Err  *errmap.Error
 }
 
 // Refused counts and logs a message that an edge refused before it became a request.
@@ -95,9 +101,9 @@ func (b *Bridge) Refused(r *Refusal) {
 	}
 	// A request without valid credentials has left its line where it was refused.
 	if r.Err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
-		b.log.Info("message refused", zap.Stringer("edge", edge), zap.String("route", r.Route),
-			RequestID(r.ID), zap.String("trace_id", record.TraceID(r.Header.Get(traceparent))),
-			zap.String("caller", r.Caller), zap.String("code", string(r.Err.Code)), zap.String("cause", errmap.Redact(r.Err.Error())))
+		fields := append(make([]zap.Field, 0, 8), zap.Stringer("edge", edge), zap.String("route", r.Route), RequestID(r.ID))
+		b.log.Info("message refused", append(appendTrace(fields, r.Span, r.Header),
+			zap.String("caller", r.Caller), zap.String("code", string(r.Err.Code)), zap.String("cause", errmap.Redact(r.Err.Error())))...)
 	}
 }
 
@@ -161,8 +167,8 @@ func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []z
 	}
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
-		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()),
-		RequestID(req.ID), zap.String("trace_id", record.TraceID(req.Header.Get(traceparent))),
+		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()), RequestID(req.ID))
+	fields = append(appendTrace(fields, req.Span, req.Header),
 		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration_ms", took),
 	)
 	if f.meter.upstream > 0 {

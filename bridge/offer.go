@@ -167,7 +167,8 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, tool *catalog.Too
 		return page[*outriggerv1.Resource]{}, errmap.Wrap(errmap.InvalidToolOutput, err)
 	case err != nil:
 		// One item without an id must not cost the others.
-		b.noted.Warn("some list items are not valid resources", zap.String("tool", tool.Name), zap.Error(err))
+		b.noted.Warn("some list items are not valid resources",
+			append(TraceFields(req.Span, req.Header), RequestID(req.ID), zap.String("tool", tool.Name), zap.Error(err))...)
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
 }
@@ -268,6 +269,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 	if resp.Err != nil {
 		return resp
 	}
+	req.tracePrompt(ask.GetName())
 	outcome, _ := resp.Message.(*outriggerv1.PromptOutcome)
 	if in := outcome.GetInputRequired(); in != nil {
 		resp.Err = b.settleQuestion(req, digest, in)

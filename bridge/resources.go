@@ -20,6 +20,7 @@ const maxURI = 8192
 // native backend.
 func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
 	ask, _ := req.Message.(*outriggerv1.ReadResourceRequest)
+	req.traceURI(ask.GetUri())
 	f := b.Features(cat)
 	if !f.Resources {
 		return &Response{Err: errmap.NotOffered("resources")}
@@ -104,6 +105,7 @@ func (b *Bridge) readMethod(ctx context.Context, req *Request, tool *catalog.Too
 	if err != nil {
 		return &Response{Err: errmap.UnknownResource(uri)}
 	}
+	req.traceTool(tool)
 	body, resp := b.callMethod(ctx, req, tool, arguments)
 	if resp.Err != nil {
 		if isMissing(resp.Err) {
@@ -127,7 +129,7 @@ func (b *Bridge) callMethod(ctx context.Context, req *Request, tool *catalog.Too
 	c := &toolCall{tool: tool, req: &Request{
 		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments},
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
-		meter: req.meter,
+		Method: req.Method, Span: req.Span, meter: req.meter,
 	}}
 	defer b.leave(c)
 	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.permit, b.recordCall, b.invokeRPC} {

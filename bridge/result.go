@@ -15,6 +15,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Values of the status of a result (outrigger.v1.ToolResult).
@@ -29,6 +30,7 @@ const (
 
 // result checks the answer and brings it into the caller's encoding.
 func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
+	defer c.req.Span.Step(tracing.StepResult, c.req.Span.Now())
 	c.resp.Result.Encoding = c.req.Arguments.Encoding
 	if c.resp.Result.Bytes != nil {
 		return b.checked(c) // a stream was read to its end, item by item

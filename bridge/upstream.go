@@ -63,7 +63,7 @@ func (b *Bridge) risk(c *toolCall) resilience.Call {
 // callRPC makes a unary call of the backend, and repeats it where that may be.
 func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
-	ctx, err := b.onBehalf(ctx)
+	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
@@ -71,6 +71,7 @@ func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		risk.Claim = &c.claim
 		ctx = backend.Repeatable(ctx, &c.claim)
 	}
+	ctx = c.req.calling(ctx, &risk)
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
@@ -104,9 +105,10 @@ func (b *Bridge) askNative(ctx context.Context, req *Request, in proto.Message) 
 		risk.Repeatable = false
 	}
 	header := b.opts.Metadata.Inbound(req.Header)
-	if ctx, err = b.onBehalf(ctx); err != nil {
+	if ctx, err = b.onBehalf(ctx, req); err != nil {
 		return nil, nil, err
 	}
+	ctx = req.calling(ctx, &risk)
 	out, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = b.opts.Native.Ask(ctx, in, header)
 		return out, err

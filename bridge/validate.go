@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -17,6 +18,7 @@ import (
 // the arguments are wrong as they are, only where an object or array is wanted,
 // and once.
 func (b *Bridge) validate(ctx context.Context, c *toolCall) *errmap.Error {
+	defer c.req.Span.Step(tracing.StepValidate, c.req.Span.Now())
 	failed := b.encode(ctx, c)
 	if !b.opts.RepairArguments || c.req.Arguments.Encoding != EncodingJSON {
 		return failed

@@ -15,11 +15,13 @@ type backendRow struct {
 	http      int
 	errorType string
 	retry     Retry
+	// blamesCaller follows OpenTelemetry's conventions for servers of gRPC, which name six codes that are the server's.
+	blamesCaller bool
 }
 
 // unknownBackend stands for the code unknown and for every number that Connect does not define.
 func unknownBackend() backendRow {
-	return backendRow{connect.CodeUnknown, 500, TypeToolExecution, RetryNo}
+	return backendRow{connect.CodeUnknown, 500, TypeToolExecution, RetryNo, false}
 }
 
 // backendRows has one row for each of Connect's sixteen codes. Nothing assigns to it.
@@ -28,22 +30,22 @@ func unknownBackend() backendRow {
 // unavailable a transient condition, aborted a conflict in which the operation took no effect, and resource_exhausted a
 // quota; a deadline leaves the outcome unknown.
 var backendRows = [...]backendRow{
-	{connect.CodeCanceled, 499, TypeToolExecution, RetryNo},
-	{connect.CodeUnknown, 500, TypeToolExecution, RetryNo},
-	{connect.CodeInvalidArgument, 400, TypeValidation, RetryNo},
-	{connect.CodeDeadlineExceeded, 504, TypeTimeout, RetryIdempotent},
-	{connect.CodeNotFound, 404, TypeResourceNotFound, RetryNo},
-	{connect.CodeAlreadyExists, 409, TypeToolExecution, RetryNo},
-	{connect.CodePermissionDenied, 403, TypePermission, RetryNo},
-	{connect.CodeResourceExhausted, 429, TypeAPILimitExceeded, RetryYes},
-	{connect.CodeFailedPrecondition, 400, TypeValidation, RetryNo},
-	{connect.CodeAborted, 409, TypeToolExecution, RetryYes},
-	{connect.CodeOutOfRange, 400, TypeValidation, RetryNo},
-	{connect.CodeUnimplemented, 501, TypeToolExecution, RetryNo},
-	{connect.CodeInternal, 500, TypeToolExecution, RetryNo},
-	{connect.CodeUnavailable, 503, TypeToolExecution, RetryYes},
-	{connect.CodeDataLoss, 500, TypeToolExecution, RetryNo},
-	{connect.CodeUnauthenticated, 401, TypeAuthentication, RetryNo},
+	{connect.CodeCanceled, 499, TypeToolExecution, RetryNo, true},
+	{connect.CodeUnknown, 500, TypeToolExecution, RetryNo, false},
+	{connect.CodeInvalidArgument, 400, TypeValidation, RetryNo, true},
+	{connect.CodeDeadlineExceeded, 504, TypeTimeout, RetryIdempotent, false},
+	{connect.CodeNotFound, 404, TypeResourceNotFound, RetryNo, true},
+	{connect.CodeAlreadyExists, 409, TypeToolExecution, RetryNo, true},
+	{connect.CodePermissionDenied, 403, TypePermission, RetryNo, true},
+	{connect.CodeResourceExhausted, 429, TypeAPILimitExceeded, RetryYes, true},
+	{connect.CodeFailedPrecondition, 400, TypeValidation, RetryNo, true},
+	{connect.CodeAborted, 409, TypeToolExecution, RetryYes, true},
+	{connect.CodeOutOfRange, 400, TypeValidation, RetryNo, true},
+	{connect.CodeUnimplemented, 501, TypeToolExecution, RetryNo, false},
+	{connect.CodeInternal, 500, TypeToolExecution, RetryNo, false},
+	{connect.CodeUnavailable, 503, TypeToolExecution, RetryYes, false},
+	{connect.CodeDataLoss, 500, TypeToolExecution, RetryNo, false},
+	{connect.CodeUnauthenticated, 401, TypeAuthentication, RetryNo, true},
 }
 
 // backendCodeName returns Connect's word for a code, and "unknown" for a number that Connect does not define.

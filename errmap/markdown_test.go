@@ -25,6 +25,9 @@ Every failure has exactly one canonical code. Each edge translates the code into
   ` + "`outrigger.v1.MissingCapabilities`" + `.
 - **Logs, metrics, traces, run records**: the code itself.
 
+The last column says whether the caller is to blame. Such an error does not make a span, or a measurement of ` + "`mcp.server.operation.duration`" + `,
+a failure of the sidecar, unless the reply is a result with ` + "`isError: true`" + `, which OpenTelemetry's conventions always count as one.
+
 The data object has its members in this order. Members marked ? are present only if known:
 
 ` + "```" + `
@@ -46,8 +49,8 @@ code determines the document that the path points into:
 
 ## The table
 
-| code | HTTP | JSON-RPC | MCP modern | MCP legacy | Connect | error type | message | retryable |
-|---|---|---|---|---|---|---|---|---|
+| code | HTTP | JSON-RPC | MCP modern | MCP legacy | Connect | error type | message | retryable | blames the caller |
+|---|---|---|---|---|---|---|---|---|---|
 `
 
 const markdownBackend = `
@@ -59,8 +62,8 @@ counts as unknown; ` + "`backendStatus`" + ` has its number. A code that is not 
 An error type declared by a native backend overrides the column below. A not_found whose ` + "`google.rpc.ResourceInfo`" + ` says that the
 resource is a file is a FileNotFoundError. A ` + "`google.rpc.RetryInfo`" + ` makes the error retryable.
 
-| backend code | HTTP | error type | retryable |
-|---|---|---|---|
+| backend code | HTTP | error type | retryable | blames the caller |
+|---|---|---|---|---|
 `
 
 // renderMarkdown renders docs/errors.md.
@@ -74,23 +77,23 @@ func renderMarkdown(t *testing.T) string {
 			t.Fatal(err)
 		}
 		name, status, connectCode := string(r.Code), strconv.Itoa(r.HTTP), r.Connect.String()
-		errorType, message := r.ErrorType, r.Message
+		errorType, message, blames := r.ErrorType, r.Message, yesNo(r.BlamesCaller)
 		switch {
 		case r.Fixed:
 			name += "*"
 		case r.ByBackend:
 			status, connectCode, errorType = "see below", "the backend's own", "see below"
-			message = "the backend's message, redacted; else " + message
+			message, blames = "the backend's message, redacted; else "+message, "by the backend's code"
 		}
 		if r.Code == InvalidToolInput {
 			errorType += " for structure, " + TypeValidation + " for rules"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", name, status, r.JSONRPC,
-			markdownShown(r, r.Modern), markdownShown(r, r.Legacy), connectCode, errorType, message, r.Retryable)
+		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %s |\n", name, status, r.JSONRPC,
+			markdownShown(r, r.Modern), markdownShown(r, r.Legacy), connectCode, errorType, message, r.Retryable, blames)
 	}
 	b.WriteString(markdownBackend)
 	for _, r := range backendRows {
-		fmt.Fprintf(&b, "| %s | %d | %s | %s |\n", r.code, r.http, r.errorType, r.retry)
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", r.code, r.http, r.errorType, r.retry, yesNo(r.blamesCaller))
 	}
 	return b.String()
 }
@@ -121,4 +124,11 @@ func markdownShown(r Row, s Shown) string {
 	default:
 		return pair
 	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

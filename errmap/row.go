@@ -92,9 +92,11 @@ type Row struct {
 	ErrorType string
 	Message   string
 	Retryable Retry
+	// BlamesCaller: the caller can mend this, or chose it. Telemetry does not count it as a failure of the sidecar.
+	BlamesCaller bool
 	// Fixed: the product's contract fixes HTTP, JSONRPC and Message; the canonical dialect always sends this message.
 	Fixed bool
-	// ByBackend: HTTP, Connect and ErrorType follow the backend's code.
+	// ByBackend: HTTP, Connect, ErrorType and BlamesCaller follow the backend's code.
 	ByBackend bool
 	// Hop: the error describes one connection. If a backend reports one about its connection to the sidecar, it is not
 	// forwarded as if it were about the caller's.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Answer is the service's response.
@@ -91,12 +93,25 @@ func (m *Method) Procedure() string { return m.procedure }
 // carries the context's deadline to the service, and cancellation of the context cancels
 // the call at the service. md is sent as metadata, without entries that belong to HTTP
 // or the protocol. The error is an *Error.
+//
+// Where the context has [tracing.Calls], the call is a span, and its trace context goes to the service.
 func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
+	a := m.attempt(ctx)
+	if a == nil {
+		return m.call(ctx, nil, in, md)
+	}
+	answer, err := m.call(ctx, a, in, md)
+	m.ended(a, err)
+	return answer, err
+}
+
+func (m *Method) call(ctx context.Context, a *tracing.Attempt, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
 	header, err := m.check(in, md)
 	if err != nil {
 		return nil, err
 	}
+	header = injected(a, header)
 	l, err := m.find(ctx)
 	if err != nil {
 		return nil, err

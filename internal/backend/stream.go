@@ -10,6 +10,8 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // keptBuffer is the largest message buffer that a stream keeps for its next
@@ -40,12 +42,29 @@ func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md htt
 // (errors.Is and errors.As find it). Every other error is an *Error, with the kinds of a
 // unary call, and may follow messages. The Answer holds the metadata. It is also
 // returned with an error, with only the header, if the header had arrived.
+//
+// Where the context has [tracing.Calls], the call is a span with the number of messages.
 func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+	a := m.attempt(ctx)
+	if a == nil {
+		return m.stream(ctx, nil, in, md, each)
+	}
+	answer, err := m.stream(ctx, a, in, md, func(message []byte) error {
+		a.Message()
+		return each(message)
+	})
+	a.Messages()
+	m.ended(a, err)
+	return answer, err
+}
+
+func (m *Method) stream(ctx context.Context, a *tracing.Attempt, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	c := m.client
 	metadata, err := m.check(in, md)
 	if err != nil {
 		return nil, err
 	}
+	metadata = injected(a, metadata)
 	l, err := m.find(ctx)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,15 @@ const (
 	StateTTL = 900 * time.Second
 )
 
+// Defaults of telemetry.
+const (
+	// SpanThreshold is the shortest duration of a step with a span of its own: a span costs some
+	// microseconds.
+	SpanThreshold = 100 * time.Microsecond
+	// SpanMaxPayloadBytes bounds the arguments and the result in a span: what a person reads.
+	SpanMaxPayloadBytes = 4096
+)
+
 // Defaults of policy rules.
 const (
 	// MaxPolicyCost leaves room for conditions on long lists: a comparison costs a few

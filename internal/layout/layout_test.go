@@ -27,7 +27,7 @@ func allowed() map[string][]string {
 		"internal/access":       {"internal/glob"},
 		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap"},
 		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
-		"internal/backend":      {"internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
+		"internal/backend":      {"internal/tracing", "internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/fieldrules":   {},
 		"internal/h2server":     {},

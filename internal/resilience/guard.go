@@ -65,6 +65,16 @@ type Call struct {
 	// Answered reports whether a part of the response has arrived; nil means not before
 	// the call ends.
 	Answered func() bool
+	// Attempts is told of each attempt before it begins; nil is not.
+	Attempts Attempts
+}
+
+// Attempts is told of the attempts of a call, on the goroutine of [Do].
+type Attempts interface {
+	// Begin is called when an attempt begins. The first one is 1.
+	Begin(attempt int)
+	// Held is called in its place if an open breaker keeps the attempt from the backend.
+	Held(attempt int)
 }
 
 // attemptError is a failed attempt in the terms of the library.
@@ -125,13 +135,16 @@ func repeat[T any](ctx context.Context, g *Guard, c Call, run func(context.Conte
 func once[T any](ctx context.Context, g *Guard, c Call, n int, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
 	tp, err := g.tools.enter(c.Key)
 	if err != nil {
+		c.held(n)
 		return out, err
 	}
 	p, err := g.breaker.enter()
 	if err != nil {
 		g.tools.leave(tp, c.Key, unclear)
+		c.held(n)
 		return out, err
 	}
+	c.begin(n)
 	said, mark := unclear, g.opts.Clock.Mark() // what a panic leaves behind
 	defer func() { g.leave(tp, p, c.Key, said) }()
 	if c.Claim != nil {
@@ -147,6 +160,18 @@ func once[T any](ctx context.Context, g *Guard, c Call, n int, run func(context.
 		said = unclear // this process stood still meanwhile: the answer may be unread
 	}
 	return out, err
+}
+
+func (c *Call) begin(n int) {
+	if c.Attempts != nil {
+		c.Attempts.Begin(n)
+	}
+}
+
+func (c *Call) held(n int) {
+	if c.Attempts != nil {
+		c.Attempts.Held(n)
+	}
 }
 
 // leave counts an outcome. A tool that is closed off raises the question whether the

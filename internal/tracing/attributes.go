@@ -49,11 +49,28 @@ const (
 	ServerAddress   = "server.address"
 	ServerPort      = "server.port"
 
-	ErrorCode     = "outrigger.error.code"    // the canonical code
-	Edge          = "outrigger.edge"          // as in the metrics
-	CanonicalTool = "outrigger.tool.name"     // the canonical name
-	RetryAttempt  = "outrigger.retry.attempt" // 1 is the first retry
-	QueueWait     = "outrigger.queue.wait_us" // how long a call waited for a slot
+	ErrorCode     = "outrigger.error.code"      // the canonical code
+	Edge          = "outrigger.edge"            // as in the metrics
+	CanonicalTool = "outrigger.tool.name"       // the canonical name
+	RetryAttempt  = "outrigger.retry.attempt"   // 1 is the first retry
+	QueueWait     = "outrigger.queue.wait_us"   // how long a call waited for a slot
+	Messages      = "outrigger.stream.messages" // how many messages a server stream brought
+	TaskID        = "outrigger.task.id"         // of a task of the sidecar's own
+)
+
+// Names of events.
+const (
+	// EventHeld: an open circuit breaker kept a call, or a retry, from the backend, so that there is no span of it.
+	EventHeld = "outrigger.breaker_open"
+	// EventFirstMessage and EventLastMessage are of a server stream.
+	EventFirstMessage = "outrigger.stream.first_message"
+	EventLastMessage  = "outrigger.stream.last_message"
+)
+
+// Values of RPCSystem. gRPC-Web has none of its own: its status and framing are those of gRPC.
+const (
+	SystemGRPC    = "grpc"
+	SystemConnect = "connectrpc"
 )
 
 // ExecuteTool is the value of OperationName for a tool call.
@@ -61,6 +78,7 @@ const ExecuteTool = "execute_tool"
 
 // Names of the steps that have spans of their own when they take long.
 const (
+	StepCatalog      = "outrigger.catalog" // the wait for the first catalog
 	StepAuthenticate = "outrigger.authenticate"
 	StepAuthorize    = "outrigger.authorize"
 	StepQueue        = "outrigger.queue"
@@ -71,3 +89,6 @@ const (
 	StepResult       = "outrigger.result"
 	StepAudit        = "outrigger.audit"
 )
+
+// TaskSpan is the name of the span of a task: from the moment when a call became one, to the end of its work.
+const TaskSpan = "outrigger.task"

@@ -4,13 +4,13 @@ package tracing
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Span is the span of one message. Nil does nothing. Its methods may be called concurrently, but End ends it once.
@@ -30,6 +30,22 @@ func (s *Span) Context() Context {
 	return s.span.SpanContext()
 }
 
+// TraceID returns the id of the trace in lower case hexadecimal digits, "" for a nil Span.
+func (s *Span) TraceID() string {
+	if s == nil {
+		return ""
+	}
+	return s.span.SpanContext().TraceID().String()
+}
+
+// SpanID returns the id of the span in the same form.
+func (s *Span) SpanID() string {
+	if s == nil {
+		return ""
+	}
+	return s.span.SpanContext().SpanID().String()
+}
+
 // IsRecording reports whether the span is sampled. Attributes of a span that is not need not be made.
 func (s *Span) IsRecording() bool { return s != nil && s.isRecording }
 
@@ -40,10 +56,33 @@ func (s *Span) Set(attributes ...Attribute) {
 	}
 }
 
-// Link links the span to another trace.
+// Link links the span to another one; not to itself.
 func (s *Span) Link(of Context) {
-	if s.IsRecording() && of.IsValid() {
+	if s.IsRecording() && of.IsValid() && of.SpanID() != s.span.SpanContext().SpanID() {
 		s.span.AddLink(trace.Link{SpanContext: of})
+	}
+}
+
+// Event adds something that happened now.
+func (s *Span) Event(name string, attributes ...Attribute) {
+	if s.IsRecording() {
+		s.span.AddEvent(name, trace.WithAttributes(attributes...))
+	}
+}
+
+// Payloads reports whether the span takes arguments and results, and the maximum size of each in bytes.
+func (s *Span) Payloads() (maxBytes int, ok bool) {
+	if !s.IsRecording() || !s.tracer.opts.Payloads {
+		return 0, false
+	}
+	return s.tracer.opts.MaxPayload, true
+}
+
+// Payload adds arguments or a result as JSON text, redacted. Where it is too large, a note with its size stands for it. size is
+// that of the payload, of which text may lack what is above the bound. secret may be nil.
+func (s *Span) Payload(name string, text []byte, size int, secret *redact.Message) {
+	if most, ok := s.Payloads(); ok && size > 0 {
+		s.Set(Text(name, string(s.tracer.redactor.AppendMessage(nil, text, size, most, secret))))
 	}
 }
 
@@ -55,13 +94,35 @@ func (s *Span) Found(name string) {
 	}
 }
 
-// Step adds a child span for what has just ended and began at start, unless it was shorter than the threshold.
+// Now returns the start of a step, for [Span.Step]. It is zero, and costs nothing, where steps are not recorded.
+func (s *Span) Now() time.Time {
+	if !s.IsRecording() {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// Step adds a child span for what has just ended and began at start, unless it was shorter than the threshold. A zero start
+// adds none.
+//
+//	defer span.Step(tracing.StepQueue, span.Now())
 func (s *Span) Step(name string, start time.Time, attributes ...Attribute) {
-	if !s.IsRecording() || time.Since(start) < s.tracer.opts.Threshold {
+	if !s.IsRecording() || start.IsZero() || time.Since(start) < s.tracer.opts.Threshold {
 		return
 	}
 	_, child := s.tracer.tracer.Start(s.ctx, name, trace.WithTimestamp(start), trace.WithAttributes(attributes...))
 	child.End()
+}
+
+// RunOn starts a span for work that goes on after the message has its reply, such as a task. It is in the trace of the
+// message, and links to its span, because it ends in its own time. End it.
+func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
+	if s == nil {
+		return nil
+	}
+	link := trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()})
+	ctx, span := s.tracer.tracer.Start(s.ctx, name, link, trace.WithAttributes(attributes...))
+	return &Span{tracer: s.tracer, ctx: ctx, span: span, method: name, isRecording: span.IsRecording()}
 }
 
 // Outcome is how a message ended.
@@ -92,44 +153,4 @@ func fail(span trace.Span, errorType, message string) {
 		span.SetAttributes(attribute.String(ErrorType, errorType))
 		span.SetStatus(codes.Error, message)
 	}
-}
-
-// Attempt is one attempt to call the backend.
-type Attempt struct {
-	span trace.Span
-	ctx  context.Context //nolint:containedctx // as in Span
-	of   *Span
-}
-
-// Attempt starts the span of an attempt. Its name is the RPC without the leading slash. End it.
-func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
-	if s == nil {
-		return nil
-	}
-	opts := make([]trace.SpanStartOption, 0, 2)
-	opts = append(opts, trace.WithSpanKind(trace.SpanKindClient))
-	if s.isRecording {
-		opts = append(opts, trace.WithAttributes(attributes...))
-	}
-	ctx, span := s.tracer.tracer.Start(s.ctx, rpc, opts...)
-	return &Attempt{span: span, ctx: ctx, of: s}
-}
-
-// Inject writes the context of the attempt into the headers of its request, which it replaces there.
-func (a *Attempt) Inject(h http.Header) {
-	if a != nil {
-		a.of.tracer.opts.Propagator.Inject(a.ctx, propagation.HeaderCarrier(h))
-	}
-}
-
-// End ends the attempt's span.
-func (a *Attempt) End(o Outcome) {
-	if a == nil {
-		return
-	}
-	if a.span.IsRecording() {
-		a.span.SetAttributes(o.Attributes...)
-		fail(a.span, o.ErrorType, o.Message)
-	}
-	a.span.End()
 }

@@ -7,34 +7,44 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // scope is the instrumentation scope of all spans.
 const scope = "github.com/outrigger-mcp/outrigger"
 
 // DefaultThreshold is the shortest duration of a step that gets a span of its own.
-const DefaultThreshold = 100 * time.Microsecond
+const DefaultThreshold = defaults.SpanThreshold
 
 // Options configure a Tracer.
 type Options struct {
 	// Provider makes the spans; it samples and exports them.
 	Provider trace.TracerProvider
-	// Propagator reads and writes trace context. Nil is W3C Trace Context.
+	// Propagator reads and writes trace context. Nil is W3C Trace Context. Baggage it neither reads nor writes: that crosses as
+	// a header, see package metadata.
 	Propagator propagation.TextMapPropagator
 	// Threshold is the shortest duration of a step with a span of its own; zero is DefaultThreshold.
 	Threshold time.Duration
 	// Payloads adds the arguments and results of tools to spans, up to MaxPayload bytes each.
 	Payloads bool
-	// MaxPayload limits one such attribute in bytes.
+	// MaxPayload limits one such attribute in bytes; zero is the default.
 	MaxPayload int
+	// Redact are the names of members whose values are left out of payloads; nil is [redact.DefaultNames].
+	Redact []string
 }
 
 // Tracer starts spans. Make one with [New]. It is safe for concurrent use; nil starts none.
 type Tracer struct {
 	opts   Options
 	tracer trace.Tracer
+	// fields are the headers that the propagator writes, in canonical form.
+	fields   []string
+	redactor redact.Redactor
 }
 
 // New returns a Tracer.
@@ -42,10 +52,15 @@ func New(o Options) *Tracer {
 	if o.Propagator == nil {
 		o.Propagator = propagation.TraceContext{}
 	}
-	if o.Threshold == 0 {
-		o.Threshold = DefaultThreshold
+	defaults.Fill(&o.Threshold, DefaultThreshold)
+	defaults.Fill(&o.MaxPayload, defaults.SpanMaxPayloadBytes)
+	if o.Redact == nil {
+		o.Redact = redact.DefaultNames()
 	}
-	return &Tracer{opts: o, tracer: o.Provider.Tracer(scope)}
+	return &Tracer{
+		opts: o, tracer: o.Provider.Tracer(scope), fields: headersOf(o.Propagator),
+		redactor: redact.Redactor{Base: redact.NewNames(o.Redact)},
+	}
 }
 
 // Arrival is what an edge knows of a message when it has read it.
@@ -93,11 +108,11 @@ func (t *Tracer) Start(a Arrival) *Span {
 func (t *Tracer) origin(a *Arrival) (context.Context, []trace.Link) {
 	parent := context.Background()
 	if a.Message != nil {
-		parent = t.opts.Propagator.Extract(parent, a.Message)
+		parent = t.extract(a.Message)
 	}
 	var links []trace.Link
 	if a.Header != nil {
-		connection := t.opts.Propagator.Extract(context.Background(), propagation.HeaderCarrier(a.Header))
+		connection := t.extract(propagation.HeaderCarrier(a.Header))
 		switch of := trace.SpanContextFromContext(connection); {
 		case !of.IsValid():
 		case trace.SpanContextFromContext(parent).IsValid():
@@ -112,4 +127,10 @@ func (t *Tracer) origin(a *Arrival) (context.Context, []trace.Link) {
 		}
 	}
 	return parent, links
+}
+
+// extract reads the trace context of a carrier. What is malformed is as if it were not there.
+func (t *Tracer) extract(from Carrier) context.Context {
+	ctx := t.opts.Propagator.Extract(context.Background(), withoutBaggage{from})
+	return baggage.ContextWithoutBaggage(ctx)
 }

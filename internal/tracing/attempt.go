@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracing
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Calls are the attempts of one call of the backend. The context of the call has them, so that the client of the backend
+// starts their spans. Nil does nothing. It is safe for concurrent use.
+type Calls struct {
+	of      *Span
+	attempt atomic.Int32
+}
+
+// callsKey is the context key of Calls.
+type callsKey struct{}
+
+// Calls returns a context for a call of the backend. For a nil Span it returns ctx and nil.
+func (s *Span) Calls(ctx context.Context) (context.Context, *Calls) {
+	if s == nil {
+		return ctx, nil
+	}
+	c := &Calls{of: s}
+	return context.WithValue(ctx, callsKey{}, c), c
+}
+
+// CallsOf returns what [Span.Calls] put into a context; nil for none.
+func CallsOf(ctx context.Context) *Calls {
+	c, _ := ctx.Value(callsKey{}).(*Calls)
+	return c
+}
+
+// Begin notes that an attempt begins; the first one is 1.
+func (c *Calls) Begin(attempt int) {
+	if c != nil {
+		c.attempt.Store(int32(min(attempt, 1<<20))) //nolint:gosec // bounded
+	}
+}
+
+// Held notes that an open circuit breaker kept an attempt from the backend.
+func (c *Calls) Held(attempt int) {
+	if c != nil {
+		c.of.Event(EventHeld, Int(RetryAttempt, int64(attempt-1)))
+	}
+}
+
+// IsRecording reports whether the spans of attempts are sampled.
+func (c *Calls) IsRecording() bool { return c != nil && c.of.isRecording }
+
+// Attempt starts the span of an attempt, as [Span.Attempt] does, with the number of the retry. Nil returns nil.
+func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
+	if c == nil {
+		return nil
+	}
+	if n := c.attempt.Load(); n > 1 {
+		attributes = append(attributes, Int(RetryAttempt, int64(n)-1))
+	}
+	return c.of.Attempt(rpc, attributes...)
+}
+
+// Attempt is one attempt to call the backend.
+type Attempt struct {
+	span trace.Span
+	ctx  context.Context //nolint:containedctx // as in Span
+	of   *Span
+
+	messages    int
+	first, last time.Time
+}
+
+// Attempt starts the span of an attempt. Its name is the RPC without the leading slash. End it.
+func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
+	if s == nil {
+		return nil
+	}
+	opts := make([]trace.SpanStartOption, 0, 2)
+	opts = append(opts, trace.WithSpanKind(trace.SpanKindClient))
+	if s.isRecording {
+		opts = append(opts, trace.WithAttributes(attributes...))
+	}
+	ctx, span := s.tracer.tracer.Start(s.ctx, rpc, opts...)
+	return &Attempt{span: span, ctx: ctx, of: s}
+}
+
+// Inject writes the context of the attempt into the headers of its request, where it replaces that of the caller.
+func (a *Attempt) Inject(h http.Header) {
+	if a == nil {
+		return
+	}
+	for _, name := range a.of.tracer.fields {
+		delete(h, name)
+	}
+	a.of.tracer.opts.Propagator.Inject(a.ctx, propagation.HeaderCarrier(h))
+}
+
+// Set adds attributes.
+func (a *Attempt) Set(attributes ...Attribute) {
+	if a.IsRecording() {
+		a.span.SetAttributes(attributes...)
+	}
+}
+
+// IsRecording reports whether the span is sampled.
+func (a *Attempt) IsRecording() bool { return a != nil && a.span.IsRecording() }
+
+// Message notes that a message of a server stream has come. It is not safe for concurrent use.
+func (a *Attempt) Message() {
+	if a == nil {
+		return
+	}
+	a.messages++
+	if !a.IsRecording() {
+		return
+	}
+	a.last = time.Now()
+	if a.messages == 1 {
+		a.first = a.last
+	}
+}
+
+// Messages adds the number of the messages of a server stream, and when the first and the last of them came. Call it before
+// [Attempt.End].
+func (a *Attempt) Messages() {
+	if !a.IsRecording() {
+		return
+	}
+	a.span.SetAttributes(Int(Messages, int64(a.messages)))
+	if a.messages > 0 {
+		a.span.AddEvent(EventFirstMessage, trace.WithTimestamp(a.first))
+	}
+	if a.messages > 1 {
+		a.span.AddEvent(EventLastMessage, trace.WithTimestamp(a.last))
+	}
+}
+
+// End ends the attempt's span.
+func (a *Attempt) End(o Outcome) {
+	if a == nil {
+		return
+	}
+	if a.span.IsRecording() {
+		a.span.SetAttributes(o.Attributes...)
+		fail(a.span, o.ErrorType, o.Message)
+	}
+	a.span.End()
+}
