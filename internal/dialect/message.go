@@ -6,15 +6,18 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Inbound is one JSON-RPC message as read by an edge.
@@ -52,6 +55,16 @@ type Inbound struct {
 	// that the caller no longer reads. Nil means that none can be sent.
 	Send func(message []byte) error
 
+	// HTTP is the request that the message came in; nil without tracing, and where there is none.
+	HTTP *httpspan.Request
+	// Start is when the message began to arrive, for its span; zero is with the HTTP request, or now.
+	Start time.Time
+	// Stream is the span of the stream that the message came on, where messages have spans beside it.
+	Stream *tracing.Span
+
+	// span is that of the message; nil without tracing. hasFailed is set if its tool answered with a failure.
+	span      *tracing.Span
+	hasFailed bool
 	// found is what meta found when it has looked.
 	found     []byte
 	hasLooked bool
@@ -82,11 +95,14 @@ func (in *Inbound) era() string {
 		if version := in.Header.Get(headerVersion); IsLegacyVersion(version) {
 			return version
 		}
-		return "legacy"
+		return unknownRevision
 	case Canonical:
 	}
 	return Canonical.String()
 }
+
+// unknownRevision is the era of a legacy message that names no revision.
+const unknownRevision = "legacy"
 
 // meta is the _meta of the message's params, nil where there is none. It is looked
 // for once: in a large message it stands behind a large value.
@@ -159,6 +175,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
 		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
+		Method: in.Message.Method, Span: in.span,
 		PageSize: math.MaxInt, Pointer: pointer,
 	}}
 	call.req.Envelope = call
@@ -225,6 +242,7 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	if resp.Err != nil {
 		return era.failed(h, call, resp.Err)
 	}
+	call.in.hasFailed = resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure
 	if !call.in.opensEarly() {
 		if err := h.openSession(call); err != nil {
 			return era.failed(h, call, err)
@@ -287,8 +305,22 @@ func (in *Inbound) Denied() *bridge.Request {
 func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 	if in.Message == nil {
 		in.Message = &jsonrpc.Message{}
+		if in.HTTP != nil {
+			return h.refuseHTTP(in, err)
+		}
 	}
-	return h.refuse(in, err)
+	in.span = h.startSpan(in)
+	reply := h.refuse(in, err)
+	in.span.End(replyOutcome(in, &reply))
+	return reply
+}
+
+// refuseHTTP refuses an HTTP request without a message. The span is that of the request.
+func (h *Handler) refuseHTTP(in *Inbound, err *errmap.Error) Reply {
+	in.span = in.HTTP.Span()
+	reply := h.refuse(in, err)
+	in.HTTP.Refused(replyOutcome(in, &reply))
+	return reply
 }
 
 // notification takes a message that wants no answer, and never waits. A

@@ -35,7 +35,7 @@ func (h *Handler) connect(call *exchange) {
 	}
 	switch call.req.Op {
 	case bridge.OpListen:
-		call.req.Changes = yielding(h.subscription(call, send), call.in.Yield)
+		call.req.Changes = yielding(opening(call.in.span, h.subscription(call, send)), call.in.Yield)
 	case bridge.OpCall:
 		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 		if text, ok := jsontext.Text(call.logLevel); ok && call.in.Dialect == Modern {

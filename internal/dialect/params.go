@@ -159,12 +159,8 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 	}
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {
-		raw, ok := jsontext.Lookup(meta, key)
+		value, ok := traceMember(meta, key)
 		if !ok {
-			continue
-		}
-		value, ok := jsontext.Text(raw)
-		if !ok || value == "" || len(value) > maxTraceValue || !metadata.IsFieldValue(value) {
 			continue
 		}
 		if out == nil {

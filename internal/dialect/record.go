@@ -34,19 +34,20 @@ func (h *Handler) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
 // to run, because the message is not a request or is rejected, it returns the
 // reply. Otherwise it returns the function that runs the request.
 func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+	in.span = h.startSpan(in)
 	entry := h.recorded(in)
 	reply, run = h.begin(ctx, in)
 	switch {
-	case entry == nil:
+	case entry == nil && in.span == nil:
 		return reply, run
 	case reply != nil:
-		h.recordEnd(entry, in, reply)
+		h.ended(entry, in, reply)
 		return reply, nil
 	}
 	work := run // the result run is what is returned here
 	return nil, func() *Reply {
 		reply := work()
-		h.recordEnd(entry, in, reply)
+		h.ended(entry, in, reply)
 		return reply
 	}
 }
@@ -63,9 +64,22 @@ func (h *Handler) recorded(in *Inbound) *record.Entry {
 	})
 }
 
-// RecordCall begins the line of a request of an edge that does not speak JSON-RPC, and
-// returns the function that ends it, which must be called.
-func (h *Handler) RecordCall(req *bridge.Request) (end func(*bridge.Response)) {
+// RecordCall begins the line and the span of a request of an edge that does not speak JSON-RPC, and
+// returns the function that ends both, which must be called.
+func (h *Handler) RecordCall(ctx context.Context, req *bridge.Request) (end func(*bridge.Response)) {
+	isOwn := h.startCall(ctx, req)
+	recorded := h.recordCall(req)
+	if !isOwn {
+		return recorded
+	}
+	return func(resp *bridge.Response) {
+		recorded(resp)
+		req.Span.End(callOutcome(req, resp))
+	}
+}
+
+// recordCall is RecordCall for the line.
+func (h *Handler) recordCall(req *bridge.Request) (end func(*bridge.Response)) {
 	if h.opts.Record == nil {
 		return func(*bridge.Response) {}
 	}
@@ -83,7 +97,7 @@ func (h *Handler) RecordCall(req *bridge.Request) (end func(*bridge.Response)) {
 	}
 	entry := h.opts.Record.Begin(arrival)
 	return func(resp *bridge.Response) {
-		out := h.callOutcome(resp)
+		out := h.recordedCall(resp)
 		if wire != nil {
 			out.Params = orOpaque(resp.Tool.ArgumentsJSON(wire), wire)
 		}
@@ -100,8 +114,8 @@ func orOpaque(text, wire []byte) []byte {
 	return text
 }
 
-// callOutcome is what the line says of the end of such a request.
-func (h *Handler) callOutcome(resp *bridge.Response) record.Outcome {
+// recordedCall is what the line says of the end of such a request.
+func (h *Handler) recordedCall(resp *bridge.Response) record.Outcome {
 	out := record.Outcome{OK: resp.Err == nil}
 	if resp.Tool != nil {
 		out.Tool = resp.Tool.Name
@@ -131,10 +145,15 @@ func recordedTransport(transport string) string {
 	return "http"
 }
 
-// recordEnd ends the line of one envelope. It stands apart from the wait before it,
+// ended ends the line and the span of one envelope. It stands apart from the wait before it,
 // which should not hold what it needs.
-func (h *Handler) recordEnd(entry *record.Entry, in *Inbound, reply *Reply) {
-	entry.End(h.recordedOutcome(in, reply))
+func (h *Handler) ended(entry *record.Entry, in *Inbound, reply *Reply) {
+	if entry != nil {
+		entry.End(h.recordedOutcome(in, reply))
+	}
+	if in.span != nil {
+		in.span.End(replyOutcome(in, reply))
+	}
 }
 
 // recordedOutcome is what the line says of the end. The numbers are those of

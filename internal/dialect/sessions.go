@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Sessions returns the sessions of the legacy eras, which edges find by the id
@@ -43,6 +44,9 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 			h.Stats().Over(errmap.LimitSessions)
 		}
 		return sessionError(err)
+	}
+	if call.in.span.IsRecording() && call.in.Header != nil {
+		call.in.span.Set(tracing.Text(tracing.SessionID, opened.ID()))
 	}
 	call.in.Opened(opened)
 	return nil

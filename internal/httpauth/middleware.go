@@ -25,7 +25,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Options configure a Middleware.
@@ -114,7 +116,10 @@ func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.
 		d.refuse(w, r, d.unread(why, shown))
 		return nil
 	}
+	told := httpspan.Of(r.Context())
+	start := told.Now()
 	who, err := d.opts.Who.Authenticate(r.Context(), shown)
+	told.Step(tracing.StepAuthenticate, start)
 	if err != nil {
 		d.refuse(w, r, err)
 		return nil
@@ -236,8 +241,9 @@ func (d *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if count := d.refused[why.Reason]; count != nil {
 		count.Add(1)
 	}
-	d.opts.Log.Warn("unauthenticated request rejected", zap.String("reason", string(why.Reason)),
-		zap.String("remote_addr", r.RemoteAddr)) // not the path: some put tokens there
+	fields := []zap.Field{zap.String("reason", string(why.Reason)), zap.String("remote_addr", r.RemoteAddr)}
+	d.opts.Log.Warn("unauthenticated request rejected", // without the path: some put tokens there
+		append(fields, httpspan.Of(r.Context()).LogFields()...)...)
 	if why.Nonce != "" {
 		w.Header().Set("DPoP-Nonce", why.Nonce)
 		w.Header().Set("Cache-Control", "no-store") // RFC 9449, section 8.2

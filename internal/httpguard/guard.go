@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
@@ -263,8 +264,14 @@ func unbracketed(host string) string {
 // nothing of the body was read.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code, keyword, reason string) {
 	g.refused(r, code)
-	g.log.Warn("request rejected", zap.String("code", string(code)), zap.String("reason", reason), zap.String("remote_addr", r.RemoteAddr))
-	shown := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason})).JSONRPC(errmap.About{})
+	failed := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason}))
+	fields := []zap.Field{zap.String("code", string(code)), zap.String("reason", reason), zap.String("remote_addr", r.RemoteAddr)}
+	if told := httpspan.Of(r.Context()); told != nil {
+		told.Refused(httpspan.Outcome(failed))
+		fields = append(fields, told.LogFields()...)
+	}
+	g.log.Warn("request rejected", fields...)
+	shown := failed.JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(shown.HTTPStatus)

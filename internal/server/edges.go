@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/server/conn"
@@ -43,6 +44,7 @@ func (a *App) Prepare(drain func()) error {
 	a.files().WatchTLS()
 	a.listeners = listen.New(listen.Options{
 		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), AdminTLS: operators.TLS(), Stats: a.stats, Slow: &a.slow,
+		Tracer: a.opts.Tracer,
 	})
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (a *App) Listen(ctx context.Context) error {
 	l := a.cfg.GetListeners()
 	operators := listen.Place{Edge: route.Is(stats.EdgeAdmin)}
 	return errors.Join(
-		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen}),
+		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place}),
 		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.probes.Handler(), operators),
 		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.probes.HealthHandler(), operators),
 	)
@@ -90,7 +92,7 @@ func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
 // Handler returns the handler of the main listener, with all outer handlers, for
 // another server. Call [App.Prepare] before.
 func (a *App) Handler(at listen.Place) (http.Handler, error) {
-	at.Edge, at.Public = a.table.Name, a.isOpen
+	at.Edge, at.Public, at.Route = a.table.Name, a.isOpen, a.place
 	return a.listeners.Front(a.callers(), at)
 }
 
@@ -113,6 +115,15 @@ func (a *App) callers() http.Handler {
 
 // isOpen reports whether a request needs no authentication.
 func (a *App) isOpen(r *http.Request) bool { return a.table.Open(r) != nil }
+
+// place is where a request goes, for its span.
+func (a *App) place(r *http.Request) httpspan.Route {
+	if path := a.table.Path(r); path != "" {
+		return httpspan.Route{Path: path}
+	}
+	path := a.api.Route(r)
+	return httpspan.Route{Path: path, IsRPC: path != ""}
+}
 
 // supportedScopes are all scopes that tools and operations need now.
 func (a *App) supportedScopes() []string { return a.scopes.Supported(a.live.Current()) }
@@ -156,7 +167,7 @@ func (a *App) openEdges() {
 	a.table.Register(&route.Edge{
 		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse,
 		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),
-		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) },
+		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) }, Prefix: protectedresource.Prefix,
 	})
 	a.table.Register(&route.Edge{Name: connectapi.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
 }

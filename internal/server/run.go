@@ -15,9 +15,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // ErrInputEnded is the cause of the context's end if a client has closed standard
@@ -163,8 +166,14 @@ func shortFingerprint(fingerprint string) string {
 // Call runs one tool as a request of the process itself, through the whole pipeline.
 // from says in the log which part of the process called, and on which way.
 func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte) *bridge.Response {
-	return a.bridge.Handle(ctx, &bridge.Request{
+	req := &bridge.Request{
 		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: tool,
-		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route,
-	})
+		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route, Method: route,
+	}
+	if t := a.bridge.Tracer(); t.IsOn() {
+		req.Span = t.StartIn(ctx, route, tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String()))
+	}
+	resp := a.bridge.Handle(ctx, req)
+	req.Span.End(httpspan.Outcome(resp.Err))
+	return resp
 }

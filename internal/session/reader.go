@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Errors of readers.
@@ -90,6 +92,17 @@ func (r *Reader) IsMain() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.main == r.stream
+}
+
+// BegunBy returns the span that [Stream.BegunBy] kept; not valid for none.
+func (r *Reader) BegunBy() tracing.Context {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begunBy == nil {
+		return tracing.Context{}
+	}
+	return *st.begunBy
 }
 
 // Poll returns the next event without waiting; false if there is none yet. The

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // ErrEnded means that the stream has ended and all events were read.
@@ -38,10 +40,12 @@ type Stream struct {
 	place *list.Element // of all, and own of its caller's
 	own   *list.Element
 
-	mu     sync.Mutex
-	events [][]byte // the messages of the events that are kept
-	first  uint64   // the number of events[0]; events are numbered from 1
-	bytes  int
+	mu sync.Mutex
+	// begunBy is the span of its request; nil without tracing.
+	begunBy *tracing.Context
+	events  [][]byte // the messages of the events that are kept
+	first   uint64   // the number of events[0]; events are numbered from 1
+	bytes   int
 	// counted: the stream can be resumed, and the replay buffer counts its bytes.
 	counted bool
 	ended   bool
@@ -59,6 +63,18 @@ func (s *Session) NewStream() *Stream {
 	defer s.mu.Unlock()
 	s.makeRoom()
 	return s.newStream()
+}
+
+// BegunBy keeps the span of the request whose stream it is, so that connections which resume the stream can name it. One that is not
+// valid is not kept.
+func (st *Stream) BegunBy(span tracing.Context) {
+	if !span.IsValid() {
+		return
+	}
+	kept := span // only this one is moved to the heap
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.begunBy = &kept
 }
 
 func (s *Session) newStream() *Stream {

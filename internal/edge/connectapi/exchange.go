@@ -43,6 +43,10 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	x.inbound = dialect.Inbound{
 		Dialect: dialect.Canonical, Origin: s.bridge.Flights().NewOrigin(),
 		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Peer: stream.Peer().Addr, Transport: stream.Peer().Protocol, Route: exchangeRoute,
+		HTTP: s.rpc.Request(ctx),
+	}
+	if of := streamOf(ctx); of != nil {
+		x.inbound.Stream = of.span
 	}
 	err := x.read(l.ctx)
 	// The end of the service leaves what is in flight to be answered, and the
@@ -98,7 +102,7 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 		msg.Fault = refusedEnvelope(failed)
 	}
 	in := x.inbound
-	in.Message = &msg
+	in.Message, in.Start = &msg, x.service.now()
 	if msg.Fault != nil || msg.Kind != jsonrpc.KindRequest {
 		x.send(x.service.rpc.HandleMessage(ctx, &in))
 		return

@@ -91,6 +91,7 @@ func (s *Service) forAllTools(next http.Handler) http.Handler {
 		denied := s.bridge.NotForAll(r.Context(),
 			"Permission denied: reflection requires permission for every tool; ListTools and GetTool show the tools that this caller may call")
 		s.denied(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: edgeOf(r, false).String(), procedure: r.URL.Path}, operationReflect, nil, denied)
+		s.toldRefusal(r, denied)
 		if writer.IsSupported(r) {
 			writeRefusal(w, r, writer, denied)
 			return

@@ -34,13 +34,15 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 		kind := r.Header.Get("Content-Type")
 		switch {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
-			_ = writer.Write(w, r, s.framing(edge, connect.CodeInvalidArgument)) // the caller has gone if this fails
+			refused := s.framing(edge, connect.CodeInvalidArgument)
+			s.toldWhy(r, refused)
+			_ = writer.Write(w, r, refused) // the caller has gone if this fails
 		case s.isOrdinary(r, kind):
 			if isPlainGRPC(kind) {
 				w = &challenger{ResponseWriter: w}
 			}
 			next.ServeHTTP(w, r)
-			s.explainTrailers(edge, w.Header())
+			s.explainTrailers(r, edge, w.Header())
 		default:
 			if isPlainGRPC(kind) {
 				w = &challenger{ResponseWriter: w}
@@ -48,7 +50,7 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge}
 			next.ServeHTTP(watched, r)
 			watched.finish(writer)
-			s.explainTrailers(edge, w.Header())
+			s.explainTrailers(r, edge, w.Header())
 		}
 	})
 }
@@ -124,7 +126,7 @@ const (
 )
 
 // explainTrailers gives a status of gRPC that has no details the canonical ones: every error of the sidecar has some.
-func (s *Service) explainTrailers(edge stats.Edge, h http.Header) {
+func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Header) {
 	for _, prefix := range [...]string{http.TrailerPrefix, ""} {
 		status := h[prefix+headerStatus]
 		if len(status) != 1 || status[0] == "0" || h[prefix+headerDetails] != nil {
@@ -135,6 +137,7 @@ func (s *Service) explainTrailers(edge stats.Edge, h http.Header) {
 			continue
 		}
 		shown := s.framing(edge, connect.Code(code))
+		s.toldWhy(r, shown)
 		full := &statuspb.Status{Code: int32(shown.Code()), Message: shown.Message()}
 		for _, d := range shown.Details() {
 			full.Details = append(full.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
@@ -172,7 +175,7 @@ func (w *explainer) WriteHeader(status int) {
 		w.held = status
 	default:
 		// In gRPC-Web, the status of an answer without a message stands here.
-		w.service.explainTrailers(w.edge, w.Header())
+		w.service.explainTrailers(w.request, w.edge, w.Header())
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
@@ -186,7 +189,7 @@ func (w *explainer) Write(p []byte) (int, error) {
 		w.body = append(w.body, p...)
 		return len(p), nil
 	}
-	w.service.explainTrailers(w.edge, w.Header())
+	w.service.explainTrailers(w.request, w.edge, w.Header())
 	return w.ResponseWriter.Write(p)
 }
 
@@ -198,7 +201,9 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 	var code connect.Code
 	if !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
-		_ = writer.Write(w.ResponseWriter, w.request, w.service.framing(w.edge, code)) // the caller has gone if this fails
+		refused := w.service.framing(w.edge, code)
+		w.service.toldWhy(w.request, refused)
+		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
 		return
 	}
 	w.ResponseWriter.WriteHeader(w.held)
@@ -215,7 +220,7 @@ func codeIn(body []byte) []byte {
 // Flush implements [http.Flusher], which streams need.
 func (w *explainer) Flush() {
 	if w.held == 0 && !w.done {
-		w.service.explainTrailers(w.edge, w.Header())
+		w.service.explainTrailers(w.request, w.edge, w.Header())
 		// What cannot flush writes at once.
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}

@@ -62,6 +62,7 @@ func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)
 	ctx, l.unwatch = bridge.UntilRevoked(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.forget = context.AfterFunc(s.life, func() { end(l) })
+	streamOf(ctx).opened()
 	return l, nil
 }
 

@@ -68,8 +68,10 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isStreaming(tool) && p.errors.IsSupported(r) {
 		// Connect's streams have content types of their own, which a unary
 		// handler would refuse without a word about the reason.
-		_ = p.errors.Write(w, r, errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
-			"Method not found: %s is a streaming RPC; pass-through supports only unary RPCs", procedure)), errmap.About{}))
+		refused := errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
+			"Method not found: %s is a streaming RPC; pass-through supports only unary RPCs", procedure)), errmap.About{})
+		p.service.toldWhy(r, refused)
+		_ = p.errors.Write(w, r, refused)
 		return
 	}
 	p.plain.ServeHTTP(w, r)
@@ -180,7 +182,9 @@ func (s *Service) NotFound() http.Handler {
 		if writer.IsSupported(r) {
 			failed := s.notFound()
 			s.bridge.Stats().HTTPRefused(edgeOf(r, false), failed.Code)
-			_ = writer.Write(w, r, errmap.ToConnect(failed, errmap.About{}))
+			shown := errmap.ToConnect(failed, errmap.About{})
+			s.toldWhy(r, shown)
+			_ = writer.Write(w, r, shown)
 			return
 		}
 		s.bridge.Stats().HTTPRefused(stats.EdgeOther, errmap.MethodNotFound)
@@ -193,6 +197,7 @@ func (s *Service) NotFound() http.Handler {
 // error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
+	s.toldRefusal(r, err)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
 		writeRefusal(w, r, writer, err)
 		return

@@ -61,7 +61,7 @@ func (s *Service) denied(ctx context.Context, r *rpc, operation string, msg prot
 func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, err *errmap.Error) {
 	req.Header, req.Caller, req.Peer, req.Transport, req.Route = r.header, bridge.CallerOf(ctx, r.peer), r.peer, r.protocol, r.procedure
 	s.bridge.AuditRefused(ctx, req, err)
-	s.rpc.RecordCall(req)(&bridge.Response{Err: err})
+	s.record(ctx, req)(&bridge.Response{Err: err})
 }
 
 // opOf is what a message of the tool API asks for, as far as the audit trail cares.
@@ -96,7 +96,7 @@ func nameOf(m proto.Message) string {
 // run runs a request of the tool API or of the typed pass-through, and leaves its line in
 // the run record.
 func (s *Service) run(ctx context.Context, req *bridge.Request) *bridge.Response {
-	end := s.rpc.RecordCall(req)
+	end := s.record(ctx, req)
 	resp := s.bridge.Handle(ctx, req)
 	end(resp)
 	return resp

@@ -94,7 +94,7 @@ func (s *Service) Handler() (string, http.Handler) {
 func (s *Service) handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
 		s.bounds(), withMessages(s.opts.Limits),
-		connect.WithInterceptors(s.newRuleInterceptor(), streamFraming{s}),
+		connect.WithInterceptors(spans{s}, s.newRuleInterceptor(), streamFraming{s}),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),

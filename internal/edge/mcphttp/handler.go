@@ -15,7 +15,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Path is the path of the endpoint.
@@ -67,6 +69,7 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 	httpbody.Write(w, h.rpc.Refuse(&dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
+		HTTP: h.rpc.Request(r.Context()),
 	}, err))
 }
 
@@ -78,6 +81,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 	in := &dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
+		HTTP: h.rpc.Request(r.Context()),
 	}
 	if in.Dialect == dialect.Legacy {
 		switch r.Method {
@@ -88,7 +92,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 			return nil, form{}
 		}
 	}
-	body, answer, err := h.read(w, r)
+	body, answer, err := h.read(w, r, in.HTTP)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return nil, form{}
@@ -111,7 +115,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 
 // read returns the body of a request, once its head is in order, and the form of
 // the answer.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *errmap.Error) {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, told *httpspan.Request) ([]byte, form, *errmap.Error) {
 	if err := httpbody.Check(w, r, h.limits.MaxBytes); err != nil {
 		return nil, form{}, err
 	}
@@ -119,7 +123,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 	if err != nil {
 		return nil, form{}, err
 	}
+	start := told.Now()
 	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
+	told.Step(tracing.StepReadBody, start)
 	return body, answer, err
 }
 

@@ -104,6 +104,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 // outlives its connection; a reply alone goes the short way.
 type sessionReply struct {
 	session *session.Session
+	in      *dialect.Inbound
 
 	mu      sync.Mutex
 	stream  *session.Stream
@@ -117,6 +118,7 @@ func (p *sessionReply) begin() *session.Stream {
 	defer p.mu.Unlock()
 	if p.stream == nil {
 		p.stream = p.session.NewStream()
+		p.stream.BegunBy(p.in.TraceContext())
 		close(p.began)
 	}
 	return p.stream
@@ -142,7 +144,7 @@ func (p *sessionReply) end(reply dialect.Reply) {
 // connection may be closed while it runs.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s := in.Session
-	p := &sessionReply{session: s, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
+	p := &sessionReply{session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
 		in.Send = func(message []byte) error { return p.begin().Send(message) }
 		if resumes(s) {

@@ -80,6 +80,8 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 		}))))
 		return nil, nil
 	}
+	in.Session = s
+	h.rpc.DescribeStream(in, reader.BegunBy())
 	return s, reader
 }
 

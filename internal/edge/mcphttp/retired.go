@@ -28,6 +28,7 @@ func (h *Handler) Retired() http.Handler {
 		in := &dialect.Inbound{
 			Dialect: dialect.Legacy, Header: r.Header,
 			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
+			HTTP: h.rpc.Request(r.Context()),
 		}
 		err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
 		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)

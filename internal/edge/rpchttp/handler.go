@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Path is the path of the endpoint.
@@ -59,7 +60,10 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 // ServeHTTP handles one message or one batch. It uses the request's context: when
 // the caller disconnects, its calls are cancelled.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	told := h.rpc.Request(r.Context())
+	start := told.Now()
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
+	told.Step(tracing.StepReadBody, start)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
 		return
@@ -79,6 +83,7 @@ func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http
 	return &dialect.Inbound{
 		Dialect: dialect.Canonical, Origin: origin, Message: msg,
 		Header: r.Header, Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
+		HTTP: h.rpc.Request(r.Context()),
 	}
 }
 

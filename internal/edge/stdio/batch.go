@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"sync"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -21,10 +22,11 @@ func (s *session) isBatch(text []byte) bool {
 // takeBatch takes every entry in its order, as if it stood on a line of its own.
 // The replies come together in one line, in the order of the requests; where
 // there is none, nothing comes.
-func (s *session) takeBatch(text []byte) {
-	entries, err := jsonrpc.SplitBatch(text, s.opts.MaxBatch, s.limits)
+func (s *session) takeBatch(l line) {
+	entries, err := jsonrpc.SplitBatch(l.text, s.opts.MaxBatch, s.limits)
 	if err != nil {
 		in := s.inbound(dialect.Legacy)
+		in.Start = l.at
 		s.write(s.rpc.Refuse(in, httpbody.BatchError(err, s.opts.MaxBatch)))
 		return
 	}
@@ -35,7 +37,7 @@ func (s *session) takeBatch(text []byte) {
 			b.done()
 			continue
 		}
-		s.takeEntry(&msg, len(entry), func(reply *dialect.Reply) {
+		s.takeEntry(&msg, l.at, len(entry), func(reply *dialect.Reply) {
 			b.replies[i] = reply
 			b.done()
 		})
@@ -45,9 +47,9 @@ func (s *session) takeBatch(text []byte) {
 
 // takeEntry begins one entry of a batch. What a call says meanwhile goes out line by
 // line.
-func (s *session) takeEntry(msg *jsonrpc.Message, size int, deliver func(*dialect.Reply)) {
+func (s *session) takeEntry(msg *jsonrpc.Message, at time.Time, size int, deliver func(*dialect.Reply)) {
 	in := s.inbound(dialect.Legacy)
-	in.Message, in.Session, in.Send = msg, s.opened, s.send
+	in.Message, in.Session, in.Send, in.Start = msg, s.opened, s.send, at
 	var err *errmap.Error
 	if msg.Fault == nil && dialect.ClaimsModern(msg.Params) {
 		err = errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"time"
 )
 
 // line is one line of input without its end, or the error that ended it.
@@ -13,6 +14,7 @@ type line struct {
 	text    []byte
 	tooLong bool
 	err     error
+	at      time.Time // when its end was read; zero without tracing
 }
 
 // readBuffer is the size of the buffer in front of standard input: a pipe on
@@ -20,9 +22,9 @@ type line struct {
 const readBuffer = 64 << 10
 
 // readLines sends every line of in until an error, which it sends too, or until
-// stop is closed. A line over limit is read to its end and thrown away, so that
+// stop is closed. Now says when each was read. A line over limit is read to its end and thrown away, so that
 // it costs no memory and the next one is found. The last line needs no end.
-func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{}) {
+func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{}, now func() time.Time) {
 	r := bufio.NewReaderSize(in, readBuffer)
 	send := func(l line) bool {
 		select {
@@ -34,8 +36,9 @@ func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{})
 	}
 	for {
 		l := readLine(r, limit)
+		l.at = now()
 		if l.err != nil && (len(l.text) > 0 || l.tooLong) {
-			if !send(line{text: l.text, tooLong: l.tooLong}) {
+			if !send(line{text: l.text, tooLong: l.tooLong, at: l.at}) {
 				return
 			}
 			l.text, l.tooLong = nil, false

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -55,7 +56,7 @@ func TestReadLine(t *testing.T) {
 func collect(in io.Reader, limit int) []string {
 	lines, stop := make(chan line), make(chan struct{})
 	defer close(stop)
-	go readLines(in, limit, lines, stop)
+	go readLines(in, limit, lines, stop, untimed)
 	var out []string
 	for l := range lines {
 		switch {
@@ -101,7 +102,7 @@ func TestTheReaderOfLinesStops(t *testing.T) {
 	t.Parallel()
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		readLines(repeat('\n'), 8, make(chan line), stop)
+		readLines(repeat('\n'), 8, make(chan line), stop, untimed)
 		close(done)
 	}()
 	close(stop)
@@ -130,3 +131,6 @@ func FuzzReadLines(f *testing.F) {
 		}
 	})
 }
+
+// untimed is for lines whose time does not matter.
+func untimed() time.Time { return time.Time{} }

@@ -64,7 +64,7 @@ func Serve(ctx context.Context, rpc *dialect.Handler, in io.Reader, out io.Write
 	s := newSession(rpc, out, o)
 	defer s.cancel(nil)
 	lines := make(chan line)
-	go readLines(in, s.limits.MaxBytes, lines, s.stop)
+	go readLines(in, s.limits.MaxBytes, lines, s.stop, s.now)
 	ended := make(chan error, 1)
 	go func() { ended <- s.converse(ctx, lines) }()
 

@@ -146,6 +146,7 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 // wait for it.
 func (s *session) take(l line) {
 	in := s.inbound(s.fallback())
+	in.Start = l.at
 	if l.tooLong {
 		s.write(s.rpc.Refuse(in, errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the line exceeds %d bytes; --max-message-bytes sets the limit", s.limits.MaxBytes),
@@ -156,7 +157,7 @@ func (s *session) take(l line) {
 		return // blank lines are tolerated
 	}
 	if s.isBatch(l.text) {
-		s.takeBatch(l.text)
+		s.takeBatch(l)
 		return
 	}
 	envelope := jsonrpc.Read(l.text, s.limits)
@@ -249,6 +250,14 @@ func (s *session) withdraw(msg *jsonrpc.Message) {
 // inbound is a message before it is known.
 func (s *session) inbound(d dialect.Dialect) *dialect.Inbound {
 	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
+}
+
+// now is the time for the spans of messages; zero without tracing.
+func (s *session) now() time.Time {
+	if !s.rpc.Tracer().IsOn() {
+		return time.Time{}
+	}
+	return time.Now()
 }
 
 // write sends one reply as one line.

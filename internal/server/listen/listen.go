@@ -17,6 +17,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/httpguard"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
@@ -24,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // maxStreams is how many requests one HTTP/2 connection may have in flight. A
@@ -44,6 +46,8 @@ type Options struct {
 	Stats *stats.Stats
 	// Slow limits the data that waits for slow peers.
 	Slow *pressure.Slow
+	// Tracer makes the spans of requests; nil makes none.
+	Tracer *tracing.Tracer
 }
 
 // Listeners are the listeners of one process. Make them with [New]; Open is not safe
@@ -133,6 +137,8 @@ type Place struct {
 	Name string
 	// Edge returns the edge of a request that is rejected before the handler.
 	Edge func(*http.Request) stats.Edge
+	// Route returns where a request goes, for its span; nil makes no spans of requests.
+	Route func(*http.Request) httpspan.Route
 	// Public reports whether a page of any origin may read what a request asks for; nil
 	// for none.
 	Public func(*http.Request) bool
@@ -161,7 +167,11 @@ func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) 
 	}
 	bounded := httpbody.Timeout(guard.Wrap(handler), s.opts.Config.GetLimits().GetReadBodyTimeout().AsDuration(),
 		route.IsStream, func() { s.opts.Stats.Over(errmap.LimitBodyTime) })
-	return s.opts.Slow.Handler(bounded), nil
+	front := s.opts.Slow.Handler(bounded)
+	if s.opts.Tracer.IsOn() && at.Route != nil {
+		front = httpspan.Handler(front, httpspan.Options{Tracer: s.opts.Tracer, Route: at.Route, Edge: at.Edge})
+	}
+	return front, nil
 }
 
 // server returns a server with the bounds of the configuration.

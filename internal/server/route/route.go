@@ -27,6 +27,8 @@ type Edge struct {
 	// They need no authentication, and pages of any origin may send them.
 	Open   http.Handler
 	IsOpen func(*http.Request) bool
+	// Prefix is what the paths begin with for which IsOpen holds.
+	Prefix string
 	// Refuse rejects a request in the protocol of the edge.
 	Refuse func(http.ResponseWriter, *http.Request, *errmap.Error)
 }
@@ -85,6 +87,19 @@ func (t *Table) of(r *http.Request) *Edge {
 		return e
 	}
 	return t.rest
+}
+
+// Path returns the path of a request, or what it begins with, if it is registered, and otherwise "".
+func (t *Table) Path(r *http.Request) string {
+	for _, e := range t.open {
+		if e.IsOpen(r) {
+			return e.Prefix
+		}
+	}
+	if t.byPath[r.URL.Path] != nil {
+		return r.URL.Path
+	}
+	return ""
 }
 
 // Name returns the edge of a request for metrics.

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"context"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
+)
+
+// Names of spans whose messages name no method that exists. A text of the caller must not become one.
+const (
+	spanInvalid = "invalid" // no valid message
+	spanOther   = "_OTHER"  // a method that the dialect does not have, or an event
+)
+
+// Request returns the HTTP request of a context for [Inbound.HTTP]; nil without tracing.
+func (h *Handler) Request(ctx context.Context) *httpspan.Request {
+	if !h.Tracer().IsOn() {
+		return nil
+	}
+	return httpspan.Of(ctx)
+}
+
+// startSpan starts the span of a message; nil without tracing.
+func (h *Handler) startSpan(in *Inbound) *tracing.Span {
+	if !h.Tracer().IsOn() {
+		return nil
+	}
+	method := h.spanMethod(in)
+	a := tracing.Arrival{Start: in.Start, Method: method, Header: in.Header}
+	if meta := in.meta(); meta != nil {
+		a.Message = metaContext(meta)
+	}
+	if in.Stream != nil {
+		a.Links = []tracing.Context{in.Stream.Context()}
+	}
+	if method != spanInvalid {
+		a.Attributes = []tracing.Attribute{tracing.Text(tracing.MethodName, method)}
+	}
+	span := h.start(in.HTTP, a)
+	if span.IsRecording() {
+		span.Set(in.spanAttributes()...)
+	}
+	return span
+}
+
+// start starts a span for what came in an HTTP request, or, where that is nil, in none.
+func (h *Handler) start(r *httpspan.Request, a tracing.Arrival) *tracing.Span {
+	if r != nil {
+		return r.Start(a)
+	}
+	return h.Tracer().Start(a)
+}
+
+// spanMethod is what the span of a message is called.
+func (h *Handler) spanMethod(in *Inbound) string {
+	msg := in.Message
+	switch {
+	case msg.Fault != nil:
+		return spanInvalid
+	case msg.Kind == jsonrpc.KindRequest:
+		if _, ok := h.era(in.Dialect).methods[msg.Method]; ok {
+			return msg.Method
+		}
+		return spanOther
+	case msg.Kind == jsonrpc.KindNotification:
+		return notificationMethod(msg.Method)
+	}
+	return spanInvalid
+}
+
+// notificationMethod is the method of a notification that clients of MCP send. Others are events of callers, who choose their
+// methods.
+func notificationMethod(method string) string {
+	switch method {
+	case methodCancelled, "notifications/initialized", "notifications/progress", "notifications/roots/list_changed",
+		"notifications/tasks/status", "notifications/elicitation/complete":
+		return method
+	}
+	return spanOther
+}
+
+// spanAttributes are the facts of a message that its span has besides its method.
+func (in *Inbound) spanAttributes() []tracing.Attribute {
+	out := make([]tracing.Attribute, 0, 5)
+	out = append(out, tracing.Text(tracing.Edge, stats.EdgeOf(in.Transport, in.Route, false).String()))
+	if id := in.Message.ID; !id.IsZero() {
+		out = append(out, tracing.Text(tracing.RequestID, idText(id)))
+	}
+	out = append(out, in.eraAttributes()...)
+	switch {
+	case in.HTTP != nil: // which knows better
+	case in.Header == nil:
+		out = append(out, tracing.Text(tracing.Transport, "pipe"))
+	default:
+		out = httpspan.AppendPeer(out, in.Peer)
+	}
+	return out
+}
+
+// eraAttributes say which revision of MCP a message is of, and of which session.
+func (in *Inbound) eraAttributes() []tracing.Attribute {
+	if in.Dialect == Canonical {
+		return nil
+	}
+	var out []tracing.Attribute
+	if version := in.era(); version != unknownRevision {
+		out = append(out, tracing.Text(tracing.ProtocolVersion, version))
+	}
+	if in.Session != nil && in.Header != nil {
+		out = append(out, tracing.Text(tracing.SessionID, in.Session.ID()))
+	}
+	return out
+}
+
+// TraceContext returns the ids of the message's span; invalid without tracing.
+func (in *Inbound) TraceContext() tracing.Context { return in.span.Context() }
+
+// DescribeStream describes a stream without a message, which a GET of a legacy session is, in the span of its request. began is the
+// span of the call that began the stream, not valid if none did.
+func (h *Handler) DescribeStream(in *Inbound, began tracing.Context) {
+	span := in.HTTP.Span()
+	if span.IsRecording() {
+		span.Set(in.eraAttributes()...)
+		span.Link(began)
+		span.Opened()
+	}
+}
+
+// opening is a sink of changes that notes with the first one, which acknowledges the subscription, that the stream is open.
+func opening(span *tracing.Span, changes func(*outriggerv1.Notification) error) func(*outriggerv1.Notification) error {
+	if !span.IsRecording() {
+		return changes
+	}
+	isOpen := false
+	return func(n *outriggerv1.Notification) error {
+		if !isOpen {
+			isOpen = true
+			span.Opened()
+		}
+		return changes(n)
+	}
+}
+
+// idText is an id without the quotes of JSON.
+func idText(id jsonrpc.ID) string {
+	if text, ok := id.Text(); ok {
+		return text
+	}
+	return id.String()
+}
+
+// replyOutcome is how a message ended.
+func replyOutcome(in *Inbound, reply *Reply) tracing.Outcome {
+	out := httpspan.Outcome(reply.err)
+	if in.hasFailed && out.ErrorType == "" {
+		out.ErrorType = "tool_error"
+		out.Attributes = append(out.Attributes, tracing.Text(tracing.ErrorCode, string(errmap.ToolExecutionFailed)))
+	}
+	return out
+}
+
+// callOutcome is how a request ended whose edge has the codes of RPCs.
+func callOutcome(req *bridge.Request, resp *bridge.Response) tracing.Outcome {
+	out := httpspan.Outcome(resp.Err)
+	if resp.Err != nil {
+		out.Attributes[0] = tracing.Text(tracing.StatusCode, errmap.ToConnect(resp.Err, errmap.About{}).Code().String())
+	} else if resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure {
+		out.ErrorType = "tool_error"
+	}
+	return out
+}
+
+// metaContext is a checked _meta as the carrier of trace context. It is only read.
+type metaContext []byte
+
+// Get returns a member that is a header value, as [WithTraceContext] takes it.
+func (m metaContext) Get(key string) string {
+	value, _ := traceMember(m, key)
+	return value
+}
+
+// Set does nothing.
+func (m metaContext) Set(string, string) {}
+
+// Keys returns none: nothing asks for them.
+func (m metaContext) Keys() []string { return nil }
+
+// traceMember is a member of _meta that may become a header; false if there is none, or one that is no header value.
+func traceMember(meta []byte, key string) (string, bool) {
+	raw, ok := jsontext.Lookup(meta, key)
+	if !ok {
+		return "", false
+	}
+	value, ok := jsontext.Text(raw)
+	return value, ok && value != "" && len(value) <= maxTraceValue && metadata.IsFieldValue(value)
+}
+
+// startCall starts the span of a request of an edge that does not speak JSON-RPC, and reports whether the request has one that
+// it must end. A request that is a part of a stream has that one's span already.
+func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
+	if req.Method == "" {
+		req.Method = strings.TrimPrefix(req.Route, "/")
+	}
+	if req.Span != nil || !h.Tracer().IsOn() {
+		return false
+	}
+	req.Span = h.StartRPC(ctx, req.Method, req)
+	return true
+}
+
+// StartRPC starts the span of an RPC by its method, "package.Service/Method"; nil without tracing. Of req it needs what describes
+// the connection, and where trace context is.
+func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Request) *tracing.Span {
+	if !h.Tracer().IsOn() {
+		return nil
+	}
+	a := tracing.Arrival{Method: method, Header: req.Header, Attributes: []tracing.Attribute{tracing.Text(tracing.MethodName, method)}}
+	if req.Meta != nil {
+		a.Message = metaContext(req.Meta)
+	}
+	in := httpspan.Of(ctx)
+	span := h.start(in, a)
+	if span.IsRecording() {
+		span.Set(tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, httpspan.RPCSystem(req.Transport)),
+			tracing.Text(tracing.Edge, stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String()))
+		if in == nil {
+			span.Set(httpspan.AppendPeer(nil, req.Peer)...)
+		}
+	}
+	return span
+}

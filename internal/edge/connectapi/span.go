@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
+)
+
+// spans is an interceptor that gives every stream a span, which ends with it. A unary RPC has its span from [Service.run]; one that
+// does not get there has that of its HTTP request, which is told why.
+type spans struct{ service *Service }
+
+// WrapUnary implements [connect.Interceptor].
+func (i spans) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	if !i.service.bridge.Tracer().IsOn() {
+		return next
+	}
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		resp, err := next(ctx, req)
+		if err != nil {
+			httpspan.Of(ctx).Refused(rpcOutcome(err))
+		}
+		return resp, err
+	}
+}
+
+// WrapStreamingClient implements [connect.Interceptor].
+func (spans) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements [connect.Interceptor].
+func (i spans) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	if !i.service.bridge.Tracer().IsOn() {
+		return next
+	}
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		of := &streamOfCalls{method: strings.TrimPrefix(conn.Spec().Procedure, "/")}
+		of.span = i.service.rpc.StartRPC(ctx, of.method, &bridge.Request{
+			Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure,
+		})
+		err := next(context.WithValue(ctx, streamKey{}, of), conn)
+		of.end(err)
+		return err
+	}
+}
+
+// streamOfCalls is a streaming RPC that has a span. What runs for it has the same one, except on Exchange, whose messages are
+// requests of their own.
+type streamOfCalls struct {
+	span   *tracing.Span
+	method string
+	// hasFailed: the tool that was called answered with a failure.
+	hasFailed bool
+}
+
+type streamKey struct{}
+
+// streamOf is the streaming RPC of a context; nil for none, and without tracing.
+func streamOf(ctx context.Context) *streamOfCalls {
+	of, _ := ctx.Value(streamKey{}).(*streamOfCalls)
+	return of
+}
+
+// opened notes that the caller has its stream.
+func (of *streamOfCalls) opened() {
+	if of != nil {
+		of.span.Opened()
+	}
+}
+
+func (of *streamOfCalls) end(err error) {
+	out := rpcOutcome(err)
+	if of.hasFailed && out.ErrorType == "" {
+		out.ErrorType = toolError
+	}
+	of.span.End(out)
+}
+
+// toolError is the error.type of a tool that answered with a failure.
+const toolError = "tool_error"
+
+// record begins the line of a request in the run record and its span. The function that it returns ends both.
+func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*bridge.Response)) {
+	if !s.bridge.Tracer().IsOn() {
+		return s.rpc.RecordCall(ctx, req)
+	}
+	of := streamOf(ctx)
+	if of == nil {
+		return s.rpc.RecordCall(ctx, req)
+	}
+	req.Span, req.Method = of.span, of.method
+	recorded := s.rpc.RecordCall(ctx, req)
+	return func(resp *bridge.Response) {
+		of.hasFailed = resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure
+		recorded(resp)
+	}
+}
+
+// rpcOutcome is how an RPC ended that its handler answered with an error, or with none.
+func rpcOutcome(err error) tracing.Outcome {
+	if err == nil {
+		return tracing.Outcome{}
+	}
+	var shown *connect.Error
+	if !errors.As(err, &shown) {
+		shown = connect.NewError(connect.CodeOf(err), err)
+	}
+	out := httpspan.Outcome(errmap.FromConnect(shown))
+	out.Attributes[0] = tracing.Text(tracing.StatusCode, shown.Code().String())
+	return out
+}
+
+// toldWhy tells the span of an HTTP request why it is refused.
+func (s *Service) toldWhy(r *http.Request, refused error) {
+	if told := s.rpc.Request(r.Context()); told != nil {
+		told.Refused(rpcOutcome(refused))
+	}
+}
+
+// toldRefusal is toldWhy for an error that has no form of RPC yet.
+func (s *Service) toldRefusal(r *http.Request, refused *errmap.Error) {
+	if s.bridge.Tracer().IsOn() {
+		s.toldWhy(r, errmap.ToConnect(refused, errmap.About{}))
+	}
+}
+
+// now is the time for the span of a message; zero without tracing.
+func (s *Service) now() time.Time {
+	if !s.bridge.Tracer().IsOn() {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// Route returns the path of a request if it is that of an RPC that exists here, and otherwise "".
+func (s *Service) Route(r *http.Request) string {
+	path := r.URL.Path
+	if isOwnRPC(path) {
+		return path
+	}
+	if cat := s.bridge.Catalogs().Current(); cat != nil {
+		if _, ok := cat.ByProcedure(path); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// isOwnRPC holds for the RPCs of the services that the sidecar itself has.
+func isOwnRPC(path string) bool {
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch service {
+	case "outrigger.v1.ToolService":
+		services := outriggerv1.File_outrigger_v1_tool_service_proto.Services()
+		return services.ByName("ToolService").Methods().ByName(protoreflect.Name(method)) != nil
+	case "grpc.health.v1.Health":
+		return method == "Check" || method == "Watch" || method == "List"
+	case "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
+		return method == "ServerReflectionInfo"
+	}
+	return false
+}
