@@ -103,7 +103,7 @@ func thirdParties() map[string][]string {
 		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"cel.dev/cel-go":                           {"internal/rules"},
-		"github.com/prometheus":                    {"internal/metrics"},
+		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
 		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},

@@ -24,7 +24,7 @@ func TestThePageNamesEveryMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(outrigger_[a-z_]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:outrigger|mcp_server)_[a-z_]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(page), -1) {
 		documented[row[1]] = row[2]
 	}
 	m, err := metrics.New(everything(t))
@@ -37,13 +37,18 @@ func TestThePageNamesEveryMetric(t *testing.T) {
 	}
 	shown := map[string]string{}
 	for _, f := range families {
-		if strings.HasPrefix(f.GetName(), "outrigger_") {
+		if isOwn(f.GetName()) {
 			shown[f.GetName()] = strings.ToLower(f.GetType().String())
 		}
 	}
 	if diff := cmp.Diff(shown, documented); diff != "" {
 		t.Errorf("docs/metrics.md (-shown +documented):\n%s", diff)
 	}
+}
+
+// isOwn tells our metrics, and those that OpenTelemetry's conventions name, from those of the process.
+func isOwn(name string) bool {
+	return strings.HasPrefix(name, "outrigger_") || strings.HasPrefix(name, "mcp_server_")
 }
 
 // TestPagesNameMetricsThatExist looks at every page, alerts and queries included.
@@ -74,7 +79,7 @@ func TestPagesNameMetricsThatExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range regexp.MustCompile(`\boutrigger_[a-z0-9_]+\b`).FindAllString(string(text), -1) {
+		for _, name := range regexp.MustCompile(`\b(outrigger|mcp_server)_[a-z0-9_]+\b`).FindAllString(string(text), -1) {
 			named++
 			if !exists[name] {
 				t.Errorf("%s names %s, which there is not", filepath.Base(page), name)

@@ -5,9 +5,8 @@
 // The parts of the pipeline count for themselves, and a scrape reads their
 // counters. So without scrapes, the package does nothing.
 //
-// It keeps no counters of other packages, starts no goroutine, and is the only
-// package that imports Prometheus. Everything is safe for concurrent use, if the
-// sources are.
+// It keeps no counters of other packages and starts no goroutine. Everything is safe
+// for concurrent use, if the sources are.
 package metrics
 
 import (
@@ -117,6 +116,14 @@ func (m *Metrics) BreakingChanges(n int) {
 		return
 	}
 	m.breaking.Add(float64(n))
+}
+
+// Gatherer returns what the handler reads, for exporters; of nil, nothing.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
+	if m == nil {
+		return prometheus.Gatherers{}
+	}
+	return m.registry
 }
 
 // Handler returns the handler for scrapes, or nil for nil. It answers in Prometheus'

@@ -135,6 +135,13 @@ func everything(t *testing.T) metrics.Sources {
 	traffic.Operation(0).Count(stats.EdgeRPC, errmap.ParseError)
 	traffic.Operation(1).Count(stats.EdgeStdio, "")
 	traffic.HTTPRefused(stats.EdgeAdmin, errmap.OriginForbidden)
+	for _, r := range []stats.MCPRequest{
+		{Tool: traffic.Tool("shop.get"), Method: "tools/call", Version: "2026-07-28", Transport: "tcp", Took: 15 * time.Millisecond},
+		{Method: "tools/list", Version: "2025-11-25", Transport: "pipe", ErrorType: "-32603", Status: "-32603", Took: time.Hour},
+	} {
+		traffic.EndMCP(r)
+	}
+	traffic.EndSession(stats.Session{Version: "2025-11-25", Transport: "tcp", ErrorType: "evicted", Took: time.Minute})
 	files := reload.Status{Group: "configuration", Files: 1, Last: reload.Refused, Tried: time.Unix(1_800_000_000, 0), Good: time.Unix(1_700_000_000, 0)}
 	files.Counts[reload.Refused] = 1
 	files.Counts[reload.Applied] = 2
@@ -190,6 +197,12 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_call_overhead_seconds_bucket{edge="mcp",le="3e-05"} 0`, `outrigger_call_overhead_seconds_bucket{edge="mcp",le="5e-05"} 1`,
 		`outrigger_call_overhead_seconds_sum{edge="mcp"} 4.5e-05`,
 		`outrigger_requests_total{code="PARSE_ERROR",edge="rpc",operation=""} 1`, `outrigger_requests_total{code="OK",edge="stdio",operation="list_tools"} 1`,
+		`mcp_server_operation_duration_seconds_bucket{error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="shop.get",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="",le="0.01"} 0`,
+		`mcp_server_operation_duration_seconds_bucket{error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="shop.get",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="",le="0.02"} 1`,
+		`mcp_server_operation_duration_seconds_sum{error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="shop.get",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""} 0.015`,
+		`mcp_server_operation_duration_seconds_bucket{error_type="-32603",gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="tools/list",mcp_protocol_version="2025-11-25",network_transport="pipe",rpc_response_status_code="-32603",le="300"} 0`,
+		`mcp_server_operation_duration_seconds_count{error_type="-32603",gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="tools/list",mcp_protocol_version="2025-11-25",network_transport="pipe",rpc_response_status_code="-32603"} 1`,
+		`mcp_server_session_duration_seconds_bucket{error_type="evicted",mcp_protocol_version="2025-11-25",network_transport="tcp",le="60"} 1`,
 		"outrigger_arguments_repaired_total 8", "outrigger_check_disagreements_total 9",
 		"outrigger_log_calls_skipped_total 5", "outrigger_reload_refused_changes 4",
 		`outrigger_reloads_total{files="configuration",outcome="applied"} 2`, `outrigger_reloads_total{files="configuration",outcome="refused"} 1`,
@@ -252,7 +265,7 @@ func TestNamesAndTexts(t *testing.T) {
 	for _, f := range families {
 		name := f.GetName()
 		switch {
-		case strings.HasPrefix(name, "outrigger_"):
+		case isOwn(name):
 			own++
 		case !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_"):
 			t.Errorf("%s is neither ours nor the process's", name)

@@ -3,8 +3,6 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outrigger-mcp/outrigger/internal/stats"
@@ -16,6 +14,7 @@ import (
 type traffic struct {
 	from                                            *stats.Stats
 	calls, inFlight, took, requests, overhead, http *prometheus.Desc
+	mcp                                             mcp
 }
 
 func newTraffic(from *stats.Stats) prometheus.Collector {
@@ -23,7 +22,7 @@ func newTraffic(from *stats.Stats) prometheus.Collector {
 		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 	}
 	return traffic{
-		from: from,
+		from: from, mcp: newMCP(),
 		calls: desc("calls_total", "Finished tool calls by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
 			"calls of unknown tools, and \"other\" beyond the first 256 tools.", "tool", "code", "edge"),
 		inFlight: desc("calls_in_flight", "Tool calls in flight.", "tool"),
@@ -41,6 +40,7 @@ func (t traffic) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{t.calls, t.inFlight, t.took, t.requests, t.overhead, t.http} {
 		out <- desc
 	}
+	t.mcp.describe(out)
 }
 
 // Collect implements [prometheus.Collector].
@@ -64,22 +64,5 @@ func (t traffic) Collect(out chan<- prometheus.Metric) {
 	for edge, h := range now.Overhead {
 		out <- buckets(t.overhead, h, edge.String())
 	}
+	t.mcp.collect(now, out)
 }
-
-// buckets is a histogram as Prometheus wants it: each bucket holds those before.
-func buckets(desc *prometheus.Desc, h stats.Histogram, labels ...string) prometheus.Metric {
-	below, n := make(map[float64]uint64, len(h.Bounds)), uint64(0)
-	for i, bound := range h.Bounds {
-		n += h.Counts[i]
-		below[seconds(bound)] = n
-	}
-	made, err := prometheus.NewConstHistogram(desc, h.Count(), seconds(h.Sum), below, labels...)
-	if err != nil {
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return made
-}
-
-// seconds is a duration in Prometheus' unit, with bounds as people write them:
-// 0.00025 rather than 0.00025000000000000001.
-func seconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e9 }

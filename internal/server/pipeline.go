@@ -88,13 +88,15 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	limits := a.cfg.GetLimits()
+	a.stats = stats.New(0, bridge.Operations()...)
+	a.stats.OnEnd(a.opts.OnEnd)
 	// Every session follows the feed, besides the streams of the modern era.
 	a.feed = feed.New(adjusted(feed.Options{
 		MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions()),
 	}, a.opts.Adjust.Feed))
 	a.sessions = session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
-		Share: settings.CallerShare(limits),
+		Share: settings.CallerShare(limits), Ended: a.sessionEnded,
 	}, a.opts.Adjust.Sessions))
 	a.tasks = a.newTasks()
 	a.bus = a.newBus()
@@ -105,8 +107,6 @@ func (a *App) openPipeline() error {
 		caller = a.opts.Adjust.Upstream(caller)
 	}
 	a.limiter = settings.Limiter(a.cfg.GetLimits())
-	a.stats = stats.New(0, bridge.Operations()...)
-	a.stats.OnEnd(a.opts.OnEnd)
 	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}

@@ -64,14 +64,16 @@ func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, ori
 	}
 	s := &Session{
 		manager: m, id: id, nonce: nonce, principal: principal, context: kept, origin: origin,
-		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}),
+		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}), opened: time.Now(),
 	}
 	// BufferPool first: the session that goes has a place in the feed, too.
 	if err := m.admit(s); err != nil {
 		return nil, err
 	}
 	if err := s.follow(); err != nil {
-		_ = m.End(principal, id) // it may have been closed with all others
+		if m.remove(principal, id) != nil { // it may have been closed with all others
+			s.close()
+		}
 		return nil, err
 	}
 	m.mu.Lock()
@@ -106,7 +108,7 @@ func (m *Manager) admit(s *Session) error {
 	s.uses, s.account = 1, h.account
 	m.mu.Unlock()
 	if gone != nil {
-		gone.close()
+		m.end(gone, Evicted)
 	}
 	return nil
 }
@@ -207,16 +209,32 @@ func (m *Manager) release(s *Session) {
 
 // End ends a session at the client's request. The error is [ErrUnknown].
 func (m *Manager) End(principal, id string) error {
-	m.mu.Lock()
-	s := m.byID[id]
-	if s == nil || s.principal != principal {
-		m.mu.Unlock()
+	s := m.remove(principal, id)
+	if s == nil {
 		return ErrUnknown
 	}
-	m.forget(s)
-	m.mu.Unlock()
-	s.close()
+	m.end(s, Requested)
 	return nil
+}
+
+// remove takes a session of a caller out; nil if there is none.
+func (m *Manager) remove(principal, id string) *Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.byID[id]
+	if s == nil || s.principal != principal {
+		return nil
+	}
+	m.forget(s)
+	return s
+}
+
+// end ends a session that has been taken out.
+func (m *Manager) end(s *Session, why Reason) {
+	s.close()
+	if m.opts.Ended != nil {
+		m.opts.Ended(Ended{Version: s.context.GetProtocolVersion(), Principal: s.principal, Why: why, Took: time.Since(s.opened)})
+	}
 }
 
 // Close ends all sessions: their streams end, and questions are abandoned. It may
@@ -234,7 +252,7 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		s.close()
+		m.end(s, Shutdown)
 	}
 }
 
@@ -311,6 +329,6 @@ func (m *Manager) expire() {
 	m.schedule()
 	m.mu.Unlock()
 	for _, s := range gone {
-		s.close()
+		m.end(s, Expired)
 	}
 }

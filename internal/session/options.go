@@ -89,6 +89,9 @@ type Options struct {
 	// Rand is the random source for ids, used by one goroutine at a time. Nil:
 	// crypto/rand.
 	Rand io.Reader
+	// Ended is called once after the end of each session that a client got, on the goroutine
+	// that ended it. Nil tells no one.
+	Ended func(Ended)
 }
 
 func (o Options) withDefaults() Options {

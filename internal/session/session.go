@@ -24,6 +24,7 @@ type Session struct {
 	account   *account // its caller's
 	context   *outriggerv1.RequestContext
 	origin    correlate.Origin
+	opened    time.Time
 
 	// These belong to the manager and its lock.
 	uses  int

@@ -45,6 +45,21 @@ func EdgeOf(transport, route string, isTyped bool) Edge {
 	return EdgeOther
 }
 
+// Transport returns OpenTelemetry's name of the transport of an edge (network.transport), or ""
+// for the edges that have none. Callers reach all others by TCP.
+func (e Edge) Transport() string {
+	switch e {
+	case EdgeStdio:
+		return "pipe"
+	case EdgeMCP, EdgeRPC, EdgeConnect, EdgeGRPC, EdgeGRPCWeb, EdgeTyped:
+		return "tcp"
+	}
+	return ""
+}
+
+// IsJSONRPC reports whether messages of the edge are JSON-RPC, in MCP or in the canonical dialect.
+func (e Edge) IsJSONRPC() bool { return e == EdgeMCP || e == EdgeRPC || e == EdgeStdio }
+
 // String returns the name of the edge, for logs and metrics.
 func (e Edge) String() string {
 	switch e {

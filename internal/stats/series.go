@@ -70,6 +70,8 @@ type End struct {
 	// Took is the duration of the request. Upstream is the part of it spent waiting for
 	// the backend or a person.
 	Took, Upstream time.Duration
+	// Trace is the request's span, if it is sampled.
+	Trace Trace
 }
 
 // End counts the end of a request that Begin counted.
@@ -82,10 +84,10 @@ func (s *Series) End(e End) {
 	if s.stats.ended != nil {
 		s.stats.ended(CallEnd{Tool: s.name, End: e})
 	}
-	s.took.add(callBounds[:], e.Took)
+	s.took.add(callBounds[:], e.Took, e.Trace)
 	if e.Upstream > 0 {
 		// Without a call of the backend there is nothing that could be overhead.
-		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Upstream))
+		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Upstream), e.Trace)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
@@ -42,14 +43,19 @@ type Stats struct {
 	// for its size and the like.
 	http   *Series
 	limits limitCounts
+	// mcp and sessions are the metrics of OpenTelemetry's conventions for MCP.
+	mcp      *family[mcpKey]
+	sessions *family[sessionKey]
+	began    time.Time
 }
 
 // New returns a Stats with separate counters for up to maxTools tools (0:
 // DefaultMaxTools) and for the given operations.
 func New(maxTools int, operations ...string) *Stats {
-	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts()}
+	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts(), sessions: newSessions(), began: time.Now()}
 	defaults.Fill(&t.most, DefaultMaxTools)
 	t.other = &Series{stats: t, name: Other}
+	t.mcp = newMCP(t.most, t.other)
 	t.http = &Series{stats: t}
 	t.tools.Store(&map[string]*Series{})
 	for _, name := range operations {
@@ -137,6 +143,11 @@ type Snapshot struct {
 	Overhead map[Edge]Histogram
 	// HTTP is the counts of HTTPRefused.
 	HTTP []Ends
+	// MCP is the counts of EndMCP, Sessions those of EndSession, both sorted.
+	MCP      []MCPNumbers
+	Sessions []SessionNumbers
+	// Began is when counting began.
+	Began time.Time
 }
 
 // Snapshot returns the current counts. For nil it is empty.
@@ -144,7 +155,7 @@ func (t *Stats) Snapshot() Snapshot {
 	if t == nil {
 		return Snapshot{}
 	}
-	out := Snapshot{Overhead: map[Edge]Histogram{}}
+	out := Snapshot{Overhead: map[Edge]Histogram{}, MCP: t.mcpNumbers(), Sessions: t.sessionNumbers(), Began: t.began}
 	for _, s := range *t.tools.Load() {
 		out.Tools = append(out.Tools, s.numbers())
 	}
