@@ -48,7 +48,7 @@ func (e *Error) Status(on Protocol, about About) Status {
 	case LegacyMCP:
 		return e.shownStatus(row.Legacy, about)
 	case ConnectRPC:
-		return e.status(codeName(e.ConnectCode()), false)
+		return e.status(CodeName(e.ConnectCode()), false)
 	case CanonicalJSONRPC:
 	}
 	return e.status(strconv.Itoa(row.JSONRPC), isCallers(row.JSONRPC))
@@ -86,8 +86,8 @@ func isCallers(code int) bool {
 	return slices.Contains([]int{rpcParse, rpcInvalidRequest, rpcMethodNotFound, rpcInvalidParams, rpcLegacyNoResource}, code)
 }
 
-// codeName returns gRPC's name of a code, such as NOT_FOUND.
-func codeName(code connect.Code) string {
+// CodeName returns gRPC's name of a code, such as NOT_FOUND.
+func CodeName(code connect.Code) string {
 	if code == connect.CodeCanceled {
 		return "CANCELLED"
 	}
