@@ -15,7 +15,7 @@ import (
 func newDoctorCommand(env environment) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   doctorName,
 		Short: "Diagnose a backend: what works, what does not, and how to fix it",
 		Long: `Doctor runs the steps that serve runs at startup and reports each one: whether the
 configuration is valid, the backend is reachable, which protocol it speaks, whether

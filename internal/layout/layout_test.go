@@ -53,6 +53,7 @@ func allowed() map[string][]string {
 		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "correlate", "errmap", "gen", "internal/record"},
 		"internal/httpspan":     {"internal/tracing", "internal/stats", "errmap"},
 		"internal/dialect":      {"internal/tracing", "internal/httpspan", "internal/stats", "bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
+		"internal/telemetry":    {"internal/tracing", "internal/stats", "internal/tlsfiles", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
 		"internal/jsontext":     {},
@@ -79,6 +80,7 @@ func allowed() map[string][]string {
 		"internal/reload":       {"gen"},
 		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
 		"internal/oauthtest":    {},
+		"internal/otlptest":     {},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.
 		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "bridge", "errmap", "gen"},
@@ -104,7 +106,7 @@ func thirdParties() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
-		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry"},
+		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry", "internal/otlptest"},
 		"google.golang.org/grpc":                   {"internal/oddtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}
