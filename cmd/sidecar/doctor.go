@@ -43,7 +43,7 @@ func (env environment) examine(ctx context.Context, a *server.App, asJSON bool) 
 	if asJSON {
 		show = func(doctor.Finding) {}
 	}
-	found := doctor.Examine(ctx, a, show)
+	found := doctor.Examine(ctx, a, env.telemetrySettings(a.Config()), show)
 	if asJSON {
 		if err := printJSON(env.stdout, found); err != nil {
 			return err

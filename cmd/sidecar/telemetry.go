@@ -17,9 +17,7 @@ import (
 func (env environment) openTelemetry(ctx context.Context, cfg *configv1.Config, log *zap.Logger, level zap.AtomicLevel) (*telemetry.Telemetry, *zap.Logger, error) {
 	own := log.Named("telemetry")
 	telemetry.Quiet(own)
-	// What is wrong was reported when the configuration was read.
-	settings := telemetry.Resolve(cfg.GetTelemetry(), env.environ, func(string, string) {})
-	exports, err := telemetry.Open(ctx, telemetry.Options{Settings: settings, Version: currentBuild().Version, Log: own})
+	exports, err := telemetry.Open(ctx, telemetry.Options{Settings: env.telemetrySettings(cfg), Version: currentBuild().Version, Log: own})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -27,4 +25,10 @@ func (env environment) openTelemetry(ctx context.Context, cfg *configv1.Config, 
 		log = log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, more) }))
 	}
 	return exports, log, nil
+}
+
+// telemetrySettings are what the environment and the configuration say. What is wrong with
+// them was reported when the configuration was read.
+func (env environment) telemetrySettings(cfg *configv1.Config) *telemetry.Settings {
+	return telemetry.Resolve(cfg.GetTelemetry(), env.environ, func(string, string) {})
 }

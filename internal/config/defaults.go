@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -236,6 +237,9 @@ func valueText(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 
 // durationText uses seconds, as the message's own definition does.
 func durationText(d *durationpb.Duration) string {
+	if short := d.AsDuration(); short > 0 && short < time.Millisecond {
+		return strconv.FormatFloat(float64(short)/float64(time.Microsecond), 'f', -1, 64) + "us"
+	}
 	return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
 }
 

@@ -4,7 +4,22 @@ package server
 
 import (
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
+
+// exportMetrics exports what the metrics page shows.
+func (a *App) exportMetrics() error {
+	return a.opts.Telemetry.ExportMetrics(telemetry.NewPageProducer(a.metrics.Gatherer()))
+}
+
+// telemetryStats returns the counts of the exports; nil without any.
+func (a *App) telemetryStats() func() []telemetry.Stats {
+	if a.opts.Telemetry == nil {
+		return nil
+	}
+	return a.opts.Telemetry.Stats
+}
 
 // leastFlush is how long the last exports may take after a drain that needed its whole
 // grace period.

@@ -64,10 +64,21 @@ func (h *health) recovered(signal Signal) {
 
 // fixOf says what is probably wrong with an endpoint.
 func fixOf(endpoint string) zap.Field {
-	if u, err := url.Parse(endpoint); err == nil && u.Port() == "4317" {
-		return zap.String("fix", "port 4317 usually expects gRPC: use the collector's port for OTLP over HTTP, usually 4318")
+	if strings.HasSuffix(hostOf(endpoint), ":4317") {
+		return zap.String("fix", portFix)
 	}
 	return zap.Skip()
+}
+
+const portFix = "port 4317 usually expects gRPC: use the collector's port for OTLP over HTTP, usually 4318"
+
+// hostOf is host and port of a URL.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // status finds the status of a response in the text of the exporters' errors.

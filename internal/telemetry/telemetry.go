@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -71,9 +72,13 @@ func (t *Telemetry) Tracer() *tracing.Tracer {
 	if t == nil || t.traces == nil {
 		return nil
 	}
-	c := t.opts.Settings.config
+	return NewTracer(t.traces, t.opts.Settings.propagator, t.opts.Settings.config)
+}
+
+// NewTracer returns a tracer of requests on any provider, with what the configuration says about spans.
+func NewTracer(p tracing.Provider, context tracing.Propagator, c *configv1.Telemetry) *tracing.Tracer {
 	return tracing.New(tracing.Options{
-		Provider: t.traces, Propagator: t.opts.Settings.propagator,
+		Provider: p, Propagator: context,
 		Threshold: c.GetStepThreshold().AsDuration(), Payloads: c.GetPayloads(), MaxPayload: int(c.GetMaxPayloadBytes()),
 	})
 }

@@ -58,7 +58,7 @@ type Telemetry struct {
 	// Add arguments and results of tools to spans (`gen_ai.tool.call.arguments`, `.result`), redacted. They may have personal
 	// data. Default: false.
 	Payloads bool `protobuf:"varint,13,opt,name=payloads,proto3" json:"payloads,omitempty"`
-	// Maximum size of one such attribute, in bytes; longer ones are truncated. Default: 4096 (4 KiB). Range: 256 to 65536.
+	// Maximum size of one such attribute, in bytes; longer ones are truncated. Default: 4096. Range: 256 to 65536.
 	MaxPayloadBytes *int32 `protobuf:"varint,14,opt,name=max_payload_bytes,proto3,oneof" json:"max_payload_bytes,omitempty"`
 	// Shortest duration of a step inside the sidecar that gets a span of its own. Default: 100us. Range: 1 us to 1 min.
 	StepThreshold *durationpb.Duration `protobuf:"bytes,15,opt,name=step_threshold,proto3" json:"step_threshold,omitempty"`
