@@ -11,6 +11,8 @@ NODE_VERSION := 22.23.3
 VERSION ?= 0.1.0-dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The exporters of OpenTelemetry link grpc's code, and with it golang.org/x/net/trace, unless this tag is set: 6 MB.
+TAGS := grpcnotrace
 FUZZTIME ?= 10m
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build the sidecar into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
+	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
 
 .PHONY: man
 man: ## Write the manual pages into dist/man
@@ -33,7 +35,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 	@mkdir -p dist
 	@for target in $(BINARIES); do \
 	  echo "dist/sidecar-$${target%/*}-$${target#*/}"; \
-	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -ldflags '$(LDFLAGS)' \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' \
 	    -o dist/sidecar-$${target%/*}-$${target#*/} ./cmd/sidecar || exit 1; \
 	done
 	cd dist && sha256sum sidecar-* > SHA256SUMS
