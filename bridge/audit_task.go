@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // taskLine is the line about the end of a call that runs on as a task, and its document. A
@@ -18,10 +20,13 @@ type taskLine struct {
 	isAudited bool
 	document  *callDocument
 	start     time.Time
+	// call is the span of the call.
+	call *tracing.Span
 
 	mu       sync.Mutex
 	runsOn   bool
 	response *Response
+	span     *tracing.Span // of the task; nil before it is one
 }
 
 // taskLine begins the line of a call that may run on.
@@ -29,7 +34,7 @@ func (b *Bridge) taskLine(c *toolCall) *taskLine {
 	if c.req.meter == nil {
 		return nil
 	}
-	line := &taskLine{bridge: b, document: c.req.meter.document, start: time.Now()}
+	line := &taskLine{bridge: b, document: c.req.meter.document, start: time.Now(), call: c.req.Span}
 	if inv := c.req.invocation(); inv != nil {
 		line.event, line.isAudited = inv.event, true
 	}
@@ -44,10 +49,29 @@ func (l *taskLine) isTask() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runsOn = true
+	l.begin()
 	l.document.isTask()
 	if l.response != nil {
 		l.write(l.response)
 	}
+}
+
+// began begins the span of a task and returns it.
+func (l *taskLine) began() *tracing.Span {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begin()
+}
+
+// begin is began under the lock.
+func (l *taskLine) begin() *tracing.Span {
+	if l.span == nil {
+		l.span = l.call.RunOn(tracing.TaskSpan)
+	}
+	return l.span
 }
 
 // ended notes how the call has ended.
@@ -66,6 +90,7 @@ func (l *taskLine) ended(resp *Response) {
 
 func (l *taskLine) write(resp *Response) {
 	code := outcomeCode(resp)
+	EndSpan(l.span, resp, errmap.ModernMCP, errmap.About{ToolCall: true})
 	l.bridge.taskEnded(l.document, resp, code)
 	if !l.isAudited {
 		return

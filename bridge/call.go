@@ -244,6 +244,7 @@ func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	c.state, err = b.openState(c.req.Caller, c.digest(), c.req.RequestState, c.req.pointer("request_state"))
+	c.req.Span.Link(c.state.asker)
 	return err
 }
 

@@ -108,7 +108,7 @@ func (b *Bridge) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errmap
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return b.sealInput(c.req.Caller, c.digest(), c.state.confirmed, in)
+	return b.sealInput(c.req, c.digest(), c.state.confirmed, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -59,8 +61,8 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 	line := b.taskLine(c)
 	started, err := b.opts.Tasks.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
-		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)},
-	}, b.background(c, line))
+		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)}, Origin: c.req.origin(),
+	}, b.background(c, line, after))
 	if err != nil {
 		return taskError(ctx, err)
 	}
@@ -87,19 +89,27 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 
 // background is the rest of a call as the work of a task: a call of its own,
 // which shares nothing with the request that began it. The line is written when it ends.
-func (b *Bridge) background(c *toolCall, line *taskLine) task.Run {
+func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) task.Run {
 	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, req: &Request{
 		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
-		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route,
+		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Span: c.req.Span,
 	}}
-	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+	return func(ctx context.Context, report func(string)) (result *outriggerv1.ToolResult, failed *errmap.Error) {
+		if after <= 0 { // it is a task from the start, and no part of the call
+			own.req.Span = line.began()
+		}
 		own.req.Events = func(e *outriggerv1.ToolEvent) {
 			if text := e.GetProgress().GetMessage(); text != "" {
 				report(text)
 			}
 		}
 		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
-		defer func() { line.ended(end) }()
+		defer func() {
+			if p := recover(); p != nil {
+				failed = b.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String("tool", own.tool.Name))...)
+			}
+			line.ended(end)
+		}()
 		err := b.invokeRPC(ctx, own)
 		if err == nil {
 			err = b.result(ctx, own)

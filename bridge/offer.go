@@ -260,6 +260,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 	if err != nil {
 		return &Response{Err: err}
 	}
+	req.Span.Link(opened.asker)
 	sent, _ := proto.Clone(ask).(*outriggerv1.GetPromptRequest)
 	sent.InputResponses, sent.RequestState, sent.Context = req.InputResponses, opened.backend, req.Context
 	if len(req.Meta) > 0 {

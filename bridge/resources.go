@@ -72,6 +72,7 @@ func (b *Bridge) readNative(ctx context.Context, req *Request, ask *outriggerv1.
 	if err != nil {
 		return &Response{Err: err}
 	}
+	req.Span.Link(opened.asker)
 	sent := &outriggerv1.ReadResourceRequest{
 		Uri: ask.GetUri(), InputResponses: req.InputResponses, RequestState: opened.backend, Context: req.Context,
 	}
@@ -94,7 +95,7 @@ func (b *Bridge) settleQuestion(req *Request, digest [32]byte, in *outriggerv1.I
 	if err := askable("", req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return b.sealInput(req.Caller, digest, false, in)
+	return b.sealInput(req, digest, false, in)
 }
 
 // readMethod reads a resource that an RPC stands for: through the same steps as

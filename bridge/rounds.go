@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Purposes of what is sealed: what was sealed for one is nothing for another.
@@ -33,12 +34,17 @@ type state struct {
 	asked, confirmed bool
 	// backend is the backend's own state, which may be empty.
 	backend []byte
+	// asker is the span of the request that asked; not valid without tracing.
+	asker tracing.Context
 }
 
-// The first byte of a sealed state.
+// The first byte of a sealed state says what it has. Bits that are not set are of parts that are not there: so states of
+// versions without them open.
 const (
 	stateAsked byte = 1 << iota
 	stateConfirmed
+	// stateTraced: the asker comes next, before the backend's own state.
+	stateTraced
 )
 
 func (s state) encode() []byte {
@@ -49,7 +55,25 @@ func (s state) encode() []byte {
 	if s.confirmed {
 		flags |= stateConfirmed
 	}
-	return append([]byte{flags}, s.backend...)
+	if !s.asker.IsValid() {
+		return append([]byte{flags}, s.backend...)
+	}
+	return append(tracing.AppendContext([]byte{flags | stateTraced}, s.asker), s.backend...)
+}
+
+// decodeState undoes encode. It reports false for what encode does not make.
+func decodeState(plain []byte) (state, bool) {
+	if len(plain) == 0 {
+		return state{}, false
+	}
+	s := state{asked: plain[0]&stateAsked != 0, confirmed: plain[0]&stateConfirmed != 0, backend: plain[1:]}
+	if plain[0]&stateTraced != 0 {
+		if len(s.backend) < tracing.ContextSize {
+			return state{}, false
+		}
+		s.asker, s.backend = tracing.ReadContext(s.backend[:tracing.ContextSize]), s.backend[tracing.ContextSize:]
+	}
+	return s, true
 }
 
 // sealState seals a state for the caller and the request it belongs to. digest
@@ -70,13 +94,13 @@ func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member 
 		return state{}, nil
 	}
 	plain, until, err := b.opts.Sealer.OpenUntil(seal.Binding{Purpose: purposeState, Principal: caller, Digest: digest}, string(token))
+	s, ok := decodeState(plain)
 	switch {
 	case errors.Is(err, seal.ErrExpired):
 		return state{}, staleState(member, "the request state has expired; call again without it")
-	case err != nil || len(plain) == 0:
+	case err != nil || !ok:
 		return state{}, staleState(member, "the request state does not belong to this request; return it unchanged, with the same parameters")
 	}
-	s := state{asked: plain[0]&stateAsked != 0, confirmed: plain[0]&stateConfirmed != 0, backend: plain[1:]}
 	if (s.asked || s.confirmed) && !b.spent.Spend(string(token), until) {
 		return state{}, staleState(member, "the request state was used before; call again without it")
 	}
@@ -115,11 +139,11 @@ func sortedJSON(text []byte) []byte {
 }
 
 // sealInput replaces the backend's own state in a question by a sealed one.
-func (b *Bridge) sealInput(caller string, digest [32]byte, confirmed bool, in *outriggerv1.InputRequired) *errmap.Error {
+func (b *Bridge) sealInput(req *Request, digest [32]byte, confirmed bool, in *outriggerv1.InputRequired) *errmap.Error {
 	if len(in.GetRequestState()) == 0 && !confirmed {
 		return nil
 	}
-	sealed, err := b.sealState(caller, digest, state{confirmed: confirmed, backend: in.GetRequestState()})
+	sealed, err := b.sealState(req.Caller, digest, state{confirmed: confirmed, backend: in.GetRequestState(), asker: req.Span.Context()})
 	if err != nil {
 		return err
 	}
@@ -176,7 +200,7 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 
 // askUser ends this round with the question.
 func (b *Bridge) askUser(c *toolCall) *errmap.Error {
-	sealed, err := b.sealState(c.req.Caller, c.digest(), state{asked: true})
+	sealed, err := b.sealState(c.req.Caller, c.digest(), state{asked: true, asker: c.req.Span.Context()})
 	if err != nil {
 		return err
 	}

@@ -169,3 +169,11 @@ func (r *Request) tracePrompt(name string) {
 		r.Span.Set(tracing.Text(tracing.PromptName, name))
 	}
 }
+
+// origin is the span of a call as the task that it may become knows it; nil without tracing.
+func (r *Request) origin() []byte {
+	if r.Span == nil {
+		return nil
+	}
+	return tracing.AppendContext(make([]byte, 0, tracing.ContextSize), r.Span.Context())
+}

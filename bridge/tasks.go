@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // nativeTaskTTL is how long the sealed id of a backend's task can be used where
@@ -186,6 +187,9 @@ func (b *Bridge) nativeTask(ctx context.Context, req *Request, id string) *Respo
 func (b *Bridge) ownTask(ctx context.Context, req *Request, id string) *Response {
 	var message proto.Message
 	var err error
+	if req.Span.IsRecording() {
+		req.Span.Link(tracing.ReadContext(b.opts.Tasks.Origin(ctx, req.Caller, id)))
+	}
 	switch m := req.Message.(type) {
 	case *outriggerv1.GetTaskRequest:
 		message, err = b.opts.Tasks.Get(ctx, req.Caller, id)

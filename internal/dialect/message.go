@@ -62,9 +62,9 @@ type Inbound struct {
 	// Stream is the span of the stream that the message came on, where messages have spans beside it.
 	Stream *tracing.Span
 
-	// span is that of the message; nil without tracing. hasFailed is set if its tool answered with a failure.
-	span      *tracing.Span
-	hasFailed bool
+	// span is that of the message; nil without tracing. resp is what has become of its request; nil before that.
+	span *tracing.Span
+	resp *bridge.Response
 	// found is what meta found when it has looked.
 	found     []byte
 	hasLooked bool
@@ -210,6 +210,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 // replyTo writes the reply to a request that has run.
 func (h *Handler) replyTo(call *exchange) {
 	resp := call.resp
+	call.in.resp = resp
 	call.reply = h.answer(call.era, call.method, call, resp)
 	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
 }
@@ -243,7 +244,6 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	if resp.Err != nil {
 		return era.failed(h, call, resp.Err)
 	}
-	call.in.hasFailed = resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure
 	if !call.in.opensEarly() {
 		if err := h.openSession(call); err != nil {
 			return era.failed(h, call, err)
@@ -285,7 +285,7 @@ func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
 func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in, err := call.in, err.Redacted()
 	h.Refused(&bridge.Refusal{
-		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Err: err,
+		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Span: in.span, Err: err,
 	})
 	if in.ctx != nil {
 		h.AuditRefused(in.ctx, call.req, err)
@@ -313,7 +313,7 @@ func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 	}
 	in.span = h.startSpan(in)
 	reply := h.refuse(in, err)
-	in.span.End(replyOutcome(in, &reply))
+	in.endSpan(&reply)
 	return reply
 }
 
@@ -321,7 +321,7 @@ func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 func (h *Handler) refuseHTTP(in *Inbound, err *errmap.Error) Reply {
 	in.span = in.HTTP.Span()
 	reply := h.refuse(in, err)
-	in.HTTP.Refused(replyOutcome(in, &reply))
+	in.HTTP.Refused(httpspan.Outcome(err.Redacted(), in.protocol()))
 	return reply
 }
 

@@ -74,7 +74,7 @@ func (h *Handler) RecordCall(ctx context.Context, req *bridge.Request) (end func
 	}
 	return func(resp *bridge.Response) {
 		recorded(resp)
-		req.Span.End(callOutcome(req, resp))
+		bridge.EndSpan(req.Span, resp, errmap.ConnectRPC, resp.About(nil))
 	}
 }
 
@@ -151,9 +151,7 @@ func (h *Handler) ended(entry *record.Entry, in *Inbound, reply *Reply) {
 	if entry != nil {
 		entry.End(h.recordedOutcome(in, reply))
 	}
-	if in.span != nil {
-		in.span.End(replyOutcome(in, reply))
-	}
+	in.endSpan(reply)
 }
 
 // recordedOutcome is what the line says of the end. The numbers are those of

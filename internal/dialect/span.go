@@ -160,25 +160,40 @@ func idText(id jsonrpc.ID) string {
 	return id.String()
 }
 
-// replyOutcome is how a message ended.
-func replyOutcome(in *Inbound, reply *Reply) tracing.Outcome {
-	out := httpspan.Outcome(reply.err)
-	if in.hasFailed && out.ErrorType == "" {
-		out.ErrorType = "tool_error"
-		out.Attributes = append(out.Attributes, tracing.Text(tracing.ErrorCode, string(errmap.ToolExecutionFailed)))
+// outcome is the response that a reply shows, for the span.
+func (in *Inbound) outcome(reply *Reply) *bridge.Response {
+	switch {
+	case reply.err != nil:
+		return &bridge.Response{Err: reply.err}
+	case in.resp != nil:
+		return in.resp
 	}
-	return out
+	return &bridge.Response{}
 }
 
-// callOutcome is how a request ended whose edge has the codes of RPCs.
-func callOutcome(req *bridge.Request, resp *bridge.Response) tracing.Outcome {
-	out := httpspan.Outcome(resp.Err)
-	if resp.Err != nil {
-		out.Attributes[0] = tracing.Text(tracing.StatusCode, errmap.ToConnect(resp.Err, errmap.About{}).Code().String())
-	} else if resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure {
-		out.ErrorType = "tool_error"
+// endSpan ends the span of a message with its reply.
+func (in *Inbound) endSpan(reply *Reply) {
+	if in.span != nil {
+		bridge.EndSpan(in.span, in.outcome(reply), in.protocol(), in.aboutSpan())
 	}
-	return out
+}
+
+// protocol is how the message's dialect shows errors.
+func (in *Inbound) protocol() errmap.Protocol {
+	switch in.Dialect {
+	case Modern:
+		return errmap.ModernMCP
+	case Legacy:
+		return errmap.LegacyMCP
+	case Canonical:
+	}
+	return errmap.CanonicalJSONRPC
+}
+
+// aboutSpan says what the message asks for, as far as its outcome depends on it.
+func (in *Inbound) aboutSpan() errmap.About {
+	msg := in.Message
+	return errmap.About{ToolCall: msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodToolsCall}
 }
 
 // metaContext is a checked _meta as the carrier of trace context. It is only read.

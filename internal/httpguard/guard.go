@@ -267,7 +267,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code,
 	failed := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason}))
 	fields := []zap.Field{zap.String("code", string(code)), zap.String("reason", reason), zap.String("remote_addr", r.RemoteAddr)}
 	if told := httpspan.Of(r.Context()); told != nil {
-		told.Refused(httpspan.Outcome(failed))
+		told.Refused(httpspan.Outcome(failed, errmap.CanonicalJSONRPC))
 		fields = append(fields, told.LogFields()...)
 	}
 	g.log.Warn("request rejected", fields...)

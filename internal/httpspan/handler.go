@@ -56,9 +56,9 @@ func (r Route) attributes(of *http.Request) []tracing.Attribute {
 // RPCSystem returns the value of rpc.system.name for the protocol of an RPC, or for its type of content.
 func RPCSystem(protocol string) string {
 	if strings.HasPrefix(strings.TrimPrefix(protocol, "application/"), "grpc") {
-		return "grpc"
+		return tracing.SystemGRPC
 	}
-	return "connectrpc"
+	return tracing.SystemConnect
 }
 
 // known is a method of HTTP, or other for one that callers made up.

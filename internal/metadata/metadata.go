@@ -26,6 +26,7 @@ import (
 // with [NewRules]; the zero value allows nothing.
 type Rules struct {
 	in, out *allowList
+	baggage *Baggage
 }
 
 // allowList is the patterns of one direction. It remembers what it said of a
@@ -114,7 +115,7 @@ func neverCrosses(name string) bool {
 }
 
 // Inbound returns those of a caller's headers that are forwarded to the backend.
-func (r Rules) Inbound(h http.Header) http.Header { return r.in.admitted(h) }
+func (r Rules) Inbound(h http.Header) http.Header { return r.baggage.filter(r.in.admitted(h)) }
 
 // Outbound returns that part of the backend's metadata that is forwarded to the caller.
 func (r Rules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }

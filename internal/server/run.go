@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
@@ -174,6 +174,6 @@ func (a *App) Call(ctx context.Context, from, route, tool string, arguments []by
 		req.Span = t.StartIn(ctx, route, tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String()))
 	}
 	resp := a.bridge.Handle(ctx, req)
-	req.Span.End(httpspan.Outcome(resp.Err))
+	bridge.EndSpan(req.Span, resp, errmap.CanonicalJSONRPC, resp.About(nil))
 	return resp
 }

@@ -74,6 +74,15 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*outriggerv1.T
 	return copyTask(r.Task), nil
 }
 
+// Origin returns the [Spec.Origin] of the caller's task; nil if there is no such task, or it has none.
+func (m *Manager) Origin(ctx context.Context, principal, id string) []byte {
+	r, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil
+	}
+	return r.Origin
+}
+
 // Cancel ends the caller's task as cancelled and the context of its work with
 // [ErrCancelled]. The work may ignore the cancellation; its result is dropped. Cancel
 // has no effect on a task that has ended. The errors are [ErrNotFound] and those of the

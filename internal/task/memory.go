@@ -302,7 +302,7 @@ func (e *entry) keep(r Record) {
 
 // sizeOf is what a record holds, in bytes on the wire.
 func sizeOf(r *Record) int64 {
-	size := len(r.ID) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task)
+	size := len(r.ID) + len(r.Origin) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task)
 	for key, answer := range r.Answers {
 		size += len(key) + proto.Size(answer)
 	}

@@ -28,6 +28,8 @@ type Spec struct {
 	PollInterval, TTL time.Duration
 	// About is the request that an error of the work is mapped for.
 	About errmap.About
+	// Origin identifies what began the call, for telemetry: [Manager.Origin] returns it. It must not be changed.
+	Origin []byte
 }
 
 // Run is the work of a call. If the request ends before the call became a task, the
@@ -150,7 +152,7 @@ func (r *run) record() Record {
 	now := r.m.opts.Now()
 	lifetime := r.spec.Timeout + r.m.opts.Grace + r.spec.TTL
 	return Record{
-		ID: r.id, Principal: r.spec.Principal, Tool: r.spec.Tool, Keep: r.spec.TTL, Expires: now.Add(lifetime),
+		ID: r.id, Principal: r.spec.Principal, Tool: r.spec.Tool, Keep: r.spec.TTL, Expires: now.Add(lifetime), Origin: r.spec.Origin,
 		Task: &outriggerv1.Task{
 			TaskId:        r.id,
 			Status:        outriggerv1.TaskStatus_TASK_STATUS_WORKING,

@@ -33,6 +33,8 @@ type Record struct {
 	// Answers are the received answers that the work may not have read yet, by their
 	// keys.
 	Answers map[string]*outriggerv1.InputResponse
+	// Origin is that of the Spec; nil for none.
+	Origin []byte
 	// Keep is how long the task is kept after its end.
 	Keep time.Duration
 	// Expires is when the record may be deleted.

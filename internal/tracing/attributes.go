@@ -55,7 +55,6 @@ const (
 	RetryAttempt  = "outrigger.retry.attempt"   // 1 is the first retry
 	QueueWait     = "outrigger.queue.wait_us"   // how long a call waited for a slot
 	Messages      = "outrigger.stream.messages" // how many messages a server stream brought
-	TaskID        = "outrigger.task.id"         // of a task of the sidecar's own
 )
 
 // Names of events.

@@ -63,8 +63,8 @@ func (i spans) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 type streamOfCalls struct {
 	span   *tracing.Span
 	method string
-	// hasFailed: the tool that was called answered with a failure.
-	hasFailed bool
+	// called is what has become of the call that the stream is for; nil where it is for none.
+	called *bridge.Response
 }
 
 type streamKey struct{}
@@ -83,15 +83,12 @@ func (of *streamOfCalls) opened() {
 }
 
 func (of *streamOfCalls) end(err error) {
-	out := rpcOutcome(err)
-	if of.hasFailed && out.ErrorType == "" {
-		out.ErrorType = toolError
+	if of.called != nil && of.called.Err == nil && err == nil {
+		bridge.EndSpan(of.span, of.called, errmap.ConnectRPC, errmap.About{})
+		return
 	}
-	of.span.End(out)
+	of.span.End(rpcOutcome(err))
 }
-
-// toolError is the error.type of a tool that answered with a failure.
-const toolError = "tool_error"
 
 // record begins the line of a request in the run record and its span. The function that it returns ends both.
 func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*bridge.Response)) {
@@ -105,7 +102,7 @@ func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*br
 	req.Span, req.Method = of.span, of.method
 	recorded := s.rpc.RecordCall(ctx, req)
 	return func(resp *bridge.Response) {
-		of.hasFailed = resp.Outcome.GetResult().GetStatus() == bridge.StatusFailure
+		of.called = resp
 		recorded(resp)
 	}
 }
@@ -113,14 +110,14 @@ func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*br
 // rpcOutcome is how an RPC ended that its handler answered with an error, or with none.
 func rpcOutcome(err error) tracing.Outcome {
 	if err == nil {
-		return tracing.Outcome{}
+		return tracing.Outcome{Attributes: []tracing.Attribute{tracing.Text(tracing.StatusCode, errmap.StatusOK)}}
 	}
 	var shown *connect.Error
 	if !errors.As(err, &shown) {
 		shown = connect.NewError(connect.CodeOf(err), err)
 	}
-	out := httpspan.Outcome(errmap.FromConnect(shown))
-	out.Attributes[0] = tracing.Text(tracing.StatusCode, shown.Code().String())
+	out := httpspan.Outcome(errmap.FromConnect(shown), errmap.ConnectRPC)
+	out.Attributes[0] = tracing.Text(tracing.StatusCode, errmap.CodeName(shown.Code()))
 	return out
 }
 
