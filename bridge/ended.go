@@ -57,16 +57,17 @@ func (f *Flight) ended(resp *Response) {
 		b.opts.Stats.Over(resp.Err.Limit)
 	}
 	edge := stats.EdgeOf(f.req.Transport, f.req.Route, f.req.Procedure != "")
+	series := f.meter.tool
 	if f.req.Op == OpCall {
-		series := f.meter.tool
 		if series == nil {
 			series = b.opts.Stats.Tool("") // no such tool, or none that could be looked up
 			series.Begin()
 		}
-		series.End(stats.End{Code: code, Edge: edge, Took: took, Upstream: f.meter.upstream})
+		series.End(stats.End{Code: code, Edge: edge, Took: took, Upstream: f.meter.upstream, Trace: traceOf(f.req.Span)})
 	} else {
 		b.opts.Stats.Operation(int(f.req.Op)).Count(edge, code)
 	}
+	b.countMCP(f.req, resp, series, took)
 	f.audit(resp, edge, code, took)
 	b.endDocument(f.meter.document, resp, code)
 	f.tracePayloads(resp)

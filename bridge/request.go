@@ -129,6 +129,8 @@ type Request struct {
 	// Method is the operation in the words of the caller's protocol, such as "tools/call", for telemetry. It is never a
 	// text of the caller that names no operation. Empty for what no caller asked for.
 	Method string
+	// Protocol is how the caller is shown errors, for telemetry.
+	Protocol errmap.Protocol
 	// Span is the request's span, which its edge started and ends; nil without tracing.
 	Span *tracing.Span
 

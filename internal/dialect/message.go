@@ -177,6 +177,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
 		Method: in.Message.Method, Span: in.span,
 		PageSize: math.MaxInt, Pointer: pointer,
+		Protocol: in.protocol(),
 	}}
 	call.req.Envelope = call
 	if err := era.matchHeaders(in, method.op); err != nil {
@@ -289,6 +290,7 @@ func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	if in.ctx != nil {
 		h.AuditRefused(in.ctx, call.req, err)
 	}
+	h.countRefused(call, err)
 	return h.era(in.Dialect).failed(h, call, err)
 }
 
