@@ -3,12 +3,16 @@
 package board_test
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/board"
@@ -59,14 +63,29 @@ func TestFilesFitGrafanasSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d dashboard.Dashboard
-		if err := d.UnmarshalJSONStrict(text); err != nil {
+		d, err := strictly(text)
+		if err != nil {
 			t.Errorf("%s: %v", b.File, err)
 		}
 		if d.SchemaVersion == 0 || d.Uid == nil || *d.Uid != b.UID {
 			t.Errorf("%s: schemaVersion %d, uid %v", b.File, d.SchemaVersion, d.Uid)
 		}
+		if _, err := strictly(bytes.Replace(text, []byte(`"gridPos"`), []byte(`"gridPosition"`), 1)); err == nil {
+			t.Errorf("%s: the reader accepts an unknown member", b.File)
+		}
 	}
+}
+
+// strictly reads a dashboard. The library's reader returns an empty list of errors for none.
+func strictly(text []byte) (dashboard.Dashboard, error) {
+	plugins.RegisterDefaultPlugins()
+	var d dashboard.Dashboard
+	err := d.UnmarshalJSONStrict(text)
+	var faults cog.BuildErrors
+	if errors.As(err, &faults) && len(faults) == 0 {
+		err = nil
+	}
+	return d, err
 }
 
 // TestPanelsSayWhatTheyShow holds what every panel must have.

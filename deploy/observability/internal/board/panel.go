@@ -62,6 +62,7 @@ func (p Panel) table(id uint32) cog.Builder[dashboard.Panel] {
 	}
 	b := table.NewPanelBuilder().Id(id).Title(p.Title).Description(p.Description).Span(width).Height(height).
 		Datasource(source()).Targets(p.targets()).Links(p.links()).
+		Footer(common.NewTableFooterOptionsBuilder().Show(false).Reducer([]string{})).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "merge", Options: map[string]any{}}).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
 			"excludeByName": map[string]bool{"Time": true}, "renameByName": renamed,
