@@ -26,9 +26,11 @@ type ShownPanel struct {
 	Queries                        []ShownQuery
 	// Units are the units of a table's columns.
 	Units map[string]string
-	// Fail is the value from which the panel is red; zero for none.
-	Fail float64
-	Max  float64
+	// Warn and Fail are the values from which the panel is yellow and red; zero for none.
+	Warn, Fail float64
+	// Max is the top of the scale; zero follows the data.
+	Max       float64
+	IsStacked bool
 }
 
 // ShownQuery is a query of a file. Its variables are not filled in.
@@ -66,8 +68,13 @@ type filePanel struct {
 	} `json:"targets"`
 	FieldConfig struct {
 		Defaults struct {
-			Unit       string  `json:"unit"`
-			Max        float64 `json:"max"`
+			Unit   string  `json:"unit"`
+			Max    float64 `json:"max"`
+			Custom struct {
+				Stacking struct {
+					Mode string `json:"mode"`
+				} `json:"stacking"`
+			} `json:"custom"`
 			Thresholds struct {
 				Steps []struct {
 					Value *float64 `json:"value"`
@@ -121,6 +128,7 @@ func (p filePanel) shown() ShownPanel {
 	out := ShownPanel{
 		Type: p.Type, Title: p.Title, Description: p.Description, Unit: p.FieldConfig.Defaults.Unit, Max: p.FieldConfig.Defaults.Max,
 		X: p.GridPos.X, Y: p.GridPos.Y, Width: p.GridPos.W, Height: p.GridPos.H, Units: map[string]string{},
+		IsStacked: p.FieldConfig.Defaults.Custom.Stacking.Mode == "normal",
 	}
 	for _, t := range p.Targets {
 		out.Queries = append(out.Queries, ShownQuery{Expr: t.Expr, Legend: t.Legend})
@@ -133,8 +141,12 @@ func (p filePanel) shown() ShownPanel {
 		}
 	}
 	for _, s := range p.FieldConfig.Defaults.Thresholds.Steps {
-		if s.Color == "red" && s.Value != nil {
+		switch {
+		case s.Value == nil:
+		case s.Color == "red":
 			out.Fail = *s.Value
+		case s.Color == "yellow":
+			out.Warn = *s.Value
 		}
 	}
 	return out
