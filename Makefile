@@ -79,6 +79,7 @@ lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf f
 	cd conformance && go vet ./... && ../$(LINT) run ./...
 	cd bench && go vet ./... && ../$(LINT) run ./...
 	cd deploy && go vet ./... && ../$(LINT) run ./...
+	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
 	$(LINT) run ./... ./testdata/schemas
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
@@ -257,3 +258,31 @@ k8s-golden: ## Accept the manifests as they are rendered now
 k8s-test: image ## Try manifests and images on a real Kubernetes node (root; builds it once, half an hour), and write docs/k8s-test.md; K8SDOC= writes nothing
 	cd deploy && OUTRIGGER_K8S_TEST=1 go test ./nodetest -count 1 -timeout 4h -v $(K8STESTFLAGS) -args \
 	  -images ../../$(IMAGES) -commit $(COMMIT) $(if $(K8SDOC),-doc ../../$(K8SDOC))
+
+# Dashboards, rules and the collector's configuration have a module of their own, deploy/observability. promtool and Prometheus are
+# the installed ones, or Debian's package, unpacked: their Go module takes minutes to build.
+PROMETHEUS := .tmp/prometheus/usr/bin
+OBSERVEFLAGS ?=
+
+$(PROMETHEUS)/promtool:
+	@mkdir -p $(@D)
+	@if command -v promtool >/dev/null && command -v prometheus >/dev/null; then \
+	  ln -sf "$$(command -v promtool)" "$$(command -v prometheus)" $(@D)/; \
+	else \
+	  cd .tmp/prometheus && { apt-get -q download prometheus || { apt-get -q update && apt-get -q download prometheus; }; } && \
+	  dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb && touch usr/bin/promtool; \
+	fi
+
+.PHONY: observability-check
+observability-check: $(PROMETHEUS)/promtool ## Check dashboards, rules and the collector's configuration against the running binary, and unit-test the alerts
+	$(PROMETHEUS)/promtool check rules deploy/observability/rules/*.yaml
+	$(PROMETHEUS)/promtool test rules deploy/observability/rules/tests/*.yaml
+	cd deploy/observability && go vet ./... && OUTRIGGER_PROMETHEUS=$(CURDIR)/$(PROMETHEUS)/prometheus go test -count 1 -timeout 10m ./...
+
+.PHONY: observability-generate
+observability-generate: ## Write the dashboards from their definitions
+	cd deploy/observability && go test ./internal/board -run 'TestFiles$$' -update
+
+.PHONY: observe
+observe: $(PROMETHEUS)/promtool ## Start a collector, Prometheus and a sidecar under load for a minute, and write what dashboards show into dist/observe
+	cd deploy/observability && go run ./cmd/observe -prometheus ../../$(PROMETHEUS)/prometheus -out ../../dist/observe $(OBSERVEFLAGS)
