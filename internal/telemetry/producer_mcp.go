@@ -13,7 +13,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
-
 // Names and descriptions of OpenTelemetry's conventions for MCP, as of August 2026.
 const (
 	operationDuration     = "mcp.server.operation.duration"
