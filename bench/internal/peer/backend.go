@@ -19,8 +19,11 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
-// EchoMethod is the RPC of the demo that is called.
-const EchoMethod = "/outrigger.demo.v1.Lab/Echo"
+// EchoMethod and SleepMethod are the RPCs of the demo that are called.
+const (
+	EchoMethod  = "/outrigger.demo.v1.Lab/Echo"
+	SleepMethod = "/outrigger.demo.v1.Lab/Sleep"
+)
 
 // maxMessage admits the large payload with room to spare; grpc-go's own default for received messages is 4 MiB.
 const maxMessage = 32 << 20

@@ -31,7 +31,7 @@ const (
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy and serve-grpc-proxy need the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
+var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and methods, serve-grpc-proxy the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -54,10 +54,10 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 	case RoleRefusal:
 		return true, serveRefusal(ctx, stdout)
 	case RoleProxy:
-		if len(args) != 3 {
+		if len(args) < 3 {
 			return true, ErrUsage
 		}
-		return true, serveProxy(ctx, stdout, args[1], args[2])
+		return true, serveProxy(ctx, stdout, args[1], args[2:]...)
 	case RoleGRPCProxy:
 		if len(args) != 3 {
 			return true, ErrUsage

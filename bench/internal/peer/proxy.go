@@ -17,8 +17,9 @@ import (
 )
 
 // serveProxy takes the bytes of a message from an HTTP body, sends them to the backend as they are, and returns the
-// answer's bytes as they are. It is the floor for anything that stands between HTTP and gRPC in Go.
-func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) error {
+// answer's bytes as they are. It is the floor for anything that stands between HTTP and gRPC in Go. Messages for the first
+// method come to any path, those for the others to the path that is the method.
+func serveProxy(ctx context.Context, stdout io.Writer, backend string, methods ...string) error {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{}), grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
@@ -30,10 +31,7 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) e
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: forward(func(ctx context.Context, message []byte) (answer []byte, err error) {
-		err = conn.Invoke(ctx, method, message, &answer)
-		return answer, err
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: forwards(conn, methods)}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := announce(stdout, listener.Addr()); err != nil {
@@ -43,6 +41,25 @@ func serveProxy(ctx context.Context, stdout io.Writer, backend, method string) e
 		return fmt.Errorf("proxy: %w", err)
 	}
 	return nil
+}
+
+// forwards passes messages on to methods.
+func forwards(conn *grpc.ClientConn, methods []string) http.Handler {
+	to := func(method string) http.Handler {
+		return forward(func(ctx context.Context, message []byte) (answer []byte, err error) {
+			err = conn.Invoke(ctx, method, message, &answer)
+			return answer, err
+		})
+	}
+	if len(methods) == 1 {
+		return to(methods[0])
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", to(methods[0]))
+	for _, method := range methods[1:] {
+		mux.Handle(method, to(method))
+	}
+	return mux
 }
 
 // invoker makes one call: a message's bytes there, and the answer's back.

@@ -12,11 +12,21 @@ import (
 // Names of rows in a Saturation.
 const (
 	OfSidecar, OfProxy, OfOther = "sidecar", "proxy", "other"
+	OfApart                     = "two sidecars"
 	Alone, BesideSlow           = "alone", "beside the slow tool"
+	BesideStaggered             = "beside the slow tool, staggered"
 	ManySmall, FewLarge         = "beside many small calls", "beside few calls of 400 KB"
 	CostResult, CostError       = "result", "tool's own error"
 	CostRejected, CostFloor     = "rejected call", "empty 503 of net/http"
 )
+
+// Of names the row of a process in the middle; those of the sidecar have no prefix.
+func Of(subject, row string) string {
+	if subject == OfSidecar {
+		return row
+	}
+	return subject + ", " + row
+}
 
 // Goals of the load benchmark. All are ratios but the two latencies, which have room for any machine.
 const (

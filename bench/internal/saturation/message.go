@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
@@ -49,16 +52,28 @@ func echoCall(addr, token string, payload int) *message {
 
 // proxyCall is the same message for the empty proxy, as bytes of Protobuf.
 func proxyCall(addr string, payload int) (*message, error) {
-	const mark = "NONCENONCENONCENONCENONC"
-	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(&demov1.EchoRequest{
+	return proxyMessage(addr, "/", &demov1.EchoRequest{
 		Nonce: mark, Signed: -9223372036854775807, Unsigned: 18446744073709551615, Payload: bytes.Repeat([]byte("AAA"), payload/3),
 	})
+}
+
+// proxySleep is a call of the slow tool for the empty proxy.
+func proxySleep(addr string, d time.Duration) (*message, error) {
+	return proxyMessage(addr, peer.SleepMethod, &demov1.SleepRequest{Duration: durationpb.New(d), Nonce: mark})
+}
+
+// mark stands where the nonce goes.
+const mark = "NONCENONCENONCENONCENONC"
+
+// proxyMessage is a message of Protobuf, cut where its nonce is.
+func proxyMessage(addr, path string, of proto.Message) (*message, error) {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(of)
 	if err != nil {
 		return nil, fmt.Errorf("the proxy's message: %w", err)
 	}
 	before, after, _ := bytes.Cut(raw, []byte(mark))
 	m := &message{addr: addr, beforeNonce: before, afterNonce: after}
-	m.finish("/", "Content-Type: application/octet-stream\r\n")
+	m.finish(path, "Content-Type: application/octet-stream\r\n")
 	return m, nil
 }
 
