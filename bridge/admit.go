@@ -66,9 +66,10 @@ func (b *Bridge) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
 	return nil
 }
 
-// leave gives back what admit took. A call that runs on as a task has a bound of
+// leave gives back what admit and result took. A call that runs on as a task has a bound of
 // its own.
 func (b *Bridge) leave(c *toolCall) {
+	c.endTurn()
 	if c.alone {
 		c.alone = false
 		<-b.alone

@@ -40,6 +40,8 @@ type toolCall struct {
 	resp   Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
+	// turn is the answer's right to the CPU, from the answer to the end of the call.
+	turn policy.Turn
 	// isChecked: the steps before admission are done.
 	isChecked bool
 	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.

@@ -110,6 +110,7 @@ func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) ta
 			}
 			line.ended(end)
 		}()
+		defer own.endTurn()
 		err := b.invokeRPC(ctx, own)
 		if err == nil {
 			err = b.result(ctx, own)

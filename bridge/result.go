@@ -35,6 +35,7 @@ func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.resp.Result.Bytes != nil {
 		return b.checked(c) // a stream was read to its end, item by item
 	}
+	c.turn = b.answerTurn(ctx, c, c.answer.Body)
 	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON {
 		return b.rawBody(c)
 	}
@@ -268,7 +269,7 @@ const (
 // answerJSON appends the JSON of a message of the backend to dst. What an Any in
 // it holds of an unknown type is asked for, or shown as bytes.
 func (b *Bridge) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte) ([]byte, error) {
-	out, unknown, err := c.tool.Out.ToJSONNoting(&b.buffers, dst, wire)
+	out, unknown, err := b.translate(ctx, c, dst, wire)
 	if err != nil || len(unknown) == 0 {
 		return out, err
 	}
@@ -283,7 +284,7 @@ func (b *Bridge) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte) 
 		if len(dst) == 0 {
 			b.buffers.Put(out)
 		}
-		if out, unknown, err = c.tool.Out.ToJSONNoting(&b.buffers, dst, wire); err != nil {
+		if out, unknown, err = b.translate(ctx, c, dst, wire); err != nil {
 			return out, err
 		}
 	}
@@ -304,6 +305,7 @@ func (b *Bridge) learnFor(ctx context.Context, c *toolCall, cat *catalog.Catalog
 		}
 		c.learnUntil = time.Now().Add(within)
 	}
+	c.endTurn()
 	ctx, cancel := context.WithDeadline(ctx, c.learnUntil)
 	defer cancel()
 	return ctx.Err() == nil && learner.Learn(ctx, cat, urls)

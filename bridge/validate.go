@@ -41,7 +41,8 @@ func (b *Bridge) validate(ctx context.Context, c *toolCall) *errmap.Error {
 
 // encode turns the arguments into wire bytes, or names everything that is wrong
 // with them.
-func (b *Bridge) encode(_ context.Context, c *toolCall) *errmap.Error {
+func (b *Bridge) encode(ctx context.Context, c *toolCall) *errmap.Error {
+	defer b.requestTurn(ctx, c).End()
 	if c.tool.Native {
 		return declaredInput(c.tool, c.arguments())
 	}

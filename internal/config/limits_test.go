@@ -147,6 +147,20 @@ The 64 MiB that streams of legacy sessions keep for resumption (` + "`Last-Event
 loses its own: first the streams that ended longest ago, then the events that it has read. Above the percentage of the whole,
 streams that still run also drop unread events, the oldest first.
 
+## Turns on the CPU
+
+While more than one tool or more than one caller is active (within ten seconds), calls take turns where they need the CPU, so that a
+small call need not wait for the work of many others:
+
+- **Answers.** If many answers for one caller come from one tool at the same time, at most half as many as there are processors
+  (` + "`GOMAXPROCS`" + `), and at least one, are turned into results at once. Answers from other tools, and for other callers, do not wait for them.
+- **Large messages.** Of messages of 64 KiB and more, arguments and answers together, at most as many are translated at once. Callers
+  take turns, whatever the number of their messages.
+
+A turn is never held while a call waits for the backend or for a slow reader, and a call that waits for one does not count as queued. A lone
+caller of a single tool uses all processors. There is nothing to set. ` + "`outrigger_turns_waiting`" + ` and ` + "`outrigger_turn_waits_total`" + ` show
+who waits.
+
 ## Weights and reserved slots
 
 ` + "`tool_classes`" + ` and ` + "`caller_classes`" + ` give some calls more than others. Both are lists in the configuration file, without flags, and

@@ -13,6 +13,7 @@ type contention struct {
 	slots                                            *policy.Slots
 	toolRunning, toolWaiting, toolLimit, toolLongest *prometheus.Desc
 	callerRunning, callerWaiting, callerLongest      *prometheus.Desc
+	turnsWaiting, turnWaits                          *prometheus.Desc
 }
 
 func newContention(slots *policy.Slots) prometheus.Collector {
@@ -28,6 +29,8 @@ func newContention(slots *policy.Slots) prometheus.Collector {
 		callerRunning: desc("queue_caller_running", "Running calls of a caller, while any call is queued.", "caller"),
 		callerWaiting: desc("queue_caller_waiting", "Queued calls of a caller.", "caller"),
 		callerLongest: desc("queue_caller_oldest_seconds", "Age of the oldest queued call of a caller.", "caller"),
+		turnsWaiting:  desc("turns_waiting", "Messages that wait for their turn on the CPU.", "kind"),
+		turnWaits:     desc("turn_waits_total", "Messages that had to wait for their turn on the CPU.", "kind"),
 	}
 }
 
@@ -50,5 +53,9 @@ func (c contention) Collect(out chan<- prometheus.Metric) {
 		send(c.callerRunning, float64(h.Running), h.Name)
 		send(c.callerWaiting, float64(h.Waiting), h.Name)
 		send(c.callerLongest, h.Longest.Seconds(), h.Name)
+	}
+	for kind, t := range c.slots.Turns() {
+		send(c.turnsWaiting, float64(t.Waiting), kind.String())
+		out <- labelled(c.turnWaits, prometheus.CounterValue, float64(t.Waits), kind.String())
 	}
 }

@@ -3,9 +3,11 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -30,6 +32,9 @@ type SlotOptions struct {
 	ToolClasses, CallerClasses []Class
 	// Fixed disables the adaptive limit: the concurrency of each tool is Most, whatever its latency.
 	Fixed bool
+	// Turns is how many answers of one tool to one caller, and how many large messages, are translated at once while others
+	// are active. Zero is half of the processors.
+	Turns int
 	// Clock detects stalls of this process, which count neither as time in the queue nor as latency of a tool. It may be
 	// nil.
 	Clock *stall.Clock
@@ -58,6 +63,9 @@ type Slots struct {
 	// ready are the tools that have calls waiting.
 	ready map[*toolSlots]struct{}
 	queue queue
+	turns turns
+	// shared: more than one caller, or more than one tool, is active, so that calls take turns.
+	shared atomic.Bool
 	// recentCallers and recentTools know whether somebody else is about.
 	recentCallers, recentTools share.Recent
 
@@ -91,6 +99,8 @@ type callerSlots struct {
 	class                    *class
 	weight                   int
 	rule                     share.Rule
+	// large are its large messages that wait for a turn.
+	large []*turnWaiter
 }
 
 // maxIdle is how many callers, tools and pairs without a call are remembered, so that one that calls again and again
@@ -107,6 +117,7 @@ func NewSlots(o SlotOptions) *Slots {
 		ready: map[*toolSlots]struct{}{}, groups: map[[2]*class]*group{},
 	}
 	var ofTools, ofCallers int
+	s.turns.most = cmp.Or(o.Turns, defaultTurns())
 	s.toolClasses, ofTools = newClasses(o.ToolClasses)
 	s.callerClasses, ofCallers = newClasses(o.CallerClasses)
 	s.reserve = ofTools + ofCallers
@@ -193,6 +204,9 @@ func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow,
 	f.tool.demand.asked++
 	s.recentCallers.Seen(caller, now)
 	s.recentTools.Seen(tool, now)
+	if shared := s.isShared(f, now); shared != s.shared.Load() {
+		s.shared.Store(shared)
+	}
 	if len(f.waiting) == 0 && s.mayRun(f, now) {
 		s.run(f)
 		return f, nil, nil
@@ -221,6 +235,11 @@ func (s *Slots) mayRun(f *flow, now time.Time) bool {
 
 // used is how many slots are used or reserved for others.
 func (s *Slots) used() int { return s.running + s.reserve }
+
+// isShared reports whether another caller than that of a flow, or another tool, is active.
+func (s *Slots) isShared(f *flow, now time.Time) bool {
+	return !s.recentCallers.Alone(f.key.caller, now) || !s.recentTools.Alone(f.key.tool, now)
+}
 
 // isOverShare reports whether a caller has its share.
 func (s *Slots) isOverShare(f *flow, now time.Time) bool {

@@ -58,7 +58,14 @@ type flow struct {
 	// waiting are its calls in their order, index its place in the tool's heap where there are any.
 	waiting []*waiter
 	index   int
+	// answering is how many of its answers have a turn, answers are those that wait for one, and turning is the number of its
+	// messages of any kind that have one or wait for it.
+	answering, turning int
+	answers            []*turnWaiter
 }
+
+// isIdle reports whether a flow may be forgotten.
+func (f *flow) isIdle() bool { return f.running+len(f.waiting)+f.turning == 0 }
 
 // changed puts a flow in its place after the number of its running calls has changed.
 func (f *flow) changed() {
@@ -129,8 +136,8 @@ func (s *Slots) forget() {
 	if len(s.flows) < maxIdle {
 		return
 	}
-	maps.DeleteFunc(s.flows, func(_ flowKey, f *flow) bool { return f.running+len(f.waiting) == 0 })
-	maps.DeleteFunc(s.callers, func(_ string, c *callerSlots) bool { return c.running+c.waiting == 0 })
+	maps.DeleteFunc(s.flows, func(_ flowKey, f *flow) bool { return f.isIdle() })
+	maps.DeleteFunc(s.callers, func(_ string, c *callerSlots) bool { return c.running+c.waiting+len(c.large) == 0 })
 	if len(s.tools) >= maxIdle {
 		maps.DeleteFunc(s.tools, func(_ string, t *toolSlots) bool { return t.running+t.waiting == 0 })
 	}

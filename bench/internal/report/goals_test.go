@@ -116,6 +116,12 @@ func saturation() *report.Saturation {
 		}
 		s.SlowTool.Add(report.Alone, at(500, 0, 500, 2*time.Millisecond))
 		s.SlowTool.Add(report.BesideSlow, at(500, 0, 400, 8*time.Millisecond))
+		s.SlowTool.Add(report.BesideStaggered, at(500, 0, 500, 3*time.Millisecond))
+		for _, floor := range []string{report.OfProxy, report.OfApart} {
+			s.SlowTool.Add(report.Of(floor, report.Alone), at(500, 0, 500, 2*time.Millisecond))
+			s.SlowTool.Add(report.Of(floor, report.BesideSlow), at(500, 0, 500, 5*time.Millisecond))
+			s.Neighbours.Add(report.Of(floor, report.FewLarge), at(100, 0, 100, 4*time.Millisecond))
+		}
 		s.SlowBackend.Add(report.OfSidecar, at(2, 800, 780, 250*time.Millisecond))
 		for _, name := range []string{report.Alone, report.ManySmall, report.FewLarge} {
 			s.Neighbours.Add(name, at(100, 0, 100, 5*time.Millisecond))

@@ -12,21 +12,11 @@ import (
 // Names of rows in a Saturation.
 const (
 	OfSidecar, OfProxy, OfOther = "sidecar", "proxy", "other"
-	OfApart                     = "two sidecars"
 	Alone, BesideSlow           = "alone", "beside the slow tool"
-	BesideStaggered             = "beside the slow tool, staggered"
 	ManySmall, FewLarge         = "beside many small calls", "beside few calls of 400 KB"
 	CostResult, CostError       = "result", "tool's own error"
 	CostRejected, CostFloor     = "rejected call", "empty 503 of net/http"
 )
-
-// Of names the row of a process in the middle; those of the sidecar have no prefix.
-func Of(subject, row string) string {
-	if subject == OfSidecar {
-		return row
-	}
-	return subject + ", " + row
-}
 
 // Goals of the load benchmark. All are ratios but the two latencies, which have room for any machine.
 const (
@@ -208,13 +198,7 @@ func (s *Saturation) rowGoals() []Goal {
 		{What: "CPU of a rejected call, of a result's", Wanted: "<= " + number(rejectedCost), Figure: rejectedBy.spread() + "; the floor is " + floor.spread(), Kept: rejectedBy.median() <= rejectedCost},
 		{What: "CPU of a tool's own error, of a result's", Wanted: "<= " + number(errorCost), Figure: errorBy.spread(), Kept: errorBy.median() <= errorCost},
 	}
-	for _, x := range s.SlowTool.xs(Alone) {
-		share := s.SlowTool.at(BesideSlow, x, goodput).over(s.SlowTool.at(Alone, x, goodput))
-		tail := s.SlowTool.at(BesideSlow, x, p99Millis).over(s.SlowTool.at(Alone, x, p99Millis))
-		out = append(out,
-			Goal{What: fmt.Sprintf("a fast tool beside %s callers of a slow one: goodput of that alone", count(s.Crowd)), Wanted: "100%", Figure: percents(share), Kept: share.median() >= allAnswered},
-			Goal{What: "the same: p99 of that alone", Wanted: "<= " + number(besideSlow) + " times", Figure: tail.spread() + " times", Kept: tail.median() <= besideSlow})
-	}
+	out = append(out, s.slowToolGoals()...)
 	for _, x := range s.SlowBackend.xs(OfSidecar) {
 		share, tail := s.SlowBackend.at(OfSidecar, x, ofCapacity), s.SlowBackend.at(OfSidecar, x, p99Millis)
 		wanted := min(slowBackendGoodput, slowBackendGoodput*x)
@@ -222,16 +206,7 @@ func (s *Saturation) rowGoals() []Goal {
 			Goal{What: "a slow backend offered " + number(x) + " times what it can do: goodput", Wanted: percent(wanted), Figure: percents(share), Kept: share.median() >= wanted},
 			Goal{What: "the same: p99 of the answered", Wanted: "<= " + slowBackendP99.String(), Figure: tail.spread() + " ms", Kept: tail.median() <= float64(slowBackendP99.Milliseconds())})
 	}
-	for _, name := range []string{ManySmall, FewLarge} {
-		for _, x := range s.Neighbours.xs(name) {
-			tail := s.Neighbours.at(name, x, p99Millis)
-			out = append(out, Goal{
-				What: "a quiet caller " + name + ": p99", Wanted: "<= " + quietP99.String(),
-				Figure: tail.spread() + " ms; alone " + s.Neighbours.at(Alone, x, p99Millis).spread(), Kept: tail.median() <= float64(quietP99.Milliseconds()),
-			})
-		}
-	}
-	return out
+	return append(out, s.neighbourGoals()...)
 }
 
 // Missed lists the goals that were not kept.
@@ -263,6 +238,7 @@ func (s *Saturation) Markdown() string {
 		own := s.Costs.at(name, 0, cpuMicros)
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, own.spread(), own.over(result).spread())
 	}
+	s.besideTable(&b)
 	s.edgeTable(&b)
 	s.Catalogs.table(&b)
 	return b.String()
