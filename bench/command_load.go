@@ -92,7 +92,7 @@ func (o *loadOptions) validate(rest []string) error {
 }
 
 func (o *loadOptions) planned() time.Duration {
-	const subjects, rows = 3, 20
+	const subjects, rows = 3, 45
 	cells := subjects*(len(o.Callers)+2*len(o.Multiples)) + rows
 	const builds, catalogs, starting = 2, 3, 5 * time.Second
 	return time.Duration(o.Rounds) * (time.Duration(cells)*(o.Warmup+o.Window+time.Second) + builds*catalogs*(o.CatalogRest+starting))

@@ -24,13 +24,13 @@ func Of(subject, row string) string {
 
 // floors are the figures of a row that stand beside the sidecar's.
 func floors(get func(subject string) series) string {
-	text := ""
+	var text strings.Builder
 	for _, floor := range []struct{ name, subject string }{{"proxy", OfProxy}, {"two sidecars", OfApart}} {
 		if s := get(floor.subject); len(s) > 0 {
-			text += "; " + floor.name + " " + s.middle()
+			text.WriteString("; " + floor.name + " " + s.middle())
 		}
 	}
-	return text
+	return text.String()
 }
 
 // slower is by how many times the p99 of a row is above that of the same subject alone.
@@ -41,7 +41,7 @@ func (s *Saturation) slower(subject, row string, x float64) series {
 func (s *Saturation) slowToolGoals() []Goal {
 	var out []Goal
 	for _, x := range s.SlowTool.xs(Alone) {
-		for _, row := range []struct{ name, when string }{{BesideSlow, "at the same time"}, {BesideStaggered, "staggered"}} {
+		for _, row := range []struct{ name, when string }{{BesideSlow, ""}, {BesideStaggered, ", staggered"}} {
 			tail := s.slower(OfSidecar, row.name, x)
 			if len(tail) == 0 {
 				continue
@@ -49,7 +49,7 @@ func (s *Saturation) slowToolGoals() []Goal {
 			share := s.SlowTool.at(row.name, x, goodput).over(s.SlowTool.at(Alone, x, goodput))
 			out = append(out,
 				Goal{
-					What:   fmt.Sprintf("a fast tool beside %s callers of a slow one, %s: goodput of that alone", count(s.Crowd), row.when),
+					What:   fmt.Sprintf("a fast tool beside %s callers of a slow one%s: goodput of that alone", count(s.Crowd), row.when),
 					Wanted: "100%", Figure: percents(share), Kept: share.median() >= allAnswered,
 				},
 				Goal{
