@@ -128,19 +128,21 @@ func (e *Error) known() *Error {
 	if e == nil {
 		return Wrap(InternalError, errors.New("errmap: nil error"))
 	}
-	if _, err := Lookup(e.Code); err != nil {
+	if find(e.Code) == nil {
+		_, err := Lookup(e.Code)
 		return Wrap(InternalError, errors.Join(err, e.cause))
 	}
 	return e
 }
 
-// row returns the row of e, which is that of INTERNAL_ERROR where e has none.
-func (e *Error) row() Row {
-	row, err := Lookup(e.known().Code)
-	if err != nil {
-		return Row{} // not reached: known returns a code of the table
+// row returns the row of e in the table, which is that of INTERNAL_ERROR where e has none.
+func (e *Error) row() *Row {
+	if e != nil {
+		if row := find(e.Code); row != nil {
+			return row
+		}
 	}
-	return row
+	return find(InternalError)
 }
 
 // CodeOf returns the code of the first *Error in the chain of err, and false if there is none.

@@ -52,7 +52,7 @@ func (e *Error) MCP(era Era, about About) Reply {
 }
 
 // shown returns the column of an era.
-func (r Row) shown(era Era) Shown {
+func (r *Row) shown(era Era) Shown {
 	if era == Legacy {
 		return r.Legacy
 	}

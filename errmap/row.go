@@ -105,12 +105,21 @@ type Row struct {
 
 // Lookup returns the row of a code. For a code that the table does not have, the error wraps [ErrUnknownCode].
 func Lookup(code Code) (Row, error) {
-	for i := range rows {
-		if rows[i].Code == code {
-			return rows[i], nil
-		}
+	if row := find(code); row != nil {
+		return *row, nil
 	}
 	return Row{}, fmt.Errorf("%w: %q", ErrUnknownCode, clip(string(code), maxNameBytes))
+}
+
+// find returns the row of a code, in the table, where nothing writes it; nil if there is none. A copy is large, and one
+// conversion asks for the row many times.
+func find(code Code) *Row {
+	for i := range rows {
+		if rows[i].Code == code {
+			return &rows[i]
+		}
+	}
+	return nil
 }
 
 // Codes returns every canonical code, in the order of the table. The caller may modify the slice.

@@ -43,21 +43,23 @@ func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()
 	var b strings.Builder
-	message := string(e.message())
+	message, advice := string(e.message()), e.advice(about.Idempotent)
+	const marks = 8 // what stands between the parts
+	b.Grow(len(row.Message) + len(message) + min(len(e.Tool), maxNameBytes) + len(advice) + marks)
 	switch {
 	case e.Code == ToolNotFound:
 		b.WriteString(message) // names the tool already
 	case row.Fixed || e.Message == "":
 		b.WriteString(row.Message)
 		if e.Tool != "" {
-			b.WriteString(" (" + clip(e.Tool, maxNameBytes) + ")")
+			write(&b, " (", clip(e.Tool, maxNameBytes), ")")
 		}
 		if message != row.Message {
-			b.WriteString(": " + message)
+			write(&b, ": ", message)
 		}
 	default:
 		if e.Tool != "" {
-			b.WriteString(clip(e.Tool, maxNameBytes) + ": ")
+			write(&b, clip(e.Tool, maxNameBytes), ": ")
 		}
 		b.WriteString(message)
 	}
@@ -76,10 +78,16 @@ func (e *Error) ModelText(about About) string {
 		}
 		b.WriteString(clip(v.Message, maxViolationBytes))
 	}
-	if advice := e.advice(about.Idempotent); advice != "" {
-		b.WriteString("\n" + advice)
+	if advice != "" {
+		write(&b, "\n", advice)
 	}
 	return b.String()
+}
+
+func write(b *strings.Builder, parts ...string) {
+	for _, part := range parts {
+		b.WriteString(part)
+	}
 }
 
 // advice is what to do next.

@@ -37,21 +37,33 @@ func (h *Handler) connect(call *exchange) {
 	case bridge.OpListen:
 		call.req.Changes = yielding(opening(call.in.span, h.subscription(call, send)), call.in.Yield)
 	case bridge.OpCall:
-		n := &notices{log: h.BoundedLog(), send: send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
-		if text, ok := jsontext.Text(call.logLevel); ok && call.in.Dialect == Modern {
-			n.filter.Level, _ = mcpjson.ReadLogLevel(text)
-		}
-		if call.in.Session != nil {
-			n.filter.Level = call.in.Session.LogLevel()
-		}
-		n.filter.Progress = n.token != nil
-		if n.filter.Progress || n.filter.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
-			call.req.Events = n.event
-		}
+		h.connectCall(call)
 	}
 	if call.in.Dialect == Legacy {
 		connectLegacy(call)
 	}
+}
+
+// connectCall connects a call's events, if its caller has asked for any. Nearly all have not, and cost nothing.
+func (h *Handler) connectCall(call *exchange) {
+	level := logLevel(call)
+	if call.progressToken == nil && level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
+		return
+	}
+	n := &notices{log: h.BoundedLog(), send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
+	n.filter.Level, n.filter.Progress = level, n.token != nil
+	call.req.Events = n.event
+}
+
+// logLevel is the level from which on a call's caller wants log messages.
+func logLevel(call *exchange) (level outriggerv1.LogLevel) {
+	if text, ok := jsontext.Text(call.logLevel); ok && call.in.Dialect == Modern {
+		level, _ = mcpjson.ReadLogLevel(text)
+	}
+	if call.in.Session != nil {
+		level = call.in.Session.LogLevel()
+	}
+	return level
 }
 
 // yielding is a sink of changes that says, after the first one, that only changes

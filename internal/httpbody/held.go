@@ -36,9 +36,10 @@ var past = time.Unix(1, 0)
 type held struct {
 	http.ResponseWriter
 
-	r    *http.Request
-	body io.ReadCloser
-	late func()
+	r     *http.Request
+	body  io.ReadCloser
+	late  func()
+	dates *dates
 	// told is set once late was called or must not be. done is set once the body
 	// has been read to its end, over once the handler has returned.
 	told, done, over atomic.Bool
@@ -50,7 +51,7 @@ type held struct {
 
 // hold serves an HTTP/1 request that has a body.
 func (h *timely) hold(w http.ResponseWriter, r *http.Request) {
-	b := &held{ResponseWriter: w, r: r, body: r.Body, late: h.late}
+	b := &held{ResponseWriter: w, r: r, body: r.Body, late: h.late, dates: &h.dates}
 	var until time.Time
 	if !h.stream(r) {
 		until = time.Now().Add(h.timeout)
@@ -155,6 +156,7 @@ func (b *held) Close() error { return nil }
 func (b *held) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		b.decide(status)
+		b.dates.set(b.Header(), time.Now())
 	}
 	b.ResponseWriter.WriteHeader(status)
 }

@@ -34,6 +34,7 @@ type timely struct {
 	timeout time.Duration
 	stream  func(*http.Request) bool
 	late    func()
+	dates   dates
 }
 
 // ServeHTTP implements [http.Handler].

@@ -38,7 +38,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, round: max(l.timeout/rounds, 1), stuck: l.stuck}, nil
+	return &conn{Conn: c, round: max(l.timeout/rounds, 1), stuck: l.stuck, reads: readPace{conn: c}}, nil
 }
 
 // SyscallConn implements [syscall.Conn] if the underlying listener does. A drain uses it
@@ -58,6 +58,7 @@ type conn struct {
 
 	round time.Duration
 	stuck *atomic.Uint64
+	reads readPace
 
 	mu sync.Mutex
 	// server is the deadline that the server has set, own the end of the present
@@ -152,6 +153,18 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.server = t
 	return c.apply()
 }
+
+// Read implements [net.Conn].
+func (c *conn) Read(p []byte) (int, error) {
+	if err := c.reads.begin(); err != nil {
+		return 0, err
+	}
+	defer c.reads.end()
+	return c.Conn.Read(p)
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.setDeadline(t) }
 
 // SetDeadline implements [net.Conn].
 func (c *conn) SetDeadline(t time.Time) error {

@@ -105,6 +105,7 @@ func saturation() *report.Saturation {
 		}
 		for x, v := range map[float64]float64{0.9: 7200, 1.2: 7900, 4: 1000} {
 			s.Open.Add(report.OfSidecar, at(x, 8000, v, time.Duration(x*float64(10*time.Millisecond))))
+			s.Open.Add(report.OfProxy, at(x, 9000, 5400, 10*time.Millisecond))
 		}
 		for name, cost := range map[string]time.Duration{report.CostResult: 80e3, report.CostError: 90e3, report.CostRejected: 40e3, report.CostFloor: 20e3} {
 			s.Costs.Add(name, report.LoadPoint{CPU: cost})
@@ -138,8 +139,8 @@ func saturation() *report.Saturation {
 func TestTheChartHasItsCurves(t *testing.T) {
 	t.Parallel()
 	chart := saturation().SVG()
-	if n := strings.Count(chart, "<polyline"); n != 3 {
-		t.Errorf("%d lines, want those of sidecar and proxy, and of the sidecar", n)
+	if n := strings.Count(chart, "<polyline"); n != 4 {
+		t.Errorf("%d lines, want those of sidecar and proxy, twice", n)
 	}
 	if strings.Contains(chart, "NaN") || strings.Contains(chart, "Inf") {
 		t.Errorf("no number: %s", chart)
@@ -155,6 +156,7 @@ func TestLoadGoals(t *testing.T) {
 		"goodput beyond the peak, callers in closed loops, of its own peak",
 		"goodput of the proxy's, at any number of callers",
 		"goodput at 4.00 times the capacity",
+		"the same: goodput of the proxy's at 4.00 times its capacity",
 		"p99 of the answered at 4.00 times, beside that below the capacity",
 		"CPU of a rejected call, of a result's",
 		"a fast tool beside 1,024 callers of a slow one: goodput of that alone",

@@ -174,6 +174,7 @@ func (s *Saturation) openGoals() []Goal {
 			base = tail.median()
 			continue
 		}
+		out = append(out, s.besideProxy(x)...)
 		if base > 0 {
 			times := tail.median() / base
 			out = append(out, Goal{
@@ -188,6 +189,21 @@ func (s *Saturation) openGoals() []Goal {
 		})
 	}
 	return out
+}
+
+// besideProxy compares goodputs at the same multiple of each one's own capacity. Generator, backend and kernel share the
+// machine with the process in the middle, so that the empty proxy shows what an open loop leaves of a capacity that closed
+// loops have measured.
+func (s *Saturation) besideProxy(x float64) []Goal {
+	proxy := s.Open.at(OfProxy, x, goodput)
+	if len(proxy) == 0 {
+		return nil
+	}
+	ratio := s.Open.at(OfSidecar, x, goodput).over(proxy)
+	return []Goal{{
+		What: "the same: goodput of the proxy's at " + number(x) + " times its capacity", Wanted: percent(ofProxy),
+		Figure: percents(ratio) + "; the proxy keeps " + percents(s.Open.at(OfProxy, x, ofCapacity)) + " of its own", Kept: ratio.median() >= ofProxy,
+	}}
 }
 
 func (s *Saturation) rowGoals() []Goal {
