@@ -8,9 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +22,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -85,7 +84,8 @@ func statusText(s sdktrace.Status) string {
 	if s.Code == codes.Unset {
 		return ""
 	}
-	return " " + s.Code.String() + ": " + s.Description
+	description, _, _ := strings.Cut(s.Description, " (next probe in ") // differs
+	return strings.TrimRight(" "+s.Code.String()+": "+description, " :")
 }
 
 // factsOf are the attributes, events and links of a span.
@@ -108,29 +108,21 @@ func factsOf(span tracetest.SpanStub, names map[trace.SpanID]string) (out []stri
 	return out
 }
 
-// faulty is the demo service behind a peer that loses the answers to the first so many calls.
+// faulty is the demo service, with the answers to its first so many calls lost on the way.
 func faulty(t *testing.T, lost int64) string {
 	t.Helper()
-	handler, err := demo.Handler(demo.Options{})
+	service, err := demo.Handler(demo.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := mcptest.Serve(t, handler)
-	target, err := url.Parse(service)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
 	var calls atomic.Int64
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return "connect+" + mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/Echo") && calls.Add(1) <= lost {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		proxy.ServeHTTP(w, r)
+		service.ServeHTTP(w, r)
 	}))
-	t.Cleanup(front.Close)
-	return "connect+" + front.URL
 }
 
 // TestSpansOfCalls holds the spans of calls in the modern era against a golden file: names, kinds, parents, links, attributes
@@ -157,7 +149,6 @@ func TestSpansOfCalls(t *testing.T) {
 		{"a timeout", "tools/call", `"name":"lab_sleep","arguments":{"duration":"5s"}`},
 		{"blocked", "tools/call", `"name":"fleet_cancel_order","arguments":{"orderId":"1"}`},
 		{"a list", "tools/list", ``},
-		{"a secret", "tools/call", `"name":"lab_inspect","arguments":{"replyHeaders":{"x-password":"hunter2"}}`},
 	} {
 		ann.send(tc.method, tc.params)
 		show(tc.title, recorded)
@@ -168,8 +159,7 @@ func TestSpansOfCalls(t *testing.T) {
 	show("a retry", retried)
 
 	held, options := traced(mcptest.Options{Behind: faulty(t, 1<<40), Configure: func(c *configv1.Config) {
-		c.Resilience.MaxAttempts = proto.Int32(1)
-		c.Resilience.Breaker.MinCalls, c.Resilience.Breaker.OpenFor = proto.Int32(1), durationpb.New(time.Hour)
+		c.Resilience.Breaker.MinCalls, c.Resilience.Breaker.OpenFor = proto.Int32(1), durationpb.New(time.Minute)
 	}}, time.Hour)
 	bob := modernClient{t: t, bridge: mcptest.Start(t, options).Bridge, caller: "bob"}
 	bob.send("tools/call", `"name":"lab_echo"`)
@@ -177,7 +167,7 @@ func TestSpansOfCalls(t *testing.T) {
 	show("a circuit breaker that opens", held)
 
 	limited, options := traced(mcptest.Options{Configure: func(c *configv1.Config) {
-		c.Limits.CallerRate = &configv1.Rate{PerSecond: 0.001, Burst: 1}
+		c.Limits.CallerRate = &configv1.Rate{PerSecond: 0.001, Burst: proto.Int32(1)}
 	}}, time.Hour)
 	dora := modernClient{t: t, bridge: mcptest.Start(t, options).Bridge, caller: "dora"}
 	dora.send("tools/call", `"name":"lab_echo"`)
@@ -213,6 +203,42 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("spans (-want +got; go test ./bridge -update rewrites them):\n%s", diff)
+	}
+}
+
+// Payloads are there only where they are asked for, and without what is secret.
+func TestPayloadsInSpansAreRedacted(t *testing.T) {
+	t.Parallel()
+	recorded, options := traced(mcptest.Options{}, time.Hour)
+	ann := modernClient{t: t, bridge: mcptest.Start(t, options).Bridge, caller: "ann"}
+	ann.send("tools/call", `"name":"lab_inspect","arguments":{"replyHeaders":{"password":"hunter2","x-a":"b"}}`)
+	if tree := recorded.tree(); strings.Contains(tree, "hunter2") || !strings.Contains(tree, `"x-a":"b"`) {
+		t.Errorf("got\n%s", tree)
+	}
+}
+
+// Every line of a request has the ids of its span.
+func TestLinesHaveTheIdsOfTheSpan(t *testing.T) {
+	t.Parallel()
+	core, lines := observer.New(zap.InfoLevel)
+	recorded, options := traced(mcptest.Options{Log: zap.New(core)}, time.Hour)
+	ann := modernClient{t: t, bridge: mcptest.Start(t, options).Bridge, caller: "ann"}
+	ann.send("tools/call", `"name":"lab_fail","arguments":{"code":"FAIL_CODE_NOT_FOUND"}`)
+	ann.send("no/such", ``)
+	all := recorded.GetSpans()
+	ids := map[string]bool{}
+	for _, span := range all {
+		ids[span.SpanContext.TraceID().String()+" "+span.SpanContext.SpanID().String()] = span.SpanKind == trace.SpanKindServer
+	}
+	for _, message := range []string{"call", "message refused"} {
+		found := lines.FilterMessage(message).All()
+		if len(found) != 1 {
+			t.Fatalf("%d lines %q", len(found), message)
+		}
+		fields := found[0].ContextMap()
+		if key := fmt.Sprint(fields["trace_id"], " ", fields["span_id"]); !ids[key] {
+			t.Errorf("%s: the ids %s are of no span of a message", message, key)
+		}
 	}
 }
 
