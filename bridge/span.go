@@ -118,7 +118,8 @@ func (r *Request) traceTool(tool *catalog.Tool) {
 		tracing.Text(tracing.OperationName, tracing.ExecuteTool))
 }
 
-// tracePayloads adds the arguments and the result of a call to its span, where it takes them.
+// tracePayloads adds the arguments and the result of a call to its span, where it takes them. A question and a task are no
+// results: what they seal is for the caller alone.
 func (f *Flight) tracePayloads(resp *Response) {
 	in := f.meter.traced
 	if in == nil {
@@ -127,7 +128,7 @@ func (f *Flight) tracePayloads(resp *Response) {
 	span, tool := f.req.Span, resp.Tool
 	arguments := f.bridge.argumentsOf(in, tool)
 	span.Payload(tracing.ToolArguments, arguments.JSON, arguments.Size, arguments.Secret)
-	if outcomeCode(resp) == "" && !resp.Silent {
+	if outcomeCode(resp) == "" && !resp.Silent && resp.inputRequired() == nil && resp.Outcome.GetTask() == nil {
 		most, _ := span.Payloads()
 		result := f.bridge.outputOf(resp, resp.size(), most)
 		span.Payload(tracing.ToolResult, result.JSON, result.Size, result.Secret)

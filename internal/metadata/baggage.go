@@ -77,7 +77,7 @@ func (b *Baggage) Filter(values ...string) string {
 			if members == maxBaggageMembers {
 				return out.String()
 			}
-			if out.Len()+len(",")+len(member) > maxBaggageBytes {
+			if out.Len()+min(members, 1)+len(member) > maxBaggageBytes { // with the comma
 				continue // a shorter one may find room
 			}
 			if members > 0 {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
+)
+
+// A sealed state may be opened by another version: what it does not know is not there.
+func TestStatesOfOtherVersionsOpen(t *testing.T) {
+	t.Parallel()
+	asker := tracing.ReadContext([]byte("0123456789abcdef01234567\x01"))
+	for name, tc := range map[string]struct {
+		plain string
+		want  state
+		ok    bool
+	}{
+		"nothing":                    {},
+		"of the version before":      {"\x02backend", state{confirmed: true, backend: []byte("backend")}, true},
+		"asked, before":              {"\x01", state{asked: true, backend: []byte{}}, true},
+		"with the asker":             {"\x050123456789abcdef01234567\x01", state{asked: true, backend: []byte{}, asker: asker}, true},
+		"with the asker and a state": {"\x040123456789abcdef01234567\x01backend", state{backend: []byte("backend"), asker: asker}, true},
+		"cut off":                    {"\x040123456789abcdef", state{}, false},
+	} {
+		got, ok := decodeState([]byte(tc.plain))
+		if ok != tc.ok || got.asked != tc.want.asked || got.confirmed != tc.want.confirmed || !got.asker.Equal(tc.want.asker) || cmp.Diff(tc.want.backend, got.backend) != "" {
+			t.Errorf("%s: got %+v %v", name, got, ok)
+		}
+		if tc.ok && string(got.encode()) != tc.plain {
+			t.Errorf("%s: written as %q", name, got.encode())
+		}
+	}
+}
