@@ -48,7 +48,7 @@ func (r Route) attributes(of *http.Request) []tracing.Attribute {
 	}
 	if r.IsRPC {
 		method := strings.TrimPrefix(r.Path, "/")
-		out = append(out, tracing.Text(tracing.MethodName, method), tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, RPCSystem(of.Header.Get("Content-Type"))))
+		out = append(out, tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, RPCSystem(of.Header.Get("Content-Type"))))
 	}
 	return out
 }
