@@ -278,10 +278,6 @@ func stdioSpans() []spanCase {
 		{"stdio: canonical", says(message(`"1"`, "tools/call", `"name":"lab.echo",`+echo+`,`+tracedMeta))},
 		{"stdio: modern", says(message("1", "tools/call", `"name":"lab_echo",`+echo+`,`+modernMeta))},
 		{"stdio: no JSON, an unknown method, an event", says(`{`, message(`"1"`, "secret", ""), `{"jsonrpc":"2.0","method":"secret/event"}`)},
-		{"stdio: the same id twice, and a call that is cancelled", func(t *testing.T, r *spanRig) {
-			sleep := message(`"1"`, "tools/call", `"name":"lab.sleep","arguments":{"duration":"20s"}`)
-			r.talk(t, sleep, sleep, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
-		}},
 	}
 }
 
