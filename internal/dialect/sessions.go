@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Sessions returns the sessions of the legacy eras, which edges find by the id
@@ -45,9 +44,7 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 		}
 		return sessionError(err)
 	}
-	if call.in.span.IsRecording() && call.in.Header != nil {
-		call.in.span.Set(tracing.Text(tracing.SessionID, opened.ID()))
-	}
+	call.in.traceSession(opened)
 	call.in.Opened(opened)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -126,14 +127,28 @@ func (in *Inbound) eraAttributes() []tracing.Attribute {
 // TraceContext returns the ids of the message's span; invalid without tracing.
 func (in *Inbound) TraceContext() tracing.Context { return in.span.Context() }
 
-// DescribeStream describes a stream without a message, which a GET of a legacy session is, in the span of its request. began is the
-// span of the call that began the stream, not valid if none did.
-func (h *Handler) DescribeStream(in *Inbound, began tracing.Context) {
-	span := in.HTTP.Span()
-	if span.IsRecording() {
+// Describe adds the session to the span of a request without a message, as GET and DELETE of legacy sessions are.
+func (in *Inbound) Describe() {
+	if span := in.HTTP.Span(); span.IsRecording() {
 		span.Set(in.eraAttributes()...)
-		span.Link(began)
-		span.Opened()
+	}
+}
+
+// StreamOpened notes that the stream of such a request is open. by is the span of the call that began the stream, not valid if none did.
+func (in *Inbound) StreamOpened(by tracing.Context) {
+	span := in.HTTP.Span()
+	span.Link(by)
+	span.Opened()
+}
+
+// traceSession adds the session that a message has opened to its span.
+func (in *Inbound) traceSession(opened *session.Session) {
+	if !in.span.IsRecording() {
+		return
+	}
+	in.span.Set(tracing.Text(tracing.ProtocolVersion, opened.Context().GetProtocolVersion()))
+	if in.Header != nil {
+		in.span.Set(tracing.Text(tracing.SessionID, opened.ID()))
 	}
 }
 

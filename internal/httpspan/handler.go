@@ -4,6 +4,7 @@ package httpspan
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func (r Route) attributes(of *http.Request) []tracing.Attribute {
 	}
 	if r.IsRPC {
 		method := strings.TrimPrefix(r.Path, "/")
-		out = append(out, tracing.Text(tracing.MethodName, method), tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, RPCSystem(of.Header.Get("Content-Type"))))
+		out = append(out, tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, RPCSystem(of.Header.Get("Content-Type"))))
 	}
 	return out
 }
@@ -85,7 +86,34 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := &writer{ResponseWriter: w}
 	own.request = Request{opts: &h.opts, start: time.Now(), http: r}
 	defer own.end()
-	h.next.ServeHTTP(own, r.WithContext(context.WithValue(r.Context(), requestKey{}, &own.request)))
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &own.request))
+	if r.Body != nil && r.Body != http.NoBody {
+		own.body = timedBody{ReadCloser: r.Body, request: &own.request}
+		r.Body = &own.body
+	}
+	h.next.ServeHTTP(own, r)
+}
+
+// timedBody is a body that notes how long it takes to read it. That of a stream ends too late to be a step of anything.
+type timedBody struct {
+	io.ReadCloser
+
+	request *Request
+	start   time.Time
+	hasRead bool
+}
+
+// Read implements [io.Reader].
+func (b *timedBody) Read(p []byte) (int, error) {
+	if b.start.IsZero() {
+		b.start = time.Now()
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !b.hasRead {
+		b.hasRead = true
+		b.request.Step(tracing.StepReadBody, b.start)
+	}
+	return n, err
 }
 
 // writer is a response writer that knows the status of the response.
@@ -93,6 +121,7 @@ type writer struct {
 	http.ResponseWriter
 
 	request Request
+	body    timedBody
 	status  int
 }
 

@@ -25,8 +25,9 @@ type Request struct {
 	// hasMessage: a message has a span, so that the request as such needs none.
 	hasMessage bool
 	// span is that of the request as such; nil until it is needed.
-	span    *tracing.Span
-	outcome tracing.Outcome
+	span *tracing.Span
+	// outcome is why the request is refused; nil where only its status says so.
+	outcome *tracing.Outcome
 	// steps are what was done before there was a span, in the array kept.
 	steps []step
 	kept  [2]step
@@ -133,7 +134,7 @@ func (r *Request) Refused(o tracing.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.own() != nil {
-		r.outcome = o
+		r.outcome = &o
 	}
 }
 
@@ -155,10 +156,14 @@ func (r *Request) end(status int) {
 		return
 	}
 	span.Set(tracing.Int(tracing.HTTPStatus, int64(status)))
-	if outcome.ErrorType == "" && status >= http.StatusInternalServerError {
-		outcome.ErrorType = strconv.Itoa(status)
+	switch {
+	case outcome != nil:
+		span.End(*outcome)
+	case status >= http.StatusInternalServerError:
+		span.End(tracing.Outcome{ErrorType: strconv.Itoa(status)})
+	default:
+		span.End(tracing.Outcome{})
 	}
-	span.End(outcome)
 }
 
 // network is what is known of the connection.

@@ -273,15 +273,11 @@ func stdioSpans() []spanCase {
 		return func(t *testing.T, r *spanRig) { r.talk(t, lines...) }
 	}
 	return []spanCase{
-		{"stdio: canonical", says(message(`"1"`, "tools/call", `"name":"lab.echo",`+echo+`,`+tracedMeta))},
-		{"stdio: modern", says(message("1", "tools/call", `"name":"lab_echo",`+echo+`,`+modernMeta))},
 		{"stdio: legacy", says(message("1", "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`),
 			`{"jsonrpc":"2.0","method":"notifications/initialized"}`, message("2", "tools/call", `"name":"lab_echo",`+echo+`,`+tracedMeta))},
+		{"stdio: canonical", says(message(`"1"`, "tools/call", `"name":"lab.echo",`+echo+`,`+tracedMeta))},
+		{"stdio: modern", says(message("1", "tools/call", `"name":"lab_echo",`+echo+`,`+modernMeta))},
 		{"stdio: no JSON, an unknown method, an event", says(`{`, message(`"1"`, "secret", ""), `{"jsonrpc":"2.0","method":"secret/event"}`)},
-		{"stdio: the same id twice, and a call that is cancelled", func(t *testing.T, r *spanRig) {
-			sleep := message(`"1"`, "tools/call", `"name":"lab.sleep","arguments":{"duration":"20s"}`)
-			r.talk(t, sleep, sleep, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
-		}},
 	}
 }
 

@@ -170,7 +170,7 @@ func (w *explainer) WriteHeader(status int) {
 	case w.held != 0 || w.done:
 	case kind == "" && (status == http.StatusMethodNotAllowed || status == http.StatusUnsupportedMediaType):
 		w.done = true
-		w.service.refuseFraming(w.ResponseWriter, w.edge, status)
+		w.service.refuseFraming(w.ResponseWriter, w.request, w.edge, status)
 	case status >= http.StatusBadRequest && strings.HasPrefix(kind, "application/json"):
 		w.held = status
 	default:
@@ -231,12 +231,13 @@ func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseFraming answers a method or a type of content that is not served. The intended protocol is unknown, so the
 // canonical error is plain JSON.
-func (s *Service) refuseFraming(w http.ResponseWriter, edge stats.Edge, status int) {
+func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge stats.Edge, status int) {
 	failed := errmap.New(errmap.UnsupportedMediaType)
 	if status == http.StatusMethodNotAllowed {
 		failed = errmap.New(errmap.MethodNotAllowed)
 	}
 	s.bridge.Stats().HTTPRefused(edge, failed.Code)
+	s.toldRefusal(r, failed)
 	shown := failed.JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -16,7 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // The RPC library costs a small unary call more than the call itself: it reads a second
@@ -57,10 +56,7 @@ func (u *unary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.next.ServeHTTP(w, attributed(w, r))
 		return
 	}
-	told := u.service.rpc.Request(r.Context())
-	start := told.Now()
 	body, consumed, err := way.message(r, u.service.opts.Limits.MaxBytes)
-	told.Step(tracing.StepReadBody, start)
 	if body == nil {
 		replay(r, consumed, err)
 		u.next.ServeHTTP(w, attributed(w, r))

@@ -15,9 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Path is the path of the endpoint.
@@ -92,7 +90,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 			return nil, form{}
 		}
 	}
-	body, answer, err := h.read(w, r, in.HTTP)
+	body, answer, err := h.read(w, r)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return nil, form{}
@@ -115,7 +113,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 
 // read returns the body of a request, once its head is in order, and the form of
 // the answer.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, told *httpspan.Request) ([]byte, form, *errmap.Error) {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *errmap.Error) {
 	if err := httpbody.Check(w, r, h.limits.MaxBytes); err != nil {
 		return nil, form{}, err
 	}
@@ -123,9 +121,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, told *httpspan.Re
 	if err != nil {
 		return nil, form{}, err
 	}
-	start := told.Now()
 	body, err := httpbody.Read(w, r, h.limits.MaxBytes)
-	told.Step(tracing.StepReadBody, start)
 	return body, answer, err
 }
 

@@ -32,6 +32,8 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *dialect.In
 		httpbody.Write(w, h.rpc.UnknownSession(in, false))
 		return nil, false
 	}
+	in.Session = s
+	in.Describe()
 	return s, true
 }
 
@@ -80,8 +82,7 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 		}))))
 		return nil, nil
 	}
-	in.Session = s
-	h.rpc.DescribeStream(in, reader.BegunBy())
+	in.StreamOpened(reader.BegunBy())
 	return s, reader
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Path is the path of the endpoint.
@@ -60,10 +59,7 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 // ServeHTTP handles one message or one batch. It uses the request's context: when
 // the caller disconnects, its calls are cancelled.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	told := h.rpc.Request(r.Context())
-	start := told.Now()
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
-	told.Step(tracing.StepReadBody, start)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
 		return
