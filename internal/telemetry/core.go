@@ -75,8 +75,6 @@ func scopeOf(name string) string {
 	return scope + "/" + name
 }
 
-const scope = "github.com/outrigger-mcp/outrigger"
-
 func severity(level zapcore.Level) otellog.Severity {
 	switch {
 	case level < zapcore.InfoLevel:
