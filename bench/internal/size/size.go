@@ -4,17 +4,15 @@
 package size
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"debug/elf"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -56,11 +54,11 @@ func Of(ctx context.Context, root, dir string) (int64, []Share, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	symbols, err := output(ctx, "go", "tool", "nm", "-size", full)
+	symbols, err := read(full)
 	if err != nil {
 		return 0, nil, err
 	}
-	shares, err := Sum(strings.NewReader(symbols), modules, info.Size())
+	shares, err := Sum(symbols, modules, info.Size())
 	return info.Size(), shares, err
 }
 
@@ -97,34 +95,46 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return string(text), nil
 }
 
-// Sum adds the sizes of symbols, in the form of `go tool nm -size`, by module. What total has beyond them is a share too, and
-// modules below a tenth of a megabyte are one.
-func Sum(symbols io.Reader, modules []string, total int64) ([]Share, error) {
+// Symbol is a named part of a binary.
+type Symbol struct {
+	Name string
+	Size int64
+}
+
+// read returns the symbols of a binary that take room in its file.
+func read(binary string) ([]Symbol, error) {
+	f, err := elf.Open(binary)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	all, err := f.Symbols()
+	if err != nil {
+		return nil, err
+	}
+	var out []Symbol
+	for _, s := range all {
+		if int(s.Section) < len(f.Sections) && f.Sections[s.Section].Type != elf.SHT_NOBITS {
+			out = append(out, Symbol{s.Name, int64(s.Size)}) //nolint:gosec // less than the file
+		}
+	}
+	return out, nil
+}
+
+// Sum adds the sizes of symbols by module. What total has beyond them is a share too, and modules below a tenth of a megabyte
+// are one.
+func Sum(symbols []Symbol, modules []string, total int64) ([]Share, error) {
 	sums := make(map[string]int64)
 	left := total
-	for lines := bufio.NewScanner(symbols); lines.Scan(); {
-		size, kind, name, ok := parse(lines.Text())
-		if !ok || kind == "B" || kind == "b" { // zeros, which are not in the file
-			continue
-		}
-		sums[ownerOf(name, modules)] += size
-		left -= size
+	for _, s := range symbols {
+		sums[ownerOf(s.Name, modules)] += s.Size
+		left -= s.Size
 	}
 	if left < 0 {
 		return nil, fmt.Errorf("symbols have %d bytes more than the binary", -left)
 	}
 	sums[rest] += left
 	return sorted(sums), nil
-}
-
-// parse reads a line: address, size, kind, name. A symbol without an address has three fields and no size in the file.
-func parse(line string) (size int64, kind, name string, ok bool) {
-	fields := strings.Fields(line)
-	if len(fields) < 4 {
-		return 0, "", "", false
-	}
-	size, err := strconv.ParseInt(fields[1], 10, 64)
-	return size, fields[2], strings.Join(fields[3:], " "), err == nil
 }
 
 // ownerOf is the module that a symbol is from.

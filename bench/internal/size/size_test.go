@@ -3,7 +3,6 @@
 package size_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,15 +12,11 @@ import (
 
 func TestSum(t *testing.T) {
 	t.Parallel()
-	const symbols = `  4a0000     500000 T runtime.main
-  4b0000     200000 T example.com/a/b.(*T).Do
-  4b8000     300000 R example.com/a/deep.table
-  4c0000        150 D example.com/a.small
-  4d0000     900000 B example.com/a.zeros
-  4e0000     150000 R type:*example.com/a.T
-                    U _unused
-`
-	got, err := size.Sum(strings.NewReader(symbols), []string{"example.com/a", "example.com/a/deep"}, 1_500_150)
+	symbols := []size.Symbol{
+		{Name: "runtime.main", Size: 500_000}, {Name: "example.com/a/b.(*T).Do", Size: 200_000}, {Name: "example.com/a/deep.table", Size: 300_000},
+		{Name: "example.com/a.small", Size: 150}, {Name: "type:*example.com/a.T", Size: 150_000},
+	}
+	got, err := size.Sum(symbols, []string{"example.com/a", "example.com/a/deep"}, 1_500_150)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +28,7 @@ func TestSum(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := size.Sum(strings.NewReader(symbols), nil, 10); err == nil {
+	if _, err := size.Sum(symbols, nil, 10); err == nil {
 		t.Error("a binary that is smaller than its symbols is no error")
 	}
 }
