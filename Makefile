@@ -125,6 +125,10 @@ bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 K
 bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memory and goroutines (eleven minutes; BENCHFLAGS='-duration 2m')
 	cd bench && go run . soak $(BENCHFLAGS)
 
+.PHONY: size
+size: ## Show what the binary consists of, by module; fails above 40 MB
+	cd bench && go run . size
+
 .PHONY: bench-generate
 bench-generate: $(BUF) ## Regenerate the stubs of the service that the benchmark calls
 	$(BUF) generate --template bench/buf.gen.yaml

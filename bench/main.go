@@ -72,6 +72,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 		"large":   commandLarge,
 		"latency": commandLatency,
 		"load":    commandLoad,
+		"size":    commandSize,
 		"soak":    commandSoak,
 	}
 }

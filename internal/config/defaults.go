@@ -85,7 +85,7 @@ func Defaults(kind Kind) *configv1.Config {
 func defaultTelemetry() *configv1.Telemetry {
 	return &configv1.Telemetry{
 		Traces: new("auto"), Metrics: new("auto"), Logs: new("auto"),
-		Compression: new("none"), Sampler: new("parentbased_always_on"), SamplerRatio: new(1.0),
+		Compression: new("none"), Sampler: new("parentbased_always_on"), Baggage: []string{"*"}, SamplerRatio: new(1.0),
 		MaxPayloadBytes: new(int32(defaults.SpanMaxPayloadBytes)),
 		StepThreshold:   durationpb.New(defaults.SpanThreshold),
 		MaxQueuedItems:  new(int32(defaults.TelemetryMaxQueuedItems)),

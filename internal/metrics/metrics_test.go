@@ -28,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // scrape reads the metrics over a listener.
@@ -146,6 +147,9 @@ func everything(t *testing.T) metrics.Sources {
 	files.Counts[reload.Refused] = 1
 	files.Counts[reload.Applied] = 2
 	return metrics.Sources{
+		Telemetry: func() []telemetry.Stats {
+			return []telemetry.Stats{{Signal: telemetry.Traces, Exports: 201, Failures: 202, Partial: 203, Overflowed: 204, Lost: 205, Items: 206, Bytes: 207}}
+		},
 		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
 		Traffic:  traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},

@@ -81,6 +81,11 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
+	baggage, err := metadata.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
+	if err != nil {
+		return fmt.Errorf("telemetry.baggage: %w", err)
+	}
+	rules = rules.WithBaggage(baggage)
 	if err := a.openSealer(); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // exportMetrics exports what the metrics page shows.
 func (a *App) exportMetrics() error {
-	return a.opts.Telemetry.ExportMetrics(telemetry.NewPageProducer(a.metrics.Gatherer()))
+	return a.opts.Telemetry.ExportMetrics(telemetry.NewProducer(a.metrics.Gatherer(), a.stats))
 }
 
 // telemetryStats returns the counts of the exports; nil without any.

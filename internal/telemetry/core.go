@@ -75,6 +75,7 @@ func scopeOf(name string) string {
 	return scope + "/" + name
 }
 
+// scope is the instrumentation scope of what the sidecar logs and counts.
 const scope = "github.com/outrigger-mcp/outrigger"
 
 func severity(level zapcore.Level) otellog.Severity {

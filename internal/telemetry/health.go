@@ -42,12 +42,13 @@ func (h *health) report(signal Signal, endpoint string, err error) {
 	if way == "" {
 		return // at the end of the process
 	}
+	_, known := h.failing[signal]
 	h.failing[signal] = way
-	if h.said[way] {
+	if known || h.said[way] {
 		return
 	}
 	h.said[way] = true
-	h.log.Warn("telemetry export failed; calls are not affected, and further failures of this kind are only counted",
+	h.log.Warn("telemetry export failed; calls are not affected, and further failures are only counted",
 		zap.Stringer("signal", signal), zap.String("endpoint", endpoint), zap.String("failure", way), zap.String("error", textOf(err)), fixOf(endpoint))
 }
 

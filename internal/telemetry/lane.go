@@ -17,6 +17,7 @@ type lane struct {
 	health   *health
 
 	maxItems, maxBytes int64
+	closed             atomic.Bool
 	items, bytes       atomic.Int64
 
 	exports, failures, partial atomic.Uint64
@@ -34,7 +35,7 @@ func newLane(signal Signal, s *Settings, h *health) *lane {
 // enter takes room for an item. Without room it counts the item as dropped.
 func (l *lane) enter(size int64) bool {
 	items, bytes := l.items.Add(1), l.bytes.Add(size)
-	if items > l.maxItems || bytes > l.maxBytes {
+	if items > l.maxItems || bytes > l.maxBytes || l.closed.Load() {
 		l.leave(1, size)
 		l.overflowed.Add(1)
 		return false
@@ -74,6 +75,7 @@ func (l *lane) count(items int, err error) {
 
 // close counts what was not exported.
 func (l *lane) close(log *zap.Logger) {
+	l.closed.Store(true)
 	if left := l.items.Swap(0); left > 0 {
 		l.lost.Add(uint64(left))
 		log.Warn("telemetry not exported before the end", zap.Stringer("signal", l.signal), zap.Int64("items", left))

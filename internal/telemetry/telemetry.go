@@ -38,6 +38,7 @@ type Telemetry struct {
 	opts   Options
 	traces *sdktrace.TracerProvider
 	logs   *sdklog.LoggerProvider
+	ends   []func(context.Context) error // of the processors
 	health *health
 	lanes  [numSignals]*lane
 	// ctx ends when exports that are still running are to be given up.
@@ -122,16 +123,13 @@ func (t *Telemetry) Close(limit time.Duration) {
 	metrics := t.metrics
 	t.metrics, t.closed = nil, true
 	t.mu.Unlock()
-	// The health has said what fails.
+	// The processors themselves: a provider does not end them if ctx has ended. Of their errors, the health has told.
 	var ending sync.WaitGroup
 	if metrics != nil {
 		ending.Go(func() { _ = metrics.Shutdown(ctx) })
 	}
-	if t.traces != nil {
-		ending.Go(func() { _ = t.traces.Shutdown(ctx) })
-	}
-	if t.logs != nil {
-		ending.Go(func() { _ = t.logs.Shutdown(ctx) })
+	for _, end := range t.ends {
+		ending.Go(func() { _ = end(ctx) })
 	}
 	ending.Wait()
 	t.giveUp()
@@ -152,6 +150,7 @@ func (t *Telemetry) openTraces() error {
 	b := s.batches[Traces]
 	queue := sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithMaxQueueSize(b.queue), sdktrace.WithMaxExportBatchSize(b.size),
 		sdktrace.WithBatchTimeout(b.delay), sdktrace.WithExportTimeout(b.timeout))
+	t.ends = append(t.ends, queue.Shutdown)
 	t.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource()), sdktrace.WithSampler(s.sampler),
 		sdktrace.WithRawSpanLimits(s.limits), sdktrace.WithSpanProcessor(&spanQueue{SpanProcessor: queue, lane: t.lanes[Traces]}))
 	return nil
@@ -169,6 +168,7 @@ func (t *Telemetry) openLogs() error {
 	b := s.batches[Logs]
 	queue := sdklog.NewBatchProcessor(exporter, sdklog.WithMaxQueueSize(b.queue), sdklog.WithExportMaxBatchSize(b.size),
 		sdklog.WithExportInterval(b.delay), sdklog.WithExportTimeout(b.timeout))
+	t.ends = append(t.ends, queue.Shutdown)
 	t.logs = sdklog.NewLoggerProvider(sdklog.WithResource(t.resource()), sdklog.WithProcessor(&recordQueue{Processor: queue, lane: t.lanes[Logs]}),
 		sdklog.WithAttributeCountLimit(s.records.attributes), sdklog.WithAttributeValueLengthLimit(s.records.valueBytes))
 	return nil

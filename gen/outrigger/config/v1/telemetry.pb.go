@@ -53,7 +53,8 @@ type Telemetry struct {
 	Sampler *string `protobuf:"bytes,10,opt,name=sampler,proto3,oneof" json:"sampler,omitempty"`
 	// Share of requests traced by the samplers with a ratio. Default: 1. Range: 0 to 1.
 	SamplerRatio *float64 `protobuf:"fixed64,11,opt,name=sampler_ratio,proto3,oneof" json:"sampler_ratio,omitempty"`
-	// Baggage members of callers that are forwarded to the backend; others are dropped. Default: none. At most 64.
+	// Names of the members of callers' W3C baggage that are forwarded to the backend, at most 64 members and 8 KiB of them; `*`
+	// matches any characters. An empty list drops all. Default: *. At most 64.
 	Baggage []string `protobuf:"bytes,12,rep,name=baggage,proto3" json:"baggage,omitempty"`
 	// Add arguments and results of tools to spans (`gen_ai.tool.call.arguments`, `.result`), redacted. They may have personal
 	// data. Default: false.

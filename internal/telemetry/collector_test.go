@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/otlptest"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
+)
+
+// small is a configuration with a short queue and short times.
+func small() *configv1.Telemetry {
+	cfg := defaults()
+	cfg.MaxQueuedItems = proto.Int32(64)
+	cfg.BatchDelay, cfg.ExportTimeout = durationpb.New(10*time.Millisecond), durationpb.New(300*time.Millisecond)
+	cfg.Metrics, cfg.Logs = proto.String("off"), proto.String("off")
+	return cfg
+}
+
+// eventually waits until holds does.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// closedPort is an address that nothing listens on.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+// hung is the URL of a collector that accepts connections and never answers.
+func hung(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.Map
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Store(conn, nil)
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		accepting.Wait()
+		conns.Range(func(conn, _ any) bool { _ = conn.(net.Conn).Close(); return true })
+	})
+	return "http://" + l.Addr().String()
+}
+
+// answering is the URL of a collector that gives one answer to everything.
+func answering(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	receiver, url := otlptest.Start(t)
+	receiver.Answer = answer
+	return url
+}
+
+// TestBrokenCollectors: whatever a collector does, a request is not delayed, memory is bounded, what is lost is counted, and
+// there is one warning.
+func TestBrokenCollectors(t *testing.T) {
+	t.Parallel()
+	refused := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			http.Error(w, "no", status)
+		}
+	}
+	for _, test := range []struct{ name, url, failure string }{
+		{"dead", closedPort(t), "unreachable"},
+		{"hung", hung(t), "timeout"},
+		{"too many requests", answering(t, refused(http.StatusTooManyRequests)), ""},
+		{"unavailable", answering(t, refused(http.StatusServiceUnavailable)), ""},
+		{"not found", answering(t, http.NotFound), "status 404"},
+		{"redirect", answering(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }), "status 302"},
+		{"garbage", answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = w.Write([]byte("\xff\xff\xff garbage"))
+		}), "error"},
+		{"endless", answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			for range 100 {
+				if _, err := w.Write(make([]byte, 10<<10)); err != nil {
+					return
+				}
+			}
+		}), "error"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := small()
+			cfg.Endpoint = test.url
+			exports, lines := open(t, resolve(t, cfg, "OTEL_EXPORTER_OTLP_HEADERS=x-api-key="+secret))
+			const requests = 1000
+			slowest := time.Duration(0)
+			for range requests {
+				start := time.Now()
+				request(exports, "tools/call")
+				slowest = max(slowest, time.Since(start))
+				if s := exports.Stats()[0]; s.Items > 64 || s.Bytes > cfg.GetMaxQueuedBytes() {
+					t.Fatalf("%d items and %d bytes wait", s.Items, s.Bytes)
+				}
+			}
+			if slowest > 250*time.Millisecond {
+				t.Errorf("a request waited %v", slowest)
+			}
+			eventually(t, "all are lost", func() bool { s := exports.Stats()[0]; return s.Overflowed+s.Lost == requests && s.Items == 0 })
+			if s := exports.Stats()[0]; s.Failures == 0 || s.Exports != 0 || s.Bytes != 0 || !s.LastSuccess.IsZero() {
+				t.Errorf("counted %+v", s)
+			}
+			checkOneWarning(t, lines, test.failure)
+		})
+	}
+}
+
+func checkOneWarning(t *testing.T, lines *observer.ObservedLogs, failure string) {
+	t.Helper()
+	warnings := lines.FilterLevelExact(zapcore.WarnLevel).All()
+	if len(warnings) != 1 {
+		t.Fatalf("%d warnings: %v", len(warnings), warnings)
+	}
+	fields := warnings[0].ContextMap()
+	if got, _ := fields["failure"].(string); failure != "" && got != failure {
+		t.Errorf("failure %q, want %q: %v", got, failure, fields)
+	}
+	for name, value := range fields {
+		if text, ok := value.(string); ok && strings.Contains(text, secret) {
+			t.Errorf("the secret is in %s: %q", name, text)
+		}
+	}
+}
+
+// TestRecovery: a collector that comes back is one line, and later failures are warned of again.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	receiver := otlptest.New()
+	var broken atomic.Bool
+	url := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		receiver.ServeHTTP(w, r)
+	})
+	cfg := small()
+	cfg.Endpoint = url
+	exports, lines := open(t, resolve(t, cfg))
+	for round := range 3 {
+		broken.Store(true)
+		for range 3 {
+			before := exports.Stats()[0].Failures
+			request(exports, "ping")
+			eventually(t, "a failure", func() bool { return exports.Stats()[0].Failures > before })
+		}
+		eventually(t, "an empty queue", func() bool { return exports.Stats()[0].Items == 0 })
+		broken.Store(false)
+		ok := exports.Stats()[0].Exports
+		request(exports, "ping")
+		eventually(t, "a success", func() bool { return exports.Stats()[0].Exports > ok })
+		if n := lines.FilterLevelExact(zapcore.WarnLevel).Len(); n != round+1 {
+			t.Errorf("round %d: %d warnings", round, n)
+		}
+		if n := lines.FilterLevelExact(zapcore.InfoLevel).Len(); n != round+1 {
+			t.Errorf("round %d: %d lines about the recovery", round, n)
+		}
+	}
+}
+
+// TestQueueIsBoundedInBytes has few large spans.
+func TestQueueIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	cfg := small()
+	cfg.Endpoint, cfg.MaxQueuedItems, cfg.MaxQueuedBytes = hung(t), proto.Int32(1000), proto.Int64(64<<10)
+	exports, _ := open(t, resolve(t, cfg))
+	large := strings.Repeat("x", 1<<20) // cut to the maximum length of a value
+	for range 100 {
+		exports.Tracer().Start(tracing.Arrival{Method: "tools/call", Attributes: []tracing.Attribute{tracing.Text("large", large)}}).End(tracing.Outcome{})
+		if s := exports.Stats()[0]; s.Bytes > 64<<10 {
+			t.Fatalf("%d bytes wait", s.Bytes)
+		}
+	}
+	if s := exports.Stats()[0]; s.Overflowed < 80 {
+		t.Errorf("dropped %d of 100 spans of 4 KiB, which exceed 64 KiB", s.Overflowed)
+	}
+}
+
+// TestCloseIsBounded: a collector that hangs does not keep the process, and what it did not get is counted.
+func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name         string
+		flush, limit time.Duration
+	}{
+		{"by the setting", 200 * time.Millisecond, time.Hour},
+		{"by the drain", time.Hour, 200 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := small()
+			cfg.Endpoint, cfg.FlushTimeout, cfg.ExportTimeout = hung(t), durationpb.New(test.flush), durationpb.New(time.Minute)
+			cfg.Logs = proto.String("on")
+			exports, lines := open(t, resolve(t, cfg))
+			for range 10 {
+				request(exports, "ping")
+			}
+			start := time.Now()
+			exports.Close(test.limit)
+			if took := time.Since(start); took < 150*time.Millisecond || took > 2*time.Second {
+				t.Errorf("took %v", took)
+			}
+			lost := lines.FilterMessage("telemetry not exported before the end").All()
+			if s := exports.Stats()[0]; s.Lost != 10 && len(lost) != 1 {
+				t.Errorf("counted %+v, logged %v", s, lost)
+			}
+			exports.Close(test.limit) // again
+		})
+	}
+}
+
+// TestOff costs nothing and does nothing.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	exports, err := telemetry.Open(t.Context(), telemetry.Options{Settings: resolve(t, defaults())})
+	if exports != nil || err != nil {
+		t.Fatalf("got %v, %v", exports, err)
+	}
+	if exports.Tracer() != nil || exports.LogCore(zapcore.InfoLevel) != nil || exports.Stats() != nil || exports.ExportMetrics(nil) != nil {
+		t.Error("something is on")
+	}
+	exports.Close(time.Second)
+}
