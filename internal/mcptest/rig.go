@@ -18,6 +18,7 @@ package mcptest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -182,12 +183,21 @@ func (r *Rig) End() { r.end() }
 // the URL.
 func (r *Rig) Serve(t testing.TB) string {
 	t.Helper()
+	return Serve(t, r.Handler(t))
+}
+
+// Handler returns what the sidecar's main listener serves.
+func (r *Rig) Handler(t testing.TB) http.Handler {
+	t.Helper()
 	handler, err := r.app.Handler(listen.Place{Name: "test", Loopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Serve(t, handler)
+	return handler
 }
+
+// App returns the sidecar.
+func (r *Rig) App() *server.App { return r.app }
 
 // Operators listens on loopback with what the sidecar's admin listener serves, and
 // returns the URL.

@@ -173,11 +173,16 @@ type matrix struct {
 
 // newMatrix starts the sidecar before a backend with something of every kind. Without
 // who, callers are not authenticated.
-func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.Config)) *matrix {
+func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.Config), change ...func(*server.Options)) *matrix {
 	t.Helper()
 	m := &matrix{backend: &reached{}}
 	m.rig = mcptest.Start(t, mcptest.Options{
-		Native: mcptest.Desk(), Change: func(o *server.Options) { o.Authenticator = who }, Adjust: server.Adjust{Upstream: m.backend.count},
+		Native: mcptest.Desk(), Change: func(o *server.Options) {
+			o.Authenticator = who
+			for _, c := range change {
+				c(o)
+			}
+		}, Adjust: server.Adjust{Upstream: m.backend.count},
 		Configure: func(c *configv1.Config) {
 			if who != nil { // with issuers, callers need an identity
 				withOAuth(c)
