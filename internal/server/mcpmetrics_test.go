@@ -117,14 +117,14 @@ func TestMCPMetricsOfEveryEnd(t *testing.T) {
 	}{
 		{"success", call("lab_echo", `{"nonce":"n"}`), `gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""`},
 		{"the tool fails", call("lab_fail", `{"code":"FAIL_CODE_INTERNAL"}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.fail",mcp_method_name="tools/call"`},
-		{"a native tool answers with a failure", call("desk_write", `{}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="desk.write",mcp_method_name="tools/call"`},
+		{"a native tool answers with a failure", call("write", `{}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="desk.write",mcp_method_name="tools/call"`},
 		{"invalid input is a result with isError", call("lab_echo", `{"nope":1}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo"`},
 		{"an unknown tool blames the caller", call("no_such", `{}`), `error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32602"`},
 		{"an unknown method", newest("made/up", "", ""), `error_type="",gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="_OTHER",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32601"`},
 		{"params that do not fit", newest("tools/call", "x", `"name":"x","arguments":3,`), `error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32602"`},
 		{"a listing", newest("tools/list", "", ""), `gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="tools/list",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""`},
 		{"a legacy session", sent{"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, legacy}, `mcp_method_name="tools/list",mcp_protocol_version="2025-06-18",network_transport="tcp"`},
-		{"the canonical dialect has no revision", sent{"/rpc", `{"jsonrpc":"2.0","id":"2","method":"tools/list"}`, nil}, `mcp_method_name="tools/list",mcp_protocol_version="",network_transport="tcp"`},
+		{"the canonical dialect has no revision", sent{"/rpc", `{"jsonrpc":"2.0","id":"2","method":"tools/list","params":{}}`, nil}, `mcp_method_name="tools/list",mcp_protocol_version="",network_transport="tcp"`},
 	} {
 		before, all := countOf(t, operators, tt.want)
 		tt.message.post(t, client, url)
@@ -182,7 +182,7 @@ func invented(n int) (dialect.Dialect, string, http.Header) {
 	header := http.Header{}
 	switch n % 7 {
 	case 0:
-		return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"desk_tool%d","arguments":{},`, n), version), nil
+		return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"tool%d","arguments":{},`, n), version), nil
 	case 1:
 		return dialect.Modern, modern(fmt.Sprintf("made/up%d", n), "", version), nil
 	case 2:
@@ -196,7 +196,7 @@ func invented(n int) (dialect.Dialect, string, http.Header) {
 	case 5:
 		return dialect.Canonical, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m%d"}`, n, n), nil
 	}
-	return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"desk_fail","arguments":{"n":%d},`, n), version), nil
+	return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"fail","arguments":{"n":%d},`, n), version), nil
 }
 
 // TestSeriesAreBounded invents tools, methods, revisions, session ids, prompts and texts of errors.
@@ -245,7 +245,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 
 	for n := range 2 * stats.DefaultMaxTools {
-		send(dialect.Modern, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"desk_tool%d","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, n), nil)
+		send(dialect.Modern, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool%d","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, n), nil)
 	}
 	page := metricsPage(t, operators)
 	tools := map[string]bool{}
