@@ -11,6 +11,8 @@ NODE_VERSION := 22.23.3
 VERSION ?= 0.1.0-dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The exporters of OpenTelemetry link grpc's code, and with it golang.org/x/net/trace, unless this tag is set: 6 MB.
+TAGS := grpcnotrace
 FUZZTIME ?= 10m
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build the sidecar into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
+	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
 
 .PHONY: man
 man: ## Write the manual pages into dist/man
@@ -33,7 +35,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 	@mkdir -p dist
 	@for target in $(BINARIES); do \
 	  echo "dist/sidecar-$${target%/*}-$${target#*/}"; \
-	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -ldflags '$(LDFLAGS)' \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' \
 	    -o dist/sidecar-$${target%/*}-$${target#*/} ./cmd/sidecar || exit 1; \
 	done
 	cd dist && sha256sum sidecar-* > SHA256SUMS
@@ -77,6 +79,7 @@ lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf f
 	cd conformance && go vet ./... && ../$(LINT) run ./...
 	cd bench && go vet ./... && ../$(LINT) run ./...
 	cd deploy && go vet ./... && ../$(LINT) run ./...
+	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
 	$(LINT) run ./... ./testdata/schemas
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
@@ -255,3 +258,31 @@ k8s-golden: ## Accept the manifests as they are rendered now
 k8s-test: image ## Try manifests and images on a real Kubernetes node (root; builds it once, half an hour), and write docs/k8s-test.md; K8SDOC= writes nothing
 	cd deploy && OUTRIGGER_K8S_TEST=1 go test ./nodetest -count 1 -timeout 4h -v $(K8STESTFLAGS) -args \
 	  -images ../../$(IMAGES) -commit $(COMMIT) $(if $(K8SDOC),-doc ../../$(K8SDOC))
+
+# Dashboards, rules and the collector's configuration have a module of their own, deploy/observability. promtool and Prometheus are
+# the installed ones, or Debian's package, unpacked: their Go module takes minutes to build.
+PROMETHEUS := .tmp/prometheus/usr/bin
+OBSERVEFLAGS ?=
+
+$(PROMETHEUS)/promtool:
+	@mkdir -p $(@D)
+	@if command -v promtool >/dev/null && command -v prometheus >/dev/null; then \
+	  ln -sf "$$(command -v promtool)" "$$(command -v prometheus)" $(@D)/; \
+	else \
+	  cd .tmp/prometheus && { apt-get -q download prometheus || { apt-get -q update && apt-get -q download prometheus; }; } && \
+	  dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb && touch usr/bin/promtool; \
+	fi
+
+.PHONY: observability-check
+observability-check: $(PROMETHEUS)/promtool ## Check dashboards, rules and the collector's configuration against the running binary, and unit-test the alerts
+	$(PROMETHEUS)/promtool check rules deploy/observability/rules/*.yaml
+	$(PROMETHEUS)/promtool test rules deploy/observability/rules/tests/*.yaml
+	cd deploy/observability && go vet ./... && OUTRIGGER_PROMETHEUS=$(CURDIR)/$(PROMETHEUS)/prometheus go test -count 1 -timeout 10m ./...
+
+.PHONY: observability-generate
+observability-generate: ## Write the dashboards from their definitions
+	cd deploy/observability && go test ./internal/board -run 'TestFiles$$' -update
+
+.PHONY: observe
+observe: $(PROMETHEUS)/promtool ## Start a collector, Prometheus and a sidecar under load for a minute, and write what dashboards show into dist/observe
+	cd deploy/observability && go run ./cmd/observe -prometheus ../../$(PROMETHEUS)/prometheus -out ../../dist/observe $(OBSERVEFLAGS)

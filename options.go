@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Options configure a [Sidecar]. Backend or Handler is required; all other fields may
@@ -60,9 +61,16 @@ type Options struct {
 	Name, Version, Instructions string
 	// Logger receives the log; nil discards it.
 	Logger *slog.Logger
+	// TracerProvider makes the spans of requests. If it is nil, there are none, and the
+	// caller's trace context goes to the backend unchanged. The program owns it: the sidecar
+	// neither flushes nor closes it, and sets nothing global.
+	TracerProvider TracerProvider
+	// Propagator reads and writes trace context; nil is W3C Trace Context.
+	Propagator Propagator
 
 	// Config has every setting of the command, for settings without a field here; fields
-	// here override it. It is not modified. Its listeners and its demo are ignored.
+	// here override it. It is not modified. Its listeners and its demo are ignored, and of
+	// its telemetry everything about exports.
 	Config *configv1.Config
 }
 
@@ -100,6 +108,12 @@ type Limits struct {
 	// DrainGrace is the grace period of calls in flight in a drain.
 	DrainGrace time.Duration
 }
+
+// TracerProvider is OpenTelemetry's trace.TracerProvider.
+type TracerProvider = tracing.Provider
+
+// Propagator is OpenTelemetry's propagation.TextMapPropagator.
+type Propagator = tracing.Propagator
 
 // Hooks are called on events. They must return at once, and may be called concurrently.
 // Nil hooks are not called.

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/slogcore"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Sidecar exposes the RPCs of a backend as tools. Make one with [New]. Its methods are
@@ -53,6 +54,9 @@ func New(ctx context.Context, o Options) (*Sidecar, error) {
 	}
 	options := server.Options{
 		Log: slogcore.New(to), Version: "devel", Sources: o.Sources, Authenticator: o.Authenticator, OnEnd: o.Hooks.ended(), Embedded: true,
+	}
+	if o.TracerProvider != nil {
+		options.Tracer = telemetry.NewTracer(o.TracerProvider, o.Propagator, cfg.GetTelemetry())
 	}
 	s := &Sidecar{done: make(chan struct{}), forget: func() {}}
 	if o.Handler != nil {

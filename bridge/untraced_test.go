@@ -37,4 +37,3 @@ func TestWithoutTracingACallCostsNothingMore(t *testing.T) {
 		t.Errorf("a call without tracing has %v allocations, want at most %v", got, before)
 	}
 }
-

@@ -15,7 +15,7 @@ import (
 func newDoctorCommand(env environment) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   doctorName,
 		Short: "Diagnose a backend: what works, what does not, and how to fix it",
 		Long: `Doctor runs the steps that serve runs at startup and reports each one: whether the
 configuration is valid, the backend is reachable, which protocol it speaks, whether
@@ -43,7 +43,7 @@ func (env environment) examine(ctx context.Context, a *server.App, asJSON bool) 
 	if asJSON {
 		show = func(doctor.Finding) {}
 	}
-	found := doctor.Examine(ctx, a, show)
+	found := doctor.Examine(ctx, a, env.telemetrySettings(a.Config()), show)
 	if asJSON {
 		if err := printJSON(env.stdout, found); err != nil {
 			return err

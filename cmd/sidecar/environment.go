@@ -66,6 +66,9 @@ func exitCode(err error) int {
 	return exitToolFailed
 }
 
+// doctorName is the command that also checks what only processes that last use.
+const doctorName = "doctor"
+
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {
@@ -89,7 +92,11 @@ func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*confi
 
 // read makes the configuration of a command.
 func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
-	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: settings.Checks(kind)})
+	checks := settings.Checks(kind)
+	if kind != config.Once || cmd.Name() == doctorName {
+		checks = append(checks, settings.Telemetry(env.environ)) // other commands export nothing
+	}
+	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
 }
 
 // clientTimeout bounds commands that ask a backend once and end: a person waits.

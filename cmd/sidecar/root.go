@@ -26,17 +26,24 @@ const rootExample = `  sidecar serve --demo                                    #
 
 // newRootCommand builds the command line. A new command is one more line here
 // and one more file.
+//
+// The flag --version is our own: cobra's templates link text/template, which calls methods by
+// name, so that the linker must keep every exported method of the binary (4.6 MB).
 func newRootCommand(env environment) *cobra.Command {
+	var showsVersion bool
 	root := &cobra.Command{
 		Use:           "sidecar",
 		Short:         "Exposes every RPC of a Protobuf service as a tool",
 		Long:          rootLong,
 		Example:       rootExample,
-		Version:       currentBuild().String(),
 		SilenceErrors: true, // run reports them
 		SilenceUsage:  true,
 		Args:          refuseUnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showsVersion {
+				_, err := fmt.Fprintln(env.stdout, currentBuild())
+				return err
+			}
 			return usageError("which command? `" + cmd.CommandPath() + " --help` lists them")
 		},
 		SuggestionsMinimumDistance: 2,
@@ -65,7 +72,7 @@ func newRootCommand(env environment) *cobra.Command {
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().BoolVarP(&showsVersion, "version", "v", false, "show the version")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(env.stdout, cmd, commands) })
 	return root

@@ -75,12 +75,17 @@ func (env environment) open(ctx context.Context, cfg *configv1.Config, again rec
 		return nil, nil, err
 	}
 	env.resort.Configure(cfg.GetLimits().GetDrainGrace().AsDuration(), log)
-	options := server.Options{Log: log, Version: currentBuild().Version}
+	exports, log, err := env.openTelemetry(ctx, cfg, log, level)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := server.Options{Log: log, Version: currentBuild().Version, Telemetry: exports, Tracer: exports.Tracer()}
 	if t := newTerminal(cfg, level.Level(), env); t != nil && narrates {
 		options.Narrator = t
 	}
 	a, err := server.New(ctx, cfg, options)
 	if err != nil {
+		exports.Close(0)
 		return nil, nil, err
 	}
 	a.Reload(again, level, !isTerminal(env.stderr))

@@ -26,6 +26,8 @@ type Program struct {
 	Dir, Package string
 	// LDFlags go to the linker, after those that strip the binary.
 	LDFlags string
+	// Tags are build tags, separated by commas.
+	Tags string
 	// Title and Description say on the image what it is.
 	Title, Description string
 	// Ports are what it usually listens on, such as "8080/tcp".
@@ -36,7 +38,7 @@ type Program struct {
 // needs nothing but the kernel.
 func (p Program) compile(ctx context.Context, platform v1.Platform, out string) error {
 	flags := strings.TrimSpace("-s -w -buildid= " + p.LDFlags)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", out, p.Package) //nolint:gosec // a build tool runs the compiler
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", p.Tags, "-ldflags", flags, "-o", out, p.Package) //nolint:gosec // a build tool runs the compiler
 	cmd.Dir = p.Dir
 	cmd.Env = append(neutral(os.Environ()),
 		"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOAMD64=v1", "GOARM64=v8.0")

@@ -9,6 +9,7 @@ func Sidecar(root, version, commit string) Program {
 	return Program{
 		Name: "sidecar", Dir: root, Package: "./cmd/sidecar",
 		LDFlags: "-X main.version=" + version + " -X main.commit=" + commit,
+		Tags:    "grpcnotrace", // see the Makefile
 		Title:   "Outrigger", Description: "The sidecar that makes every RPC of a Protobuf service a tool for agents",
 		Ports: []string{"8080/tcp", "9902/tcp"},
 	}

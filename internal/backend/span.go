@@ -88,7 +88,9 @@ func (m *Method) ended(a *tracing.Attempt, err error) {
 }
 
 func outcomeOf(err error) tracing.Outcome {
-	status := func(code string) []tracing.Attribute { return []tracing.Attribute{tracing.Text(tracing.StatusCode, code)} }
+	status := func(code string) []tracing.Attribute {
+		return []tracing.Attribute{tracing.Text(tracing.StatusCode, code)}
+	}
 	failed := new(Error)
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -76,7 +77,23 @@ func Defaults(kind Kind) *configv1.Config {
 		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(defaults.MaxCallsPerSecond))},
 		ReloadInterval: durationpb.New(defaults.ReloadInterval),
 		State:          &configv1.State{Ttl: durationpb.New(defaults.StateTTL)},
+		Telemetry:      defaultTelemetry(),
 		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject"), Oauth: defaultOAuth()},
+	}
+}
+
+func defaultTelemetry() *configv1.Telemetry {
+	return &configv1.Telemetry{
+		Traces: new("auto"), Metrics: new("auto"), Logs: new("auto"),
+		Compression: new("none"), Sampler: new("parentbased_always_on"), SamplerRatio: new(1.0),
+		MaxPayloadBytes: new(int32(defaults.SpanMaxPayloadBytes)),
+		StepThreshold:   durationpb.New(defaults.SpanThreshold),
+		MaxQueuedItems:  new(int32(defaults.TelemetryMaxQueuedItems)),
+		MaxQueuedBytes:  new(int64(defaults.TelemetryMaxQueuedBytes)),
+		ExportTimeout:   durationpb.New(defaults.TelemetryExportTimeout),
+		BatchDelay:      durationpb.New(defaults.TelemetryBatchDelay),
+		MetricInterval:  durationpb.New(defaults.TelemetryMetricInterval),
+		FlushTimeout:    durationpb.New(defaults.TelemetryFlushTimeout),
 	}
 }
 
@@ -220,6 +237,9 @@ func valueText(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 
 // durationText uses seconds, as the message's own definition does.
 func durationText(d *durationpb.Duration) string {
+	if short := d.AsDuration(); short > 0 && short < time.Millisecond {
+		return strconv.FormatFloat(float64(short)/float64(time.Microsecond), 'f', -1, 64) + "us"
+	}
 	return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
 }
 

@@ -89,6 +89,10 @@ func (d *draft) fault(at origin, path, format string, args ...any) {
 // judge records what a later check says, unless the value was found wrong
 // already.
 func (d *draft) judge(path, message string) {
+	if isVariable(path) {
+		d.faults = append(d.faults, Fault{Source: path, Message: message})
+		return
+	}
 	for p := path; p != ""; p = parent(p) {
 		if d.faulty[p] || (d.misspelt[p] && !d.given(p)) {
 			return
@@ -96,6 +100,9 @@ func (d *draft) judge(path, message string) {
 	}
 	d.fault(d.at(path), path, "%s", message)
 }
+
+// isVariable reports whether a path is the name of an environment variable.
+func isVariable(path string) bool { return path != "" && path == strings.ToUpper(path) }
 
 func (d *draft) warn(path, message string) {
 	d.warnings = append(d.warnings, d.at(path).fault(path, message))

@@ -92,7 +92,7 @@ func (f Fault) rank() int {
 		return 3
 	case strings.HasPrefix(f.Source, "--"):
 		return 2
-	case strings.HasPrefix(f.Source, envPrefix):
+	case strings.HasPrefix(f.Source, envPrefix), isVariable(f.Source):
 		return 1
 	default:
 		return 0

@@ -178,6 +178,20 @@ const (
 	AuditMaxQueuedBytes = 32 << 20
 )
 
+// Defaults of the exports of telemetry.
+const (
+	// TelemetryMaxQueuedItems, TelemetryBatchDelay, TelemetryExportTimeout and
+	// TelemetryMetricInterval are the defaults of OpenTelemetry.
+	TelemetryMaxQueuedItems = 2048
+	TelemetryBatchDelay     = 5 * time.Second
+	TelemetryExportTimeout  = 10 * time.Second
+	TelemetryMetricInterval = 60 * time.Second
+	// TelemetryMaxQueuedBytes is 2 KiB for each span of a full queue.
+	TelemetryMaxQueuedBytes = 4 << 20
+	// TelemetryFlushTimeout fits into the grace period of most platforms.
+	TelemetryFlushTimeout = 3 * time.Second
+)
+
 // Defaults of retries.
 const (
 	// RetryMaxAttempts is one call and two retries: enough for a backend that restarts

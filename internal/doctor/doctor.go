@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Sidecar is what doctor examines.
@@ -29,19 +30,23 @@ type Sidecar interface {
 
 // Examine diagnoses a sidecar that is not serving, and passes each finding to show as
 // it is made.
-func Examine(ctx context.Context, app Sidecar, show func(Finding)) Findings {
-	d := &doctor{app: app, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Findings{OK: true}}
+//
+// exports is what telemetry the sidecar would export; nil for none.
+func Examine(ctx context.Context, app Sidecar, exports *telemetry.Settings, show func(Finding)) Findings {
+	d := &doctor{app: app, exports: exports, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Findings{OK: true}}
 	d.examine(ctx)
+	d.telemetry(ctx)
 	return d.found
 }
 
 // doctor gathers findings.
 type doctor struct {
-	app    Sidecar
-	client *backend.Client
-	cfg    *configv1.Config
-	show   func(Finding)
-	found  Findings
+	app     Sidecar
+	exports *telemetry.Settings
+	client  *backend.Client
+	cfg     *configv1.Config
+	show    func(Finding)
+	found   Findings
 }
 
 func (d *doctor) examine(ctx context.Context) {

@@ -46,7 +46,7 @@ func examine(t *testing.T, cfg *configv1.Config, o server.Options) (doctor.Findi
 	})
 	var printed bytes.Buffer
 	var shown []doctor.Finding
-	found := doctor.Examine(t.Context(), app, func(f doctor.Finding) {
+	found := doctor.Examine(t.Context(), app, nil, func(f doctor.Finding) {
 		shown = append(shown, f)
 		f.Print(&printed)
 	})

@@ -27,6 +27,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // namespace begins the names of all metrics that are ours.
@@ -77,6 +78,8 @@ type Sources struct {
 	Reloads *Reloads
 	// Rules are the policy rules.
 	Rules *rules.Engine
+	// Telemetry returns the counts of the exports of OpenTelemetry; nil without any.
+	Telemetry func() []telemetry.Stats
 	// Authentication counts rejected unauthenticated requests.
 	Authentication *Authentication
 	// Identity counts the credentials that were made in the name of callers; nil without

@@ -64,6 +64,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Identity != nil {
 		all = append(all, newIdentity(s.Identity))
 	}
+	if s.Telemetry != nil {
+		all = append(all, newTelemetry(s.Telemetry))
+	}
 	if s.Rules != nil {
 		all = append(all, newRules(s.Rules))
 	}

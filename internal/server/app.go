@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	OnEnd func(stats.CallEnd)
 	// Tracer makes the spans of requests; nil makes none.
 	Tracer *tracing.Tracer
+	// Telemetry exports; nil exports nothing. The App closes it.
+	Telemetry *telemetry.Telemetry
 	// Embedded means that the process belongs to another program: process-wide actions,
 	// such as releasing memory, are disabled.
 	Embedded bool
@@ -118,6 +121,8 @@ type App struct {
 	// drainedBy is the address of the operator who began the drain, nil for any other
 	// reason.
 	drainedBy atomic.Pointer[string]
+	// drainBegan is when the drain began, in Unix nanoseconds; zero before.
+	drainBegan atomic.Int64
 	// keyWarned tells that the random key was warned of.
 	keyWarned bool
 }
@@ -227,6 +232,7 @@ func (a *App) Diagnoser() upstream.Diagnoser { return a.diagnose }
 
 // Close stops everything that [New] started. Close the listeners first.
 func (a *App) Close(ctx context.Context) error {
+	a.closeTelemetry()
 	if a.refresher != nil {
 		a.refresher.Close()
 	}

@@ -50,6 +50,7 @@ const afterGrace = 2 * time.Second
 // period; what is still running then is told so, and named in the log. Callers
 // leave meanwhile.
 func (a *App) drain(why string) {
+	a.drainBegan.Store(time.Now().UnixNano())
 	a.life.Drain(why)
 	a.auditDrain()
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()

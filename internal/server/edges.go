@@ -49,6 +49,9 @@ func (a *App) Prepare(drain func()) error {
 	if a.metrics, err = a.newMetrics(); err != nil {
 		return err
 	}
+	if err := a.exportMetrics(); err != nil {
+		return err
+	}
 	if wanted := a.cfg.GetLimits().GetMaxMemoryBytes(); wanted > 0 || !a.opts.Embedded {
 		a.memory.Open(wanted, a.log)
 	}

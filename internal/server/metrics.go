@@ -22,6 +22,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Catalog:  a.live,
 		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
 		Authentication: a.authn.Metrics(),
+		Telemetry:      a.telemetryStats(),
 		Identity:       a.behalf.metrics(),
 		Events:         a.bus,
 		Rules:          a.rules,

@@ -13,9 +13,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
-// scope is the instrumentation scope of the metrics that conventions define.
-const scope = "github.com/outrigger-mcp/outrigger"
-
 // Names and descriptions of OpenTelemetry's conventions for MCP, as of August 2026.
 const (
 	operationDuration     = "mcp.server.operation.duration"

@@ -16,6 +16,10 @@ type (
 	Context = trace.SpanContext
 	// Carrier is a message or header that has trace context.
 	Carrier = propagation.TextMapCarrier
+	// Provider makes tracers.
+	Provider = trace.TracerProvider
+	// Propagator reads and writes trace context.
+	Propagator = propagation.TextMapPropagator
 )
 
 // Text returns an attribute with a text.

@@ -14,7 +14,7 @@ import (
 // Build makes a stripped, static binary of the module in root, as a release would, and returns its path inside dir.
 func Build(ctx context.Context, root, dir string) (string, error) {
 	out := filepath.Join(dir, "sidecar")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./cmd/sidecar") //nolint:gosec // a folder of the benchmark's own
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", out, "./cmd/sidecar") //nolint:gosec // a folder of the benchmark's own
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Checks returns the checks of a configuration beyond the rules of its message:
@@ -20,6 +21,14 @@ func Checks(kind config.Kind) []config.Check {
 		checks = append(checks, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}
 	return checks
+}
+
+// Telemetry returns the check of what the configuration and the environment say about
+// OpenTelemetry.
+func Telemetry(environ []string) config.Check {
+	return func(cfg *configv1.Config, report func(path, message string)) {
+		telemetry.Resolve(cfg.GetTelemetry(), environ, report)
+	}
 }
 
 // checkMetadata checks the metadata allow-lists.

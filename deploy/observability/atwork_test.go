@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observability_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/load"
+	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/rig"
+	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/vocabulary"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
+)
+
+// atWork returns what the real binary exposes while it meets everything that the load has.
+func atWork(t *testing.T) *vocabulary.Vocabulary {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	binary, err := rig.Build(ctx, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges()})
+	readBusy(ctx, t, v, binary)
+	readTLS(ctx, t, v, binary)
+	return v
+}
+
+// readBusy reads the page of a sidecar under load again and again: some series only exist while calls are queued.
+func readBusy(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binary string) {
+	t.Helper()
+	tracers := noop.NewTracerProvider()
+	service, err := rig.StartService(ctx, tracers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Down() })
+	sidecar := start(ctx, t, binary, "--backend", service.URL())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := load.Run{URL: sidecar.URL, Duration: 12 * time.Second, Service: service, Tracers: tracers}.Do(ctx)
+		ended <- err
+	}()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		read(ctx, t, v, sidecar)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// readTLS reads the page of a sidecar with a certificate.
+func readTLS(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binary string) {
+	t.Helper()
+	pair := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	read(ctx, t, v, start(ctx, t, binary, "--demo", "--tls-cert", pair.CertFile, "--tls-key", pair.KeyFile))
+}
+
+// start starts a sidecar that the test ends.
+func start(ctx context.Context, t *testing.T, binary string, flags ...string) *rig.Sidecar {
+	t.Helper()
+	sidecar, err := rig.StartSidecar(ctx, binary, t.TempDir(), nil, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sidecar.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sidecar
+}
+
+// read adds the page of a sidecar as it is now.
+func read(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, sidecar *rig.Sidecar) {
+	t.Helper()
+	page, err := rig.Get(ctx, sidecar.Admin+"/metrics")
+	if err == nil {
+		err = v.Read(strings.NewReader(page))
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, sidecar.Output())
+	}
+}
+
+func codes() []string {
+	out := []string{stats.OK}
+	for _, c := range errmap.Codes() {
+		out = append(out, string(c))
+	}
+	return out
+}
+
+func edges() []string {
+	var out []string
+	for e := range stats.EdgeOther + 1 {
+		out = append(out, e.String())
+	}
+	return out
+}

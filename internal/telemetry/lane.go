@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// lane is the way of one signal to its collector: it bounds what waits, and counts what happens to it.
+type lane struct {
+	signal   Signal
+	exporter exporter
+	health   *health
+
+	maxItems, maxBytes int64
+	items, bytes       atomic.Int64
+
+	exports, failures, partial atomic.Uint64
+	overflowed, lost           atomic.Uint64
+	lastSuccess                atomic.Int64 // Unix milliseconds
+}
+
+func newLane(signal Signal, s *Settings, h *health) *lane {
+	return &lane{
+		signal: signal, exporter: s.exporters[signal], health: h,
+		maxItems: int64(s.batches[signal].queue), maxBytes: s.maxBytes,
+	}
+}
+
+// enter takes room for an item. Without room it counts the item as dropped.
+func (l *lane) enter(size int64) bool {
+	items, bytes := l.items.Add(1), l.bytes.Add(size)
+	if items > l.maxItems || bytes > l.maxBytes {
+		l.leave(1, size)
+		l.overflowed.Add(1)
+		return false
+	}
+	return true
+}
+
+// leave gives the room of items back.
+func (l *lane) leave(items int, size int64) {
+	l.items.Add(-int64(items))
+	l.bytes.Add(-size)
+}
+
+// export runs one export and counts its outcome. It returns no error: the library would report it again.
+func (l *lane) export(ctx, end context.Context, items int, send func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(end, cancel)()
+	err := send(ctx)
+	l.count(items, err)
+}
+
+func (l *lane) count(items int, err error) {
+	switch {
+	case err == nil:
+		l.exports.Add(1)
+		l.lastSuccess.Store(time.Now().UnixMilli())
+	case isPartial(err):
+		l.partial.Add(1)
+		l.lastSuccess.Store(time.Now().UnixMilli())
+	default:
+		l.failures.Add(1)
+		l.lost.Add(uint64(items))
+	}
+	l.health.report(l.signal, l.exporter.url, err)
+}
+
+// close counts what was not exported.
+func (l *lane) close(log *zap.Logger) {
+	if left := l.items.Swap(0); left > 0 {
+		l.lost.Add(uint64(left))
+		log.Warn("telemetry not exported before the end", zap.Stringer("signal", l.signal), zap.Int64("items", left))
+	}
+}
+
+// Stats are the counts of a signal.
+type Stats struct {
+	Signal Signal
+	// Exports succeeded, Failures did not, and of Partial the collector rejected some items.
+	Exports, Failures, Partial uint64
+	// Overflowed are items that were dropped because the queue was full, Lost those of failed exports.
+	Overflowed, Lost uint64
+	// Items and Bytes wait for export.
+	Items, Bytes int64
+	// LastSuccess is when a collector last accepted something; zero for never.
+	LastSuccess time.Time
+}
+
+// Stats returns the counts of the signals that are exported.
+func (t *Telemetry) Stats() []Stats {
+	if t == nil {
+		return nil
+	}
+	var out []Stats
+	for _, l := range t.lanes {
+		if l.exporter.isOn {
+			out = append(out, l.stats())
+		}
+	}
+	return out
+}
+
+func (l *lane) stats() Stats {
+	s := Stats{
+		Signal: l.signal, Exports: l.exports.Load(), Failures: l.failures.Load(), Partial: l.partial.Load(),
+		Overflowed: l.overflowed.Load(), Lost: l.lost.Load(), Items: l.items.Load(), Bytes: l.bytes.Load(),
+	}
+	if at := l.lastSuccess.Load(); at != 0 {
+		s.LastSuccess = time.UnixMilli(at)
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+)
+
+// Settings are what the variables and the configuration say together. Make them with [Resolve].
+type Settings struct {
+	exporters  [numSignals]exporter
+	batches    [numSignals]batch // of traces and logs
+	sampler    sdktrace.Sampler
+	propagator propagation.TextMapPropagator
+	limits     sdktrace.SpanLimits
+	records    recordLimits
+	resource   []attribute.KeyValue
+	maxBytes   int64
+	interval   time.Duration // of metrics
+	timeout    time.Duration // of one export of metrics, collecting included
+	flush      time.Duration
+	config     *configv1.Telemetry
+}
+
+// exporter is where a signal goes. The zero value is off.
+type exporter struct {
+	isOn    bool
+	url     string
+	headers map[string]string
+	timeout time.Duration // of one attempt
+	isGzip  bool
+	tls     tlsFiles
+}
+
+type tlsFiles struct{ ca, cert, key string }
+
+// batch is how items are collected for an export.
+type batch struct {
+	queue, size    int
+	delay, timeout time.Duration
+}
+
+type recordLimits struct{ attributes, valueBytes int }
+
+// IsOn reports whether any signal is exported.
+func (s *Settings) IsOn() bool {
+	for _, one := range Signals() {
+		if s.Exports(one) {
+			return true
+		}
+	}
+	return false
+}
+
+// Exports reports whether a signal is exported.
+func (s *Settings) Exports(signal Signal) bool { return s != nil && s.exporters[signal].isOn }
+
+// Endpoint returns where a signal is exported to; empty if it is not.
+func (s *Settings) Endpoint(signal Signal) string {
+	if !s.Exports(signal) {
+		return ""
+	}
+	return s.exporters[signal].url
+}
