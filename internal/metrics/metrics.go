@@ -41,6 +41,8 @@ const maxScrapes = 4
 // Sources are the sources that a scrape reads. A nil source exports no metrics, except
 // that a nil record exports a disabled recorder.
 type Sources struct {
+	// Version is the version of the sidecar; empty exports none.
+	Version string
 	// Begun returns the number of requests so far. InFlight returns the number of
 	// requests that have no response yet.
 	Begun    func() uint64

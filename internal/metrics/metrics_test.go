@@ -150,6 +150,7 @@ func everything(t *testing.T) metrics.Sources {
 		Telemetry: func() []telemetry.Stats {
 			return []telemetry.Stats{{Signal: telemetry.Traces, Exports: 201, Failures: 202, Partial: 203, Overflowed: 204, Lost: 205, Items: 206, Bytes: 207}}
 		},
+		Version:  "1.2.3",
 		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
 		Traffic:  traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
@@ -189,6 +190,7 @@ func TestEveryCountIsShown(t *testing.T) {
 		t.Errorf("Content-Type %q", kind)
 	}
 	wantLines(t, page,
+		`outrigger_build_info{go_version="`+runtime.Version()+`",version="1.2.3"} 1`,
 		"outrigger_requests_begun_total 7", "outrigger_requests_in_flight 3",
 		"outrigger_catalog_ready 0", "outrigger_catalog_tools 0", "outrigger_catalog_loads_total 1", "outrigger_catalog_load_failures 1",
 		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",

@@ -14,6 +14,9 @@ import (
 // collectors are those of the sources that there are.
 func (s Sources) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{ofRecord(s.Record, s.RecordUnavailable), newAudit(s.Audit)}
+	if s.Version != "" {
+		all = append(all, ofBuild(s.Version))
+	}
 	if s.Begun != nil {
 		all = append(all, newGroup(s.Begun,
 			counter("requests_begun_total", "Requests that entered the pipeline, on all edges.", func(n uint64) uint64 { return n })))

@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -19,7 +22,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // metricsPage is what a scrape of a sidecar gets.
@@ -79,13 +81,30 @@ func newest(method, name, params string) sent {
 	return sent{"/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + meta + `}}`, header}
 }
 
+var operationCount = regexp.MustCompile(`(?m)^mcp_server_operation_duration_seconds_count\{(.*)\} (\d+)$`)
+
+// countOf is the number of requests whose labels have a text, and of all.
+func countOf(t *testing.T, operators, labels string) (some, all int) {
+	t.Helper()
+	for _, line := range operationCount.FindAllStringSubmatch(metricsPage(t, operators), -1) {
+		n, err := strconv.Atoi(line[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all += n; strings.Contains(line[1], labels) {
+			some += n
+		}
+	}
+	return some, all
+}
+
 // TestMCPMetricsOfEveryEnd sends requests that end in different ways, and looks for the series of each.
 func TestMCPMetricsOfEveryEnd(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk()})
 	url, operators, client := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
-	call := func(name, mcpName, arguments string) sent {
-		return newest("tools/call", mcpName, `"name":"`+mcpName+`","arguments":`+arguments+`,`)
+	call := func(name, arguments string) sent {
+		return newest("tools/call", name, `"name":"`+name+`","arguments":`+arguments+`,`)
 	}
 	legacy := http.Header{}
 	legacy.Set("Mcp-Session-Id", sent{"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, nil}.
@@ -96,26 +115,26 @@ func TestMCPMetricsOfEveryEnd(t *testing.T) {
 		message sent
 		want    string
 	}{
-		{"success", call("lab.echo", "lab_echo", `{"nonce":"n"}`), `gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""`},
-		{"the tool fails", call("lab.fail", "lab_fail", `{"code":"FAIL_CODE_INTERNAL"}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.fail",mcp_method_name="tools/call"`},
-		{"a native tool answers with a failure", call("desk.fail", "desk_fail", `{}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="desk.fail",mcp_method_name="tools/call"`},
-		{"invalid input is a result with isError", call("lab.echo", "lab_echo", `{"nope":1}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo"`},
-		{"an unknown tool blames the caller", call("no.such", "no_such", `{}`), `error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32602"`},
+		{"success", call("lab_echo", `{"nonce":"n"}`), `gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""`},
+		{"the tool fails", call("lab_fail", `{"code":"FAIL_CODE_INTERNAL"}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.fail",mcp_method_name="tools/call"`},
+		{"a native tool answers with a failure", call("write", `{}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="desk.write",mcp_method_name="tools/call"`},
+		{"invalid input is a result with isError", call("lab_echo", `{"nope":1}`), `error_type="tool_error",gen_ai_operation_name="execute_tool",gen_ai_tool_name="lab.echo"`},
+		{"an unknown tool blames the caller", call("no_such", `{}`), `error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32602"`},
 		{"an unknown method", newest("made/up", "", ""), `error_type="",gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="_OTHER",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32601"`},
 		{"params that do not fit", newest("tools/call", "x", `"name":"x","arguments":3,`), `error_type="",gen_ai_operation_name="execute_tool",gen_ai_tool_name="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code="-32602"`},
 		{"a listing", newest("tools/list", "", ""), `gen_ai_operation_name="",gen_ai_tool_name="",mcp_method_name="tools/list",mcp_protocol_version="2026-07-28",network_transport="tcp",rpc_response_status_code=""`},
 		{"a legacy session", sent{"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, legacy}, `mcp_method_name="tools/list",mcp_protocol_version="2025-06-18",network_transport="tcp"`},
-		{"the canonical dialect has no revision", sent{"/rpc", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, nil}, `mcp_method_name="tools/list",mcp_protocol_version="",network_transport="tcp"`},
+		{"the canonical dialect has no revision", sent{"/rpc", `{"jsonrpc":"2.0","id":"2","method":"tools/list","params":{}}`, nil}, `mcp_method_name="tools/list",mcp_protocol_version="",network_transport="tcp"`},
 	} {
-		before := strings.Count(metricsPage(t, operators), "mcp_server_operation_duration_seconds_count")
+		before, all := countOf(t, operators, tt.want)
 		tt.message.post(t, client, url)
-		page := metricsPage(t, operators)
-		if !regexp.MustCompile(`(?m)^mcp_server_operation_duration_seconds_count\{.*` + tt.want + `.*\} 1$`).MatchString(page) {
-			t.Errorf("%s: no series with %s among\n%s", tt.name, tt.want, strings.Join(regexp.MustCompile(`(?m)^mcp_server_operation_duration_seconds_count.*`).FindAllString(page, -1), "\n"))
+		if after, allAfter := countOf(t, operators, tt.want); after != before+1 || allAfter != all+1 {
+			t.Errorf("%s: %d requests with %s, had %d; %d of all kinds, had %d among\n%s", tt.name, after, tt.want, before, allAfter, all,
+				strings.Join(operationCount.FindAllString(metricsPage(t, operators), -1), "\n"))
 		}
-		if after := strings.Count(page, "mcp_server_operation_duration_seconds_count"); after != before+1 {
-			t.Errorf("%s: %d series, had %d", tt.name, after, before)
-		}
+	}
+	if n, _ := countOf(t, operators, `mcp_method_name="initialize",mcp_protocol_version="2025-06-18"`); n != 1 {
+		t.Errorf("%d initialize with the revision that it has agreed on", n)
 	}
 	if page := metricsPage(t, operators); strings.Contains(page, "mcp_server_session_duration_seconds_count") {
 		t.Error("a session has a duration before its end")
@@ -163,7 +182,7 @@ func invented(n int) (dialect.Dialect, string, http.Header) {
 	header := http.Header{}
 	switch n % 7 {
 	case 0:
-		return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"native_tool%d","arguments":{},`, n), version), nil
+		return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"tool%d","arguments":{},`, n), version), nil
 	case 1:
 		return dialect.Modern, modern(fmt.Sprintf("made/up%d", n), "", version), nil
 	case 2:
@@ -177,7 +196,7 @@ func invented(n int) (dialect.Dialect, string, http.Header) {
 	case 5:
 		return dialect.Canonical, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m%d"}`, n, n), nil
 	}
-	return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"native_fail","arguments":{"n":%d},`, n), version), nil
+	return dialect.Modern, modern("tools/call", fmt.Sprintf(`"name":"fail","arguments":{"n":%d},`, n), version), nil
 }
 
 // TestSeriesAreBounded invents tools, methods, revisions, session ids, prompts and texts of errors.
@@ -226,7 +245,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 
 	for n := range 2 * stats.DefaultMaxTools {
-		send(dialect.Modern, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"native_tool%d","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, n), nil)
+		send(dialect.Modern, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool%d","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, n), nil)
 	}
 	page := metricsPage(t, operators)
 	tools := map[string]bool{}

@@ -15,6 +15,7 @@ import (
 // newMetrics shows what the parts of the pipeline count.
 func (a *App) newMetrics() (*metrics.Metrics, error) {
 	return metrics.New(metrics.Sources{
+		Version:  a.opts.Version,
 		Begun:    a.bridge.Begun,
 		Repaired: a.bridge.Repaired, Disagreements: a.disagreements.Load,
 		InFlight: a.bridge.Flights().InFlight,

@@ -216,3 +216,20 @@ func TestLimitsAndRefusedRequests(t *testing.T) {
 		t.Errorf("nothing has counted %d", n)
 	}
 }
+
+// BenchmarkMCP is what counting a request by the conventions adds to a call, without and with a sampled span.
+func BenchmarkMCP(b *testing.B) {
+	for name, of := range map[string]stats.Trace{"unsampled": {}, "sampled": {TraceID: [16]byte{1}, SpanID: [8]byte{2}}} {
+		b.Run(name, func(b *testing.B) {
+			counts := stats.New(0)
+			for n := range stats.DefaultMaxTools {
+				counts.EndMCP(stats.MCPRequest{Tool: counts.Tool(fmt.Sprintf("shop.tool_number_%d", n)), Method: "tools/call", Version: "2026-07-28", Transport: "tcp"})
+			}
+			tool := counts.Tool("shop.tool_number_17")
+			b.ReportAllocs()
+			for b.Loop() {
+				counts.EndMCP(stats.MCPRequest{Tool: tool, Method: "tools/call", Version: "2026-07-28", Transport: "tcp", Took: 700 * time.Microsecond, Trace: of})
+			}
+		})
+	}
+}
