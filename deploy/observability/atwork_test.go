@@ -27,7 +27,8 @@ func atWork(t *testing.T) *vocabulary.Vocabulary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges()})
+	// Which files there are depends on the configuration.
+	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges(), "files": nil})
 	readBusy(ctx, t, v, binary)
 	readTLS(ctx, t, v, binary)
 	return v

@@ -25,20 +25,30 @@ type agents struct {
 	client *http.Client
 	tools  map[string]outriggerv1connect.ToolServiceClient
 	tracer trace.Tracer
+	// transports are closed at the end.
+	transports []*http.Transport
 	ids    atomic.Int64
 }
 
-func newAgents(url string, transport *http.Transport, tracers trace.TracerProvider) *agents {
+func newAgents(url string, tracers trace.TracerProvider) *agents {
+	transport := &http.Transport{MaxIdleConnsPerHost: callers + burst}
 	client := &http.Client{Transport: transport}
-	h2 := &http.Transport{Protocols: new(http.Protocols)}
+	h2 := &http.Transport{Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers}
 	h2.Protocols.SetUnencryptedHTTP2(true)
 	return &agents{
-		url: url, client: client, tracer: tracers.Tracer("agent"),
+		url: url, client: client, tracer: tracers.Tracer("agent"), transports: []*http.Transport{transport, h2},
 		tools: map[string]outriggerv1connect.ToolServiceClient{
 			"connect": outriggerv1connect.NewToolServiceClient(client, url),
 			"grpc":    outriggerv1connect.NewToolServiceClient(&http.Client{Transport: h2}, url, connect.WithGRPC()),
 			"grpcweb": outriggerv1connect.NewToolServiceClient(client, url, connect.WithGRPCWeb()),
 		},
+	}
+}
+
+// close ends idle connections.
+func (a *agents) close() {
+	for _, t := range a.transports {
+		t.CloseIdleConnections()
 	}
 }
 
@@ -80,7 +90,7 @@ func (a *agents) usual(ctx context.Context, caller string, which int) {
 func (a *agents) rpc(ctx context.Context, caller, tool, arguments string) {
 	ctx, span := a.tracer.Start(ctx, "call "+tool, trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	a.post(ctx, caller, "/rpc", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{%s}}}`,
+	a.post(ctx, caller, "/rpc", fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{%s}}}`,
 		a.ids.Add(1), tool, arguments, traceMeta(ctx)))
 }
 
