@@ -27,7 +27,7 @@ type agents struct {
 	tracer trace.Tracer
 	// transports are closed at the end.
 	transports []*http.Transport
-	ids    atomic.Int64
+	ids        atomic.Int64
 }
 
 func newAgents(url string, tracers trace.TracerProvider) *agents {
