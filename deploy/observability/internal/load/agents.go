@@ -70,7 +70,7 @@ func (a *agents) usual(ctx context.Context, caller string, which int) {
 	case 6:
 		a.post(ctx, caller, "/none", `{}`) // no such path
 	case 7:
-		a.post(ctx, caller, "/rpc", `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`)
+		a.session(ctx, caller)
 	case 8:
 		a.mcp(ctx, caller, "lab_sleep", `{"duration":"0.15s"}`)
 	case 9, 10:
@@ -115,11 +115,30 @@ func (a *agents) typed(ctx context.Context, caller, protocol, tool, arguments st
 	_, _ = a.tools[protocol].CallTool(ctx, req)
 }
 
-// post sends a body with a caller's token; an empty caller sends none.
-func (a *agents) post(ctx context.Context, caller, path, body string, headers ...string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+path, strings.NewReader(body))
-	if err != nil {
+// session is that of a client of an older revision of MCP: it lists the tools and leaves.
+func (a *agents) session(ctx context.Context, caller string) {
+	const version = "2025-06-18"
+	id := a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
+		`","capabilities":{},"clientInfo":{"name":"agent","version":"1"}}}`)
+	if id == "" {
 		return
+	}
+	headers := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", version}
+	a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers...)
+	a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers...)
+	a.send(ctx, http.MethodDelete, caller, "/mcp", "", headers...)
+}
+
+// post sends a body by POST. It returns the id of the session that the answer begins, if any.
+func (a *agents) post(ctx context.Context, caller, path, body string, headers ...string) string {
+	return a.send(ctx, http.MethodPost, caller, path, body, headers...)
+}
+
+// send sends a body with a caller's token; an empty caller sends none.
+func (a *agents) send(ctx context.Context, method, caller, path, body string, headers ...string) string {
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		return ""
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -131,10 +150,11 @@ func (a *agents) post(ctx context.Context, caller, path, body string, headers ..
 	}
 	res, err := a.client.Do(req)
 	if err != nil {
-		return
+		return ""
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
+	return res.Header.Get("Mcp-Session-Id")
 }
 
 // traceMeta are the members of _meta that carry the trace context.
