@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/load"
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/rig"
+	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/sink"
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/vocabulary"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
@@ -27,7 +28,8 @@ func atWork(t *testing.T) *vocabulary.Vocabulary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges()})
+	// Which files there are depends on the configuration.
+	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges(), "files": nil})
 	readBusy(ctx, t, v, binary)
 	readTLS(ctx, t, v, binary)
 	return v
@@ -42,7 +44,12 @@ func readBusy(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binar
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = service.Down() })
-	sidecar := start(ctx, t, binary, "--backend", service.URL())
+	exports, err := sink.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = exports.Stop() })
+	sidecar := start(ctx, t, binary, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + exports.URL()}, "--backend", service.URL())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := load.Run{URL: sidecar.URL, Duration: 12 * time.Second, Service: service, Tracers: tracers}.Do(ctx)
@@ -67,13 +74,13 @@ func readBusy(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binar
 func readTLS(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binary string) {
 	t.Helper()
 	pair := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	read(ctx, t, v, start(ctx, t, binary, "--demo", "--tls-cert", pair.CertFile, "--tls-key", pair.KeyFile))
+	read(ctx, t, v, start(ctx, t, binary, nil, "--demo", "--tls-cert", pair.CertFile, "--tls-key", pair.KeyFile))
 }
 
 // start starts a sidecar that the test ends.
-func start(ctx context.Context, t *testing.T, binary string, flags ...string) *rig.Sidecar {
+func start(ctx context.Context, t *testing.T, binary string, env []string, flags ...string) *rig.Sidecar {
 	t.Helper()
-	sidecar, err := rig.StartSidecar(ctx, binary, t.TempDir(), nil, flags...)
+	sidecar, err := rig.StartSidecar(ctx, binary, t.TempDir(), env, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,19 @@ func trails() Row {
 func telemetry() Row {
 	return Row{"Telemetry", []Panel{
 		{
+			Title: "Exports", Unit: "ops", Runbook: "OutriggerTelemetryFailing", Description: "Exports per second to the OpenTelemetry collector, by signal and outcome. Empty without a collector.",
+			Queries: []Query{{Expr: `sum by (signal, outcome) (rate(outrigger_telemetry_exports_total{SCOPE}[$__rate_interval]))`, Legend: "{{signal}} {{outcome}}"}},
+		},
+		{
+			Title: "Lost spans, metrics and log records", Unit: "ops", Runbook: "OutriggerTelemetryFailing",
+			Description: "Items per second that were not exported, by signal and reason. Calls do not wait for exports.",
+			Queries:     []Query{{Expr: `sum by (signal, reason) (rate(outrigger_telemetry_items_dropped_total{SCOPE}[$__rate_interval]))`, Legend: "{{signal}} {{reason}}"}},
+		},
+		{
+			Title: "Waiting for export", Unit: "bytes", Description: "Estimated bytes of the spans and log records that wait for export, by signal.",
+			Queries: []Query{{Expr: `sum by (signal) (outrigger_telemetry_queued_bytes{SCOPE})`, Legend: "{{signal}}"}},
+		},
+		{
 			Title: "Log lines that were left out", Unit: "ops", Width: 12, Description: "Calls per second that were not logged because of log.max_calls_per_second.",
 			Queries: []Query{{Expr: `sum by (instance) (rate(outrigger_log_calls_skipped_total{SCOPE}[$__rate_interval]))`, Legend: "{{instance}}"}},
 		},

@@ -62,6 +62,32 @@ func byEdge() Row {
 			Description: "Finished requests other than calls, by operation and code. Messages that never became a request have an empty operation.",
 			Queries:     []Query{{Expr: `sum by (operation, code) (rate(outrigger_requests_total{SCOPE}[$__rate_interval]))`, Legend: "{{operation}} {{code}}"}},
 		},
+		{
+			Title: "MCP requests, p99", Unit: "s",
+			Description: "99th percentile of the duration of MCP requests, by method and by OpenTelemetry's conventions. The smallest bucket is 10 ms.",
+			Queries: []Query{{
+				Expr:   `histogram_quantile(0.99, sum by (mcp_method_name, le) (rate(mcp_server_operation_duration_seconds_bucket{SCOPE}[$__rate_interval])))`,
+				Legend: "{{mcp_method_name}}", HasExemplars: true,
+			}},
+		},
+		{
+			Title: "MCP errors", Unit: "reqps",
+			Description: "MCP requests per second that ended with an error that is not the caller's, by method and type.",
+			Queries: []Query{{
+				Expr:   `sum by (mcp_method_name, error_type) (rate(mcp_server_operation_duration_seconds_count{SCOPE, error_type!=""}[$__rate_interval]))`,
+				Legend: "{{mcp_method_name}} {{error_type}}",
+			}},
+		},
+		{
+			Title: "MCP requests by revision", Unit: "reqps", Description: "MCP requests and ended legacy sessions per second, by revision of MCP.",
+			Queries: []Query{
+				{
+					Expr:   `sum by (mcp_protocol_version) (rate(mcp_server_operation_duration_seconds_count{SCOPE, mcp_protocol_version!=""}[$__rate_interval]))`,
+					Legend: "{{mcp_protocol_version}}",
+				},
+				{Expr: `sum by (mcp_protocol_version) (rate(mcp_server_session_duration_seconds_count{SCOPE}[$__rate_interval]))`, Legend: "sessions of {{mcp_protocol_version}}"},
+			},
+		},
 	}}
 }
 

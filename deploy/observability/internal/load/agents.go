@@ -25,20 +25,30 @@ type agents struct {
 	client *http.Client
 	tools  map[string]outriggerv1connect.ToolServiceClient
 	tracer trace.Tracer
-	ids    atomic.Int64
+	// transports are closed at the end.
+	transports []*http.Transport
+	ids        atomic.Int64
 }
 
-func newAgents(url string, transport *http.Transport, tracers trace.TracerProvider) *agents {
+func newAgents(url string, tracers trace.TracerProvider) *agents {
+	transport := &http.Transport{MaxIdleConnsPerHost: callers + burst}
 	client := &http.Client{Transport: transport}
-	h2 := &http.Transport{Protocols: new(http.Protocols)}
+	h2 := &http.Transport{Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers}
 	h2.Protocols.SetUnencryptedHTTP2(true)
 	return &agents{
-		url: url, client: client, tracer: tracers.Tracer("agent"),
+		url: url, client: client, tracer: tracers.Tracer("agent"), transports: []*http.Transport{transport, h2},
 		tools: map[string]outriggerv1connect.ToolServiceClient{
 			"connect": outriggerv1connect.NewToolServiceClient(client, url),
 			"grpc":    outriggerv1connect.NewToolServiceClient(&http.Client{Transport: h2}, url, connect.WithGRPC()),
 			"grpcweb": outriggerv1connect.NewToolServiceClient(client, url, connect.WithGRPCWeb()),
 		},
+	}
+}
+
+// close ends idle connections.
+func (a *agents) close() {
+	for _, t := range a.transports {
+		t.CloseIdleConnections()
 	}
 }
 
@@ -60,7 +70,7 @@ func (a *agents) usual(ctx context.Context, caller string, which int) {
 	case 6:
 		a.post(ctx, caller, "/none", `{}`) // no such path
 	case 7:
-		a.post(ctx, caller, "/rpc", `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`)
+		a.session(ctx, caller)
 	case 8:
 		a.mcp(ctx, caller, "lab_sleep", `{"duration":"0.15s"}`)
 	case 9, 10:
@@ -80,7 +90,7 @@ func (a *agents) usual(ctx context.Context, caller string, which int) {
 func (a *agents) rpc(ctx context.Context, caller, tool, arguments string) {
 	ctx, span := a.tracer.Start(ctx, "call "+tool, trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	a.post(ctx, caller, "/rpc", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{%s}}}`,
+	a.post(ctx, caller, "/rpc", fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{%s}}}`,
 		a.ids.Add(1), tool, arguments, traceMeta(ctx)))
 }
 
@@ -105,11 +115,30 @@ func (a *agents) typed(ctx context.Context, caller, protocol, tool, arguments st
 	_, _ = a.tools[protocol].CallTool(ctx, req)
 }
 
-// post sends a body with a caller's token; an empty caller sends none.
-func (a *agents) post(ctx context.Context, caller, path, body string, headers ...string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+path, strings.NewReader(body))
-	if err != nil {
+// session is that of a client of an older revision of MCP: it lists the tools and leaves.
+func (a *agents) session(ctx context.Context, caller string) {
+	const version = "2025-06-18"
+	id := a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
+		`","capabilities":{},"clientInfo":{"name":"agent","version":"1"}}}`)
+	if id == "" {
 		return
+	}
+	headers := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", version}
+	a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers...)
+	a.post(ctx, caller, "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers...)
+	a.send(ctx, http.MethodDelete, caller, "/mcp", "", headers...)
+}
+
+// post sends a body by POST. It returns the id of the session that the answer begins, if any.
+func (a *agents) post(ctx context.Context, caller, path, body string, headers ...string) string {
+	return a.send(ctx, http.MethodPost, caller, path, body, headers...)
+}
+
+// send sends a body with a caller's token; an empty caller sends none.
+func (a *agents) send(ctx context.Context, method, caller, path, body string, headers ...string) string {
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		return ""
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -121,10 +150,11 @@ func (a *agents) post(ctx context.Context, caller, path, body string, headers ..
 	}
 	res, err := a.client.Do(req)
 	if err != nil {
-		return
+		return ""
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
+	return res.Header.Get("Mcp-Session-Id")
 }
 
 // traceMeta are the members of _meta that carry the trace context.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -49,9 +48,8 @@ type Run struct {
 func (r Run) Do(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
-	transport := &http.Transport{MaxIdleConnsPerHost: callers + burst}
-	defer transport.CloseIdleConnections()
-	a := newAgents(r.URL, transport, r.Tracers)
+	a := newAgents(r.URL, r.Tracers)
+	defer a.close()
 	began := time.Now()
 	at := func() float64 { return float64(time.Since(began)) / float64(r.Duration) }
 

@@ -81,7 +81,7 @@ func Fetch(ctx context.Context, prometheus string, shown board.Shown, w Window) 
 	for _, s := range shown.Panels {
 		panel := Panel{ShownPanel: s}
 		for i, q := range s.Queries {
-			result, _, err := p.QueryRange(ctx, board.Fill(q.Expr, w.Rate), promv1.Range{Start: w.From, End: w.To, Step: w.Step})
+			result, _, _, err := p.QueryRange(ctx, board.Fill(q.Expr, w.Rate), promv1.Range{Start: w.From, End: w.To, Step: w.Step})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", s.Title, q.Expr, err)
 			}
@@ -136,7 +136,7 @@ func Firing(ctx context.Context, prometheus string, w Window) ([]string, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reach Prometheus: %w", err)
 	}
-	result, _, err := promv1.NewAPI(client).QueryRange(ctx, `sum by (alertname) (ALERTS{alertstate="firing"})`, promv1.Range{Start: w.From, End: w.To, Step: w.Step})
+	result, _, _, err := promv1.NewAPI(client).QueryRange(ctx, `sum by (alertname) (ALERTS{alertstate="firing"})`, promv1.Range{Start: w.From, End: w.To, Step: w.Step})
 	if err != nil {
 		return nil, fmt.Errorf("query the alerts: %w", err)
 	}

@@ -117,7 +117,7 @@ func (s *stage) startService(ctx context.Context, _ Options, _ string) error {
 }
 
 func tracers(ctx context.Context, service string) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL("http://"+os.Getenv(endpoint)))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL("http://"+os.Getenv(endpoint)+"/v1/traces"))
 	if err != nil {
 		return nil, fmt.Errorf("start the tracers of %s: %w", service, err)
 	}

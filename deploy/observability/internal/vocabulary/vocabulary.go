@@ -27,13 +27,14 @@ type Vocabulary struct {
 	metrics, defined map[string]Labels
 	// values are the values of each metric's labels that were seen.
 	values map[string]map[string]bool
-	// closed are the labels with a fixed set of values, whether seen or not.
+	// closed are the labels with a fixed set of values, whether seen or not. A label with an empty set has any value.
 	closed map[string][]string
 	// added are the labels that Prometheus adds to every series.
 	added []string
 }
 
-// New returns the vocabulary of Prometheus itself. closed has the labels with a fixed set of values.
+// New returns the vocabulary of Prometheus itself. closed has the labels with a fixed set of values; an
+// empty set means that any value is possible.
 func New(closed map[string][]string) *Vocabulary {
 	v := &Vocabulary{
 		metrics: map[string]Labels{}, defined: map[string]Labels{}, values: map[string]map[string]bool{}, closed: closed, added: []string{"job", "instance"},
@@ -112,7 +113,7 @@ func (v *Vocabulary) of(name string) (Labels, error) {
 // seen; a metric that a rule defines has any.
 func (v *Vocabulary) isValue(name, label, value string) bool {
 	if fixed, ok := v.closed[label]; ok {
-		return slices.Contains(fixed, value)
+		return len(fixed) == 0 || slices.Contains(fixed, value)
 	}
 	seen, ok := v.values[key(name, label)]
 	return !ok || seen[value]
