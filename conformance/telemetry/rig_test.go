@@ -22,7 +22,10 @@ var built struct{ binary, measured string }
 
 func TestMain(m *testing.M) {
 	os.Exit(sidecar.Main(m, func(ctx context.Context, binary, dir string) (err error) {
-		built.binary = binary
+		built.binary, built.measured = binary, os.Getenv("OUTRIGGER_TEST_BINARY")
+		if built.measured != "" {
+			return nil
+		}
 		built.measured, err = sidecar.BuildPlain(ctx, dir)
 		return err
 	}))
