@@ -98,7 +98,7 @@ func TestOneTraceOfAProgram(t *testing.T) {
 	}
 	span.End()
 	const rpc = "outrigger.demo.v1.Lab/Echo"
-	r.oneTrace(t, span.SpanContext().TraceID().String(), "program step", rpc, rpc, rpc, rpc)
+	r.oneTrace(t, span.SpanContext().TraceID().String(), "program step", rpc, rpc+" lab.echo", rpc, rpc)
 }
 
 // TestHeadersOfAnHTTPClientAreLinked: they are not the parent where the message has a context of its own.
@@ -132,6 +132,11 @@ func TestHeadersOfAnHTTPClientAreLinked(t *testing.T) {
 func (r *rig) oneTrace(t *testing.T, traceID string, names ...string) {
 	t.Helper()
 	var chain []collector.Span
+	defer func() {
+		if t.Failed() {
+			t.Logf("the trace:\n%s", newForest(r.Spans()).of(origin{message: traceID}))
+		}
+	}()
 	r.Wait(t, "the trace "+traceID, func() bool {
 		chain = chainOf(r.Spans(), traceID)
 		return len(chain) >= len(names)
@@ -149,12 +154,12 @@ func (r *rig) oneTrace(t *testing.T, traceID string, names ...string) {
 	}
 }
 
-// chainOf follows a trace from the root to the leaf below a span of another service.
+// chainOf follows a trace from the root to a leaf. Steps of the sidecar stand beside the call that it makes.
 func chainOf(spans []collector.Span, traceID string) (chain []collector.Span) {
 	parent := ""
 	for {
 		i := slices.IndexFunc(spans, func(s collector.Span) bool {
-			return s.TraceID == traceID && s.Parent == parent && !isIncidental(s.Name)
+			return s.TraceID == traceID && s.Parent == parent && (s.Service != serviceName || s.Kind != "Internal")
 		})
 		if i < 0 {
 			return chain

@@ -21,11 +21,11 @@ type forest struct {
 	traces map[string]string
 }
 
-// steps are spans that exist only where something took long, which is not the same in each run.
+// isIncidental holds for spans that exist only where something took long, which is not the same in each run.
 func isIncidental(name string) bool {
 	return slices.Contains([]string{
 		"outrigger.authenticate", "outrigger.authorize", "outrigger.validate", "outrigger.policy", "outrigger.credentials",
-		"outrigger.result", "outrigger.audit", "outrigger.queue",
+		"outrigger.result", "outrigger.audit", "outrigger.queue", "outrigger.catalog",
 	}, name)
 }
 

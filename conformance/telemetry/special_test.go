@@ -76,7 +76,7 @@ func TestBatch(t *testing.T) {
 		s.tell("a call", ask{tool: "lab.echo", args: `{"nonce":"one"}`}),
 		s.tell("an unknown tool", ask{tool: "lab.dance", args: `{}`}),
 		s.tell("a notification", ask{method: "notifications/cancelled", params: `"requestId":"nothing"`}),
-		s.tell("no request", ask{raw: `{"jsonrpc":"2.0","id":"none"}`}),
+		{raw: `{"jsonrpc":"2.0","id":"none"}`}, // which has no context but that of the batch
 		s.tell("another call", ask{tool: "lab.fail", args: `{"code":"FAIL_CODE_INTERNAL"}`}),
 	}
 	texts := []string{}
