@@ -21,19 +21,17 @@ type forest struct {
 	traces map[string]string
 }
 
-// isIncidental holds for spans that exist only where something took long, which is not the same in each run.
-func isIncidental(name string) bool {
-	return slices.Contains([]string{
-		"outrigger.authenticate", "outrigger.authorize", "outrigger.validate", "outrigger.policy", "outrigger.credentials",
-		"outrigger.result", "outrigger.audit", "outrigger.queue", "outrigger.catalog",
-	}, name)
+// isIncidental holds for steps of the sidecar that have spans only where they took long, which is not the same in each run.
+// People take long to answer, and tasks are tasks.
+func isIncidental(s collector.Span) bool {
+	return s.Service == serviceName && s.Kind == "Internal" && s.Name != "outrigger.ask_user" && s.Name != "outrigger.task"
 }
 
 func newForest(spans []collector.Span) *forest {
 	f := &forest{byID: map[string]collector.Span{}, traces: map[string]string{}}
 	for _, s := range spans {
 		f.byID[s.ID] = s
-		if !isIncidental(s.Name) {
+		if !isIncidental(s) {
 			f.spans = append(f.spans, s)
 		}
 	}
@@ -77,7 +75,7 @@ func (f *forest) write(b *strings.Builder, s collector.Span, depth int) {
 	if depth == 0 {
 		b.WriteString(", " + f.parent(s))
 	}
-	if s.Status != "Unset" {
+	if s.Status != "Unset" && s.Service == serviceName {
 		fmt.Fprintf(b, ", status %s %q", s.Status, normal(s.Message))
 	}
 	b.WriteString("\n")

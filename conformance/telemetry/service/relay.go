@@ -19,7 +19,8 @@ type Relay struct {
 	listener net.Listener
 	running  sync.WaitGroup
 	mu       sync.Mutex
-	refuse   int // how many more connections; below zero all
+	refuse   bool
+	refused  chan struct{}
 	open     map[net.Conn]struct{}
 }
 
@@ -30,11 +31,11 @@ func StartRelay(tb testing.TB, target string) *Relay {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]struct{}{}}
+	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]struct{}{}, refused: make(chan struct{}, mostRefused)}
 	r.running.Go(r.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
-		r.cut(-1)
+		r.cut()
 		r.running.Wait()
 	})
 	return r
@@ -43,21 +44,31 @@ func StartRelay(tb testing.TB, target string) *Relay {
 // noticed is time enough for a peer on loopback to see that its connection is closed, so that it will not try it again.
 const noticed = 100 * time.Millisecond
 
-// Refuse closes all connections, and the next n as soon as they are made; below zero all that follow, 0 none.
-func (r *Relay) Refuse(n int) {
-	if r.cut(n) {
+// mostRefused is how many refusals wait to be read; more are forgotten.
+const mostRefused = 1024
+
+// Refused has an element for each connection that was refused.
+func (r *Relay) Refused() <-chan struct{} { return r.refused }
+
+// Cut closes all connections, and new ones at once until Mend.
+func (r *Relay) Cut() {
+	if r.cut() {
 		time.Sleep(noticed)
 	}
 }
 
-// cut reports whether there was a connection to close.
-func (r *Relay) cut(n int) bool {
+// Mend lets connections through again.
+func (r *Relay) Mend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refuse = n
-	if n == 0 {
-		return false
-	}
+	r.refuse = false
+}
+
+// cut reports whether there was a connection to close.
+func (r *Relay) cut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = true
 	for conn := range r.open {
 		_ = conn.Close()
 	}
@@ -81,11 +92,8 @@ func (r *Relay) accept() {
 func (r *Relay) admit(conn net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refuse > 0 {
-		r.refuse--
-		return false
-	}
-	if r.refuse < 0 {
+	if r.refuse {
+		note(r.refused)
 		return false
 	}
 	r.open[conn] = struct{}{}
