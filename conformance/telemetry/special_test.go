@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+)
+
+// story is a test whose requests depend on each other. It notes which request began which trace.
+type story struct {
+	*rig
+
+	name    string
+	names   []string
+	origins map[string]origin
+}
+
+func newStory(t *testing.T, name string) *story {
+	t.Helper()
+	return &story{rig: newRig(t), name: name, origins: map[string]origin{}}
+}
+
+// tell is a request with a name.
+func (s *story) tell(name string, a ask) ask {
+	a.origin = originOf(s.name, name)
+	if a.id == "" && !strings.HasPrefix(a.method, "notifications/") {
+		a.id = strings.ReplaceAll(name, " ", "-")
+	}
+	s.names, s.origins[name] = append(s.names, name), a.origin
+	return a
+}
+
+// ends stops the sidecar and compares what came with the golden.
+func (s *story) ends(t *testing.T, server *sidecar.Server) {
+	t.Helper()
+	server.Signal(t, syscall.SIGTERM)
+	server.Wait(t)
+	f := newForest(s.Spans())
+	for name, o := range s.origins {
+		f.traces[o.message], f.traces[o.connection] = name, name
+	}
+	var b strings.Builder
+	for _, name := range s.names {
+		fmt.Fprintf(&b, "# %s\n%s\n", name, f.of(s.origins[name]))
+	}
+	golden(t, s.name+".txt", b.String())
+}
+
+// says makes a request and wants its answer to hold a text.
+func (s *story) says(t *testing.T, w wire, name string, a ask, want string) string {
+	t.Helper()
+	got := w.send(t.Context(), t, s.tell(name, a))
+	if !strings.Contains(got, want) {
+		t.Fatalf("%s: got %s, want %s", name, got, want)
+	}
+	return got
+}
+
+// TestBatch: a span for each entry, with the parent of each.
+func TestBatch(t *testing.T) {
+	s := newStory(t, "rpc-batch")
+	server := s.serve(t)
+	w := dialHTTP(t, server, "/rpc", caller.Canonical)
+	entries := []ask{
+		s.tell("a call", ask{tool: "lab.echo", args: `{"nonce":"one"}`}),
+		s.tell("an unknown tool", ask{tool: "lab.dance", args: `{}`}),
+		s.tell("a notification", ask{method: "notifications/cancelled", params: `"requestId":"nothing"`}),
+		{raw: `{"jsonrpc":"2.0","id":"none"}`}, // which has no context but that of the batch
+		s.tell("another call", ask{tool: "lab.fail", args: `{"code":"FAIL_CODE_INTERNAL"}`}),
+	}
+	texts := []string{}
+	for _, e := range entries {
+		texts = append(texts, e.text(w.dialect))
+	}
+	batch := s.tell("the batch", ask{raw: "[" + strings.Join(texts, ",") + "]"})
+	got := w.send(t.Context(), t, batch)
+	for _, want := range []string{"one", "a-call", "an-unknown-tool", "-32600", "another-call"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the batch: no %s in %s", want, got)
+		}
+	}
+	w.client.CloseIdleConnections()
+	s.ends(t, server)
+}
+
+// eventually asks again and again, because nothing tells when a task has ended.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(giveUpLimit); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%s: not within %v", what, giveUpLimit)
+		}
+	}
+}
+
+// TestTask: what asks for a task has a trace of its own, which is linked to the call that began it.
+func TestTask(t *testing.T) {
+	s := newStory(t, "task")
+	server := s.serve(t)
+	w := dialHTTP(t, server, "/mcp", caller.Modern)
+	const able = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	begun := s.says(t, w, "the call", ask{tool: "lab.sleep", args: `{"duration":"3s","nonce":"slept"}`, capabilities: able}, `"resultType":"task"`)
+	id := member(t, begun, "result", "taskId")
+	get := ask{method: "tasks/get", params: `"taskId":` + id, capabilities: able}
+	s.says(t, w, "the task at work", get, `"working"`)
+	poll := get
+	poll.origin, poll.id = originOf(s.name, "poll"), "poll"
+	eventually(t, "the result", func() bool { return strings.Contains(w.send(t.Context(), t, poll), `"completed"`) })
+	s.says(t, w, "the task at its end", get, `slept`)
+	w.client.CloseIdleConnections()
+	s.ends(t, server)
+}
+
+const (
+	asksUser  = `{"elicitation":{"form":{}}}`
+	cancelled = `{"orderId":"9007199254740999","reason":"moved"}`
+	agrees    = `{"action":"accept","content":{"confirm":true}}`
+)
+
+// TestConsent: the call that comes again with the user's answer is linked to the one that asked.
+func TestConsent(t *testing.T) {
+	s := newStory(t, "consent-modern")
+	server := s.serve(t, "--destructive", "confirm")
+	w := dialHTTP(t, server, "/mcp", caller.Modern)
+	asked := s.says(t, w, "the call", ask{tool: "fleet.cancel_order", args: cancelled, capabilities: asksUser}, "input_required")
+	state := member(t, asked, "result", "requestState")
+	s.says(t, w, "the call with the consent", ask{
+		tool: "fleet.cancel_order", args: cancelled, capabilities: asksUser,
+		params: `"inputResponses":{"outrigger_confirm":` + agrees + `},"requestState":` + state,
+	}, `"complete"`)
+	w.client.CloseIdleConnections()
+	s.ends(t, server)
+}
+
+// TestLegacyConsent: the question has a span in the call; a stream that is resumed is linked to the call.
+func TestLegacyConsent(t *testing.T) {
+	s := newStory(t, "consent-legacy")
+	server := s.serve(t, "--destructive", "confirm")
+	w := dialHTTP(t, server, "/mcp", caller.Legacy)
+	w.open(t, asksUser)
+	ask1 := s.tell("the call", ask{tool: "fleet.cancel_order", args: cancelled})
+	call := w.stream(t, ask1, "")
+	w.answer(t, s, "the answer", call.next(t))
+	if got := call.next(t); !strings.Contains(got, `"id":"the-call"`) {
+		t.Errorf("got %s", got)
+	}
+	call.close()
+	broken := w.stream(t, s.tell("a call whose connection breaks", ask{tool: "fleet.cancel_order", args: cancelled}), "")
+	question := broken.next(t)
+	broken.close()
+	w.answer(t, s, "the answer to it", question)
+	resumed := w.stream(t, s.tell("the resumed stream", ask{method: "resume"}), broken.last)
+	if got := resumed.next(t); !strings.Contains(got, `"id":"a-call-whose-connection-breaks"`) {
+		t.Errorf("got %s", got)
+	}
+	resumed.close()
+	w.client.CloseIdleConnections()
+	s.ends(t, server)
+}
+
+// answer posts what the user said to an elicitation/create.
+func (w *overHTTP) answer(t *testing.T, s *story, name, question string) {
+	t.Helper()
+	if !strings.Contains(question, "elicitation/create") {
+		t.Fatalf("got %s", question)
+	}
+	reply := s.tell(name, ask{raw: `{"jsonrpc":"2.0","id":` + member(t, question, "id") + `,"result":` + agrees + `}`})
+	if got := w.send(t.Context(), t, reply); got != "" {
+		t.Fatalf("%s: got %s", name, got)
+	}
+}
+
+// TestUnauthorized: what has no credentials has a span, on each edge.
+func TestUnauthorized(t *testing.T) {
+	s := newStory(t, "unauthorized")
+	server := s.serve(t, "--tokens", tokens(t))
+	modern := dialHTTP(t, server, "/mcp", caller.Modern)
+	s.says(t, modern, "mcp without a token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
+	modern.bearer = "wrong"
+	s.says(t, modern, "mcp with a wrong token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
+	program := dialHTTP(t, server, "/rpc", caller.Canonical)
+	s.says(t, program, "rpc without a token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
+	tools := dialRPC(t, server.Addr(), false, false)
+	s.says(t, tools, "connect without a token", ask{tool: "lab.echo", args: `{}`}, "unauthenticated")
+	typed := dialRPC(t, server.Addr(), false, true)
+	s.says(t, typed, "typed without a token", ask{tool: "lab.echo", args: `{}`}, "unauthenticated")
+	for _, c := range []*overHTTP{modern, program} {
+		c.client.CloseIdleConnections()
+	}
+	tools.client.CloseIdleConnections()
+	typed.client.CloseIdleConnections()
+	s.ends(t, server)
+}
+
+// tokens is a file with one caller.
+func tokens(t *testing.T) string {
+	t.Helper()
+	entry, err := exec.Command(built.binary, "token", "planner").Output() //nolint:gosec // built by this test run
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(path, append([]byte("callers:\n"), entry...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTurnedAway: what is over a rate, or beyond what the sidecar takes at once, has a span too.
+func TestTurnedAway(t *testing.T) {
+	s := newStory(t, "turned-away")
+	server := s.serve(t, "--tool-rate", "1", "--tool-burst", "1", "--max-in-flight", "1")
+	w := dialHTTP(t, server, "/mcp", caller.Modern)
+	s.says(t, w, "the first call", ask{tool: "lab.echo", args: `{"nonce":"first"}`}, "first")
+	s.says(t, w, "a call over the rate", ask{tool: "lab.echo", args: `{}`}, "RATE_LIMITED")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	long := s.tell("a long call", ask{tool: "lab.sleep", args: `{"duration":"20s"}`})
+	done := make(chan string, 1)
+	go func() { done <- w.send(ctx, t, long) }()
+	await(t, "the long call", s.backend.Asleep())
+	s.says(t, w, "a call beyond the limit", ask{tool: "lab.fail", args: `{"code":"FAIL_CODE_NOT_FOUND"}`}, "UNAVAILABLE")
+	cancel()
+	<-done
+	await(t, "the end of the long call", s.backend.GivenUp())
+	w.client.CloseIdleConnections()
+	s.ends(t, server)
+}
