@@ -283,6 +283,32 @@ func TestTheBackendGetsTheContextOfTheAttempt(t *testing.T) {
 	}
 }
 
+// Members of baggage cross if they are listed, with spans and without them.
+func TestBaggageCrossesByMember(t *testing.T) {
+	t.Parallel()
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_inspect","_meta":{"baggage":"tenant=7,,secret=8",` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	lists := func(names ...string) func(*configv1.Config) {
+		return func(c *configv1.Config) { c.Telemetry.Baggage = names }
+	}
+	for name, tc := range map[string]struct {
+		configure func(*configv1.Config)
+		want      []string
+	}{
+		"by default":  {nil, []string{"tenant=7,secret=8"}},
+		"one":         {lists("tenant"), []string{"tenant=7"}},
+		"another one": {lists("other"), nil},
+		"none":        {lists(), nil},
+	} {
+		_, with := traced(mcptest.Options{Configure: tc.configure}, time.Hour)
+		for _, options := range []mcptest.Options{with, {Configure: tc.configure}} {
+			if got := seenBy(t, mcptest.Start(t, options), call)["baggage"].Values; !slices.Equal(got, tc.want) {
+				t.Errorf("%s: the backend got %q, want %q", name, got, tc.want)
+			}
+		}
+	}
+}
+
 // seenBy is the metadata that the backend got with a call of lab.inspect.
 func seenBy(t *testing.T, rig *mcptest.Rig, call string) (out map[string]struct{ Values []string }) {
 	t.Helper()

@@ -81,6 +81,7 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
+	a.opts.Tracer = a.opts.Tracer.Redacting(redactNames(a.cfg.GetRecord()))
 	baggage, err := metadata.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
 	if err != nil {
 		return fmt.Errorf("telemetry.baggage: %w", err)

@@ -63,6 +63,17 @@ func New(o Options) *Tracer {
 	}
 }
 
+// Redacting returns a Tracer that leaves the values of members with these names out of payloads, in place of those of the
+// options. Nil returns nil.
+func (t *Tracer) Redacting(names []string) *Tracer {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.redactor = redact.Redactor{Base: redact.NewNames(names)}
+	return &out
+}
+
 // Arrival is what an edge knows of a message when it has read it.
 type Arrival struct {
 	// Start is when the message began to arrive; zero is now.

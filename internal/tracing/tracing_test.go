@@ -165,6 +165,13 @@ func TestWhatIsNotSampled(t *testing.T) {
 func TestPayloadsAreBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	tracer, out := recorder(tracing.Options{Payloads: true, MaxPayload: 64}, always())
+	named := tracer.Redacting([]string{"a"}).Start(tracing.Arrival{Method: toolsCall})
+	named.Payload(tracing.ToolArguments, []byte(`{"a":"hunter2"}`), 15, nil)
+	named.End(tracing.Outcome{})
+	if text := out.GetSpans()[0].Attributes[0].Value.AsString(); strings.Contains(text, "hunter2") {
+		t.Errorf("named: %s", text)
+	}
+	out.Reset()
 	span := tracer.Start(tracing.Arrival{Method: toolsCall})
 	small, large := []byte(`{"password":"hunter2","a":1}`), []byte(`{"a":"`+strings.Repeat("x", 100)+`"}`)
 	span.Payload(tracing.ToolArguments, small, len(small), nil)
