@@ -75,7 +75,7 @@ func allowed() map[string][]string {
 		"internal/metadata":     {"errmap", "internal/glob"},
 		"internal/mcpschema":    {"internal/jsonrpc"},
 		"internal/rules":        {"internal/access", "internal/catalog", "internal/glob", "errmap"},
-		"internal/metrics":      {"internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules", "internal/telemetry"},
+		"internal/metrics":      {"internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules", "internal/telemetry", "internal/tracing"},
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
