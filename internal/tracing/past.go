@@ -44,6 +44,6 @@ func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attri
 		return nil
 	}
 	parent := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(ctx))
-	within, span := t.tracer.Start(parent, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-	return &Span{tracer: t, ctx: within, span: span, method: method, isRecording: span.IsRecording()}
+	within, span := t.tracer.Start(parent, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)) //nolint:spancheck // End of the Span does it
+	return &Span{tracer: t, ctx: within, span: span, method: method, isRecording: span.IsRecording()}                             //nolint:spancheck // the same
 }
