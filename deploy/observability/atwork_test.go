@@ -28,8 +28,8 @@ func atWork(t *testing.T) *vocabulary.Vocabulary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Which files there are depends on the configuration.
-	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges(), "files": nil})
+	// Files depend on the configuration, versions on the build.
+	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges(), "files": nil, "version": nil, "go_version": nil})
 	readBusy(ctx, t, v, binary)
 	readTLS(ctx, t, v, binary)
 	return v

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -103,13 +104,13 @@ func unitTests(t *testing.T, v *vocabulary.Vocabulary) {
 
 // complete reports a series whose labels are not those of its metric.
 func complete(t *testing.T, v *vocabulary.Vocabulary, text string, series labels.Labels) {
-	known, err := v.Check(series.Get(labels.MetricName))
+	known, err := v.Check(series.Get(model.MetricNameLabel))
 	if err != nil {
 		t.Errorf("%s: %v", text, err)
 		return
 	}
 	series.Range(func(l labels.Label) {
-		if l.Name == labels.MetricName {
+		if l.Name == model.MetricNameLabel {
 			return
 		}
 		if !known[l.Name] {

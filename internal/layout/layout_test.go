@@ -234,7 +234,7 @@ func sources(t *testing.T) []source {
 		}
 		if d.IsDir() {
 			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || name == "gen" || name == "testdata" ||
-				name == "node_modules" || name == "bench" || name == "conformance") {
+				name == "node_modules" || name == "bench" || name == "conformance" || name == "observability") {
 				return filepath.SkipDir
 			}
 			return nil

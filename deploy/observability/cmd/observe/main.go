@@ -39,7 +39,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := show.Run(ctx, o)
-	fmt.Print(report)
+	fmt.Fprint(os.Stdout, report)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "observe:", err)
 		return 1

@@ -77,9 +77,9 @@ func TestFilesFitGrafanasSchema(t *testing.T) {
 }
 
 // strictly reads a dashboard. The library's reader returns an empty list of errors for none.
-func strictly(text []byte) (dashboard.Dashboard, error) {
+func strictly(text []byte) (dashboard.Dashboard, error) { //nolint:staticcheck // the format of the files
 	plugins.RegisterDefaultPlugins()
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // the format of the files
 	err := d.UnmarshalJSONStrict(text)
 	var faults cog.BuildErrors
 	if errors.As(err, &faults) && len(faults) == 0 {

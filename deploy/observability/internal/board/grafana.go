@@ -43,12 +43,13 @@ func (b Board) JSON() ([]byte, error) {
 	return []byte(strings.NewReplacer(`\u003e`, ">", `\u003c`, "<", `\u0026`, "&").Replace(out.String())), nil
 }
 
-func (b Board) builder() *dashboard.DashboardBuilder {
-	d := dashboard.NewDashboardBuilder(b.Title).Uid(b.UID).Description(b.Description).Tags([]string{tag}).
-		Time("now-1h", "now").Refresh("30s").Timezone("browser").Tooltip(dashboard.DashboardCursorSyncCrosshair).Editable().
-		Link(dashboard.NewDashboardLinkBuilder("Outrigger").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).KeepTime(true).IncludeVars(true)).
-		Link(dashboard.NewDashboardLinkBuilder("Runbooks").Type(dashboard.DashboardLinkTypeLink).Icon("doc").
-			Url(strings.TrimSuffix(runbooks, "#") + "#runbooks").TargetBlank(true))
+func (b Board) builder() *dashboard.DashboardBuilder { //nolint:staticcheck // the newer format is one that files and imports do not have in every Grafana in use
+	d := dashboard.NewDashboardBuilder(b.Title). //nolint:staticcheck // see above
+							Uid(b.UID).Description(b.Description).Tags([]string{tag}).
+							Time("now-1h", "now").Refresh("30s").Timezone("browser").Tooltip(dashboard.DashboardCursorSyncCrosshair).Editable().
+							Link(dashboard.NewDashboardLinkBuilder("Outrigger").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).KeepTime(true).IncludeVars(true)).
+							Link(dashboard.NewDashboardLinkBuilder("Runbooks").Type(dashboard.DashboardLinkTypeLink).Icon("doc").
+								Url(strings.TrimSuffix(runbooks, "#") + "#runbooks").TargetBlank(true))
 	for _, v := range b.variables() {
 		d = d.WithVariable(v)
 	}

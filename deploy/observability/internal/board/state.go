@@ -134,6 +134,10 @@ func process() Row {
 			Queries: []Query{{Expr: `process_open_fds{SCOPE} / process_max_fds{SCOPE}`, Legend: "{{instance}}"}},
 		},
 		{
+			Title: "Versions", Unit: "short", IsStacked: true, Runbook: "OutriggerVersionsDiffer", Description: "Sidecars by version and by the version of Go.",
+			Queries: []Query{{Expr: `count by (version, go_version) (outrigger_build_info{SCOPE})`, Legend: "{{version}}, {{go_version}}"}},
+		},
+		{
 			Title: "Up since", Unit: "s", Runbook: "OutriggerRestarting", Description: "Time since the process started, by instance.",
 			Queries: []Query{{Expr: `time() - process_start_time_seconds{SCOPE}`, Legend: "{{instance}}"}},
 		},

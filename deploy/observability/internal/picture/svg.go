@@ -122,7 +122,7 @@ func table(b *strings.Builder, p Panel, at rect) {
 	text := func(column, y int, value string, isBold bool) {
 		weight := ""
 		if isBold {
-			weight = ` font-weight="bold"`
+			weight = ` font-weight="bold" font-size="9.5"`
 		}
 		fmt.Fprintf(b, `<text x="%d" y="%d"%s>%s</text>`+"\n", 10+column*width, y, weight, html.EscapeString(value))
 	}

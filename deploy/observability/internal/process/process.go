@@ -67,7 +67,7 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("%s did not end within %s: %s", p.name, grace, p.Output())
 	}
 	var exit *exec.ExitError
-	if errors.As(p.err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM { //nolint:errcheck,forcetypeassert // on Unix
+	if errors.As(p.err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM { // on Unix
 		return nil
 	}
 	if p.err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -185,8 +186,8 @@ func (s *stage) settle(ctx context.Context) error {
 
 // close ends everything, last things first.
 func (s *stage) close() {
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		s.undo[i]()
+	for _, undo := range slices.Backward(s.undo) {
+		undo()
 	}
 	s.undo = nil
 }

@@ -67,12 +67,15 @@ func Read(requests [][]byte) (map[string]Trace, error) {
 func flat(traces ptrace.Traces) []Span {
 	var out []Span
 	for _, resource := range traces.ResourceSpans().All() {
-		service, _ := resource.Resource().Attributes().Get("service.name")
+		service := "unknown"
+		if name, ok := resource.Resource().Attributes().Get("service.name"); ok {
+			service = name.AsString()
+		}
 		for _, scope := range resource.ScopeSpans().All() {
 			for _, s := range scope.Spans().All() {
 				out = append(out, Span{
 					Trace: s.TraceID().String(), ID: s.SpanID().String(), Parent: s.ParentSpanID().String(),
-					Name: s.Name(), Kind: s.Kind().String(), Service: service.AsString(),
+					Name: s.Name(), Kind: s.Kind().String(), Service: service,
 					Start: s.StartTimestamp().AsTime(), End: s.EndTimestamp().AsTime(),
 					Failed: s.Status().Code() == ptrace.StatusCodeError, Attributes: textOf(s.Attributes()), Links: s.Links().Len(),
 				})

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -75,7 +75,7 @@ func (c *checker) selector(e *parser.VectorSelector) Labels {
 		return Labels{}
 	}
 	for _, m := range e.LabelMatchers {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			continue
 		}
 		if !known[m.Name] {
