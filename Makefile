@@ -121,6 +121,10 @@ bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: cal
 bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)
 	cd bench && go run . large $(BENCHFLAGS)
 
+.PHONY: bench-telemetry
+bench-telemetry: ## Measure what telemetry costs a small call, off, with 1 % and with all traces, and its memory (three minutes); -other FILE: also against another build
+	cd bench && go run . telemetry $(BENCHFLAGS)
+
 .PHONY: bench-soak
 bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memory and goroutines (eleven minutes; BENCHFLAGS='-duration 2m')
 	cd bench && go run . soak $(BENCHFLAGS)
