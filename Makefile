@@ -77,6 +77,7 @@ lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf f
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
 	go vet ./...
 	cd conformance && go vet ./... && ../$(LINT) run ./...
+	cd conformance/telemetry && go vet ./... && ../../$(LINT) run ./...
 	cd bench && go vet ./... && ../$(LINT) run ./...
 	cd deploy && go vet ./... && ../$(LINT) run ./...
 	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
@@ -185,6 +186,13 @@ auth-test: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clie
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	cd $(RIG_CLIENTS) && $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node auth.mjs --sidecar $(CURDIR)/bin/sidecar --go-client $(CURDIR)/$(RIG)/bin/authclient \
 		--authority $(CURDIR)/$(RIG)/bin/authority $(AUTHFLAGS)
+
+TELEMETRYFLAGS ?=
+
+.PHONY: telemetry-test
+telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans and metrics in a real collector with goldens, trace agents through to the service, break the collector; TELEMETRYFLAGS=-long sees 5 % of p99 (minutes)
+	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
+	cd conformance/telemetry && go test -count 1 -timeout 60m . -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -clients $(CURDIR)/$(RIG_CLIENTS) $(TELEMETRYFLAGS)
 
 .PHONY: conformance-rig
 conformance-rig: build
