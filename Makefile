@@ -77,6 +77,7 @@ lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf f
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
 	go vet ./...
 	cd conformance && go vet ./... && ../$(LINT) run ./...
+	cd conformance/telemetry && go vet ./... && ../../$(LINT) run ./...
 	cd bench && go vet ./... && ../$(LINT) run ./...
 	cd deploy && go vet ./... && ../$(LINT) run ./...
 	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
@@ -120,6 +121,10 @@ bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: cal
 .PHONY: bench-large
 bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)
 	cd bench && go run . large $(BENCHFLAGS)
+
+.PHONY: bench-telemetry
+bench-telemetry: ## Measure what telemetry costs a small call, off, with 1 % and with all traces, and its memory (three minutes); -other FILE: also against another build
+	cd bench && go run . telemetry $(BENCHFLAGS)
 
 .PHONY: bench-soak
 bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memory and goroutines (eleven minutes; BENCHFLAGS='-duration 2m')
@@ -181,6 +186,13 @@ auth-test: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clie
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	cd $(RIG_CLIENTS) && $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node auth.mjs --sidecar $(CURDIR)/bin/sidecar --go-client $(CURDIR)/$(RIG)/bin/authclient \
 		--authority $(CURDIR)/$(RIG)/bin/authority $(AUTHFLAGS)
+
+TELEMETRYFLAGS ?=
+
+.PHONY: telemetry-test
+telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans and metrics in a real collector with goldens, trace agents through to the service, break the collector; TELEMETRYFLAGS=-long sees 5 % of p99 (minutes)
+	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
+	cd conformance/telemetry && go test -count 1 -timeout 60m . -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -clients $(CURDIR)/$(RIG_CLIENTS) $(TELEMETRYFLAGS)
 
 .PHONY: conformance-rig
 conformance-rig: build

@@ -73,4 +73,30 @@ func compare(t *testing.T, r *rig, edge string, all []scenario, origins map[stri
 	}
 	golden(t, edge+".txt", b.String())
 	golden(t, edge+"-metrics.txt", conventions(r.Points()))
+	exemplars(t, r)
+}
+
+// exemplars wants each exemplar of a metric of the conventions to name a trace that came. There need be none: the Protobuf
+// edges have no such metrics.
+func exemplars(t *testing.T, r *rig) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, s := range r.Spans() {
+		known[s.TraceID] = true
+	}
+	values, found := uint64(0), 0
+	for _, p := range r.Points() {
+		if p.Name != "mcp.server.operation.duration" {
+			continue
+		}
+		values += p.Count
+		for _, e := range p.Exemplars {
+			if found++; !known[e.TraceID] {
+				t.Errorf("%s: the exemplar's trace %s never came", p.Name, e.TraceID)
+			}
+		}
+	}
+	if values > 0 && found == 0 {
+		t.Errorf("%d values without an exemplar", values)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
@@ -30,6 +31,9 @@ const (
 	processProxy   = "proxy"
 	processSidecar = "sidecar"
 	processOther   = "sidecar-other"
+	// Sidecars that export their telemetry, and sample 1 % or all of their traces.
+	processFewTraces = "sidecar-otel-1"
+	processAllTraces = "sidecar-otel-100"
 )
 
 // Names of subjects that others are chosen beside.
@@ -50,6 +54,8 @@ func entrants() []entrant {
 		row("sidecar", report.Measured, "mcp", processSidecar, "the sidecar, `/mcp`, MCP 2026-07-28"),
 		row("sidecar-legacy", report.Beside, "mcp-legacy", processSidecar, "the sidecar, `/mcp`, MCP 2025-11-25"),
 		row(subjectOther, report.Beside, "mcp", processOther, "another build of the sidecar (`-other`), `/mcp`, MCP 2026-07-28"),
+		above(3, row(processFewTraces, report.Beside, "mcp", processFewTraces, "the sidecar, `/mcp`, MCP 2026-07-28, which exports metrics, and the traces of 1 % of the calls, over OTLP to a sink")),
+		above(15, row(processAllTraces, report.Beside, "mcp", processAllTraces, "the same with the traces of all calls")),
 		row("gosdk", report.HandWritten, "mcp", subject.SDKModern, "hand-written on the official Go SDK, typed tool, MCP 2026-07-28"),
 		row("gosdk-legacy", report.HandWritten, "mcp-legacy", subject.SDKLegacy, "hand-written on the official Go SDK, typed tool, MCP 2025-11-25 with sessions"),
 		row("mcpgo-typed", report.HandWritten, "mcp", subject.MCPGoTyped, "hand-written on mcp-go, typed tool, MCP 2026-07-28"),
@@ -57,6 +63,12 @@ func entrants() []entrant {
 		row("mcpgo-raw", report.HandWritten, "mcp", subject.MCPGoRaw, "hand-written on mcp-go, raw arguments and protojson, MCP 2026-07-28"),
 		row("mcpgo-raw-legacy", report.HandWritten, "mcp-legacy", subject.MCPGoRaw, "hand-written on mcp-go, raw arguments and protojson, MCP 2025-11-25"),
 	}
+}
+
+// above sets how much CPU time a small call may cost more than through the sidecar without telemetry, in µs.
+func above(most float64, e entrant) entrant {
+	e.Above = most
+	return e
 }
 
 // Names lists every subject in the order of the tables.
@@ -69,8 +81,15 @@ func Names() []string {
 }
 
 // isExtra holds for what is measured only where it is named: the further floors, which tell what the parts of a proxy cost
-// and nothing about goals.
-func (e entrant) isExtra() bool { return e.process == peer.FloorClient || e.process == peer.FloorBoth }
+// and nothing about goals, and sidecars with telemetry, which have a section of their own.
+func (e entrant) isExtra() bool {
+	return e.process == peer.FloorClient || e.process == peer.FloorBoth || e.exports()
+}
+
+// exports holds for sidecars that send telemetry to the sink.
+func (e entrant) exports() bool {
+	return e.process == processFewTraces || e.process == processAllTraces
+}
 
 // Usual lists the subjects that are measured where none is named; "other" is one where there is another binary.
 func Usual() []string {
@@ -124,6 +143,9 @@ type stage struct {
 	addr    string
 	servers map[string]*server
 	order   []string // as started
+	// sink takes the telemetry; nil where there is none. Its CPU time counts for none.
+	sink     *proc.Process
+	sinkAddr string
 }
 
 // set starts the backend and what the entrants need.
@@ -133,11 +155,16 @@ func (r *run) set(ctx context.Context, entrants []entrant) (*stage, error) {
 		if st.backend, st.addr, err = peer.Start(ctx, r.Dir, peer.RoleBackend); err != nil {
 			return err
 		}
+		if slices.ContainsFunc(entrants, entrant.exports) {
+			if st.sink, st.sinkAddr, err = peer.Start(ctx, r.Dir, peer.RoleSink); err != nil {
+				return err
+			}
+		}
 		for _, e := range entrants {
 			if e.process == "" || st.servers[e.process] != nil {
 				continue
 			}
-			s, err := r.start(ctx, e.process, st.addr)
+			s, err := r.start(ctx, e.process, st)
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.Name, err)
 			}
@@ -152,12 +179,17 @@ func (r *run) set(ctx context.Context, entrants []entrant) (*stage, error) {
 	return st, nil
 }
 
-func (r *run) start(ctx context.Context, process, backend string) (*server, error) {
+func (r *run) start(ctx context.Context, process string, st *stage) (*server, error) {
+	backend := st.addr
 	switch process {
 	case processSidecar:
-		return startSidecar(ctx, r.Binary, r.Dir, backend)
+		return startSidecar(ctx, nil, r.Binary, r.Dir, backend)
 	case processOther:
-		return startSidecar(ctx, r.Other, r.Dir, backend)
+		return startSidecar(ctx, nil, r.Other, r.Dir, backend)
+	case processFewTraces:
+		return startSidecar(ctx, Exporting(st.sinkAddr, 0.01), r.Binary, r.Dir, backend)
+	case processAllTraces:
+		return startSidecar(ctx, Exporting(st.sinkAddr, 1), r.Binary, r.Dir, backend)
 	case processProxy:
 		return startPeer(ctx, r.Dir, peer.RoleProxy, backend, work(sizes()[0]).Method())
 	case peer.FloorClient, peer.FloorBoth:
@@ -167,8 +199,17 @@ func (r *run) start(ctx context.Context, process, backend string) (*server, erro
 	}
 }
 
-func startSidecar(ctx context.Context, binary, dir, backend string) (*server, error) {
-	s, err := sidecar.Start(ctx, binary, dir, "--backend", "grpc://"+backend)
+// Exporting has a sidecar export metrics, and the traces of a share of its calls, to the host:port of a collector.
+func Exporting(addr string, share float64) []string {
+	return []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_TRACES_EXPORTER=otlp", "OTEL_METRICS_EXPORTER=otlp", "OTEL_LOGS_EXPORTER=none",
+		"OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=" + strconv.FormatFloat(share, 'f', -1, 64),
+	}
+}
+
+func startSidecar(ctx context.Context, env []string, binary, dir, backend string) (*server, error) {
+	s, err := sidecar.StartWith(ctx, env, binary, dir, "--backend", "grpc://"+backend)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +229,9 @@ func (st *stage) stop() error {
 	var errs []error
 	for _, name := range slices.Backward(st.order) {
 		errs = append(errs, st.servers[name].Stop())
+	}
+	if st.sink != nil {
+		errs = append(errs, st.sink.Stop())
 	}
 	if st.backend != nil {
 		errs = append(errs, st.backend.Stop())

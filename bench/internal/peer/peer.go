@@ -28,6 +28,8 @@ const (
 	RoleRefusal = "serve-refusal"
 	// RoleGRPCProxy is the empty proxy between gRPC and gRPC.
 	RoleGRPCProxy = "serve-grpc-proxy"
+	// RoleSink takes exports of telemetry and keeps nothing.
+	RoleSink = "serve-sink"
 )
 
 // ErrUsage tells that a role lacks its arguments.
@@ -53,6 +55,8 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 		return true, serveBackend(ctx, stdout, rate)
 	case RoleRefusal:
 		return true, serveRefusal(ctx, stdout)
+	case RoleSink:
+		return true, serveSink(ctx, stdout)
 	case RoleProxy:
 		if len(args) < 3 {
 			return true, ErrUsage

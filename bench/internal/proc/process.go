@@ -30,6 +30,8 @@ type Spec struct {
 	Args []string
 	// Dir is the working directory.
 	Dir string
+	// Env is the environment; nil is that of this process.
+	Env []string
 	// OnStdout and OnStderr, where set, get each line as it comes, without its end. The bytes are valid during the call.
 	OnStdout, OnStderr func(line []byte)
 }
@@ -50,7 +52,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{cancel: cancel, stderr: newLines(spec.OnStderr), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, spec.Path, spec.Args...) //nolint:gosec // what is measured is named by who runs the benchmark
-	p.cmd.Dir = spec.Dir
+	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.Env
 	p.cmd.Stderr = p.stderr
 	p.cmd.Stdout = io.Discard
 	if spec.OnStdout != nil {

@@ -55,6 +55,8 @@ type EndToEnd struct {
 type Subject struct {
 	Name, Title string
 	Kind        Kind
+	// Above is how many µs of CPU time a small call may take more than through the sidecar, zero where there is no limit.
+	Above float64
 }
 
 // Size is a payload and what was measured with it.
@@ -119,6 +121,7 @@ func (e *EndToEnd) Goals() []Goal {
 			})
 		}
 	}
+	out = append(out, e.additions()...)
 	for i := range e.Sizes {
 		if c := e.Sizes[i].Crowd; c != nil {
 			out = append(out, c.goals(e.Sizes[i].Name)...)

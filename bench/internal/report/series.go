@@ -37,6 +37,18 @@ func (s series) over(base series) series {
 	return ratio
 }
 
+// minus subtracts round by round.
+func (s series) minus(base series) series {
+	if len(base) != len(s) {
+		return nil
+	}
+	difference := make(series, len(s))
+	for i := range s {
+		difference[i] = s[i] - base[i]
+	}
+	return difference
+}
+
 // spread shows the median and, in brackets, the least and the most; "–" where there is none.
 func (s series) spread() string {
 	if len(s) < 2 {

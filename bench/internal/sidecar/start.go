@@ -11,6 +11,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +54,16 @@ var ErrNotReady = errors.New("not ready in time")
 // Start starts `sidecar serve` with args on free ports of the loopback address and waits until it is ready. dir is its
 // working directory.
 func Start(ctx context.Context, bin, dir string, args ...string) (*Sidecar, error) {
+	return StartWith(ctx, nil, bin, dir, args...)
+}
+
+// environment is that of this process with more in place of what it has for OpenTelemetry, which would be measured too.
+func environment(more []string) []string {
+	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "OTEL_") }), more...)
+}
+
+// StartWith is Start with more variables ("NAME=value").
+func StartWith(ctx context.Context, env []string, bin, dir string, args ...string) (*Sidecar, error) {
 	ports, err := freeAddrs(ctx, 2)
 	if err != nil {
 		return nil, err
@@ -59,7 +72,7 @@ func Start(ctx context.Context, bin, dir string, args ...string) (*Sidecar, erro
 	var began time.Time
 	s.mu.Lock() // until began is known, a line waits
 	s.Process, err = proc.Start(ctx, proc.Spec{
-		Path: bin, Dir: dir,
+		Path: bin, Dir: dir, Env: environment(env),
 		Args: append([]string{"serve", "--listen", ports[0], "--admin", ports[1], "--record-dir", "off", "--log-format", "json"}, args...),
 		OnStderr: func(line []byte) {
 			now := time.Now()
