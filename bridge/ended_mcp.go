@@ -30,7 +30,7 @@ func (b *Bridge) countMCP(req *Request, resp *Response, tool *stats.Series, took
 	}
 	status := mcpStatus(req, resp)
 	b.opts.Stats.EndMCP(stats.MCPRequest{
-		Tool: tool, Method: req.Method, Version: req.revision(), Transport: edge.Transport(),
+		Tool: tool, Method: req.Method, Version: req.Revision, Transport: edge.Transport(),
 		ErrorType: status.Type, Status: status.Code, Took: took, Trace: traceOf(req.Span),
 	})
 }
@@ -46,26 +46,6 @@ func mcpStatus(req *Request, resp *Response) errmap.Status {
 		return errmap.Status{}
 	}
 	return errmap.Status{Code: errmap.New(code).Status(req.Protocol, about).Code, Type: errmap.TypeToolError}
-}
-
-// revision is the caller's revision of MCP, or "" if it has none that is known. A client that opens
-// a session has agreed on one, although its request has no era yet.
-func (r *Request) revision() string {
-	switch agreed := r.Context.GetProtocolVersion(); {
-	case r.Protocol != errmap.ModernMCP && r.Protocol != errmap.LegacyMCP:
-		return ""
-	case isDate(r.Era):
-		return r.Era
-	case r.Op == OpOpen && isDate(agreed):
-		return agreed
-	}
-	return ""
-}
-
-// isDate tells the name of a revision from other names of eras.
-func isDate(era string) bool {
-	const form = "2006-01-02"
-	return len(era) == len(form) && era[4] == form[4] && era[7] == form[7]
 }
 
 // traceOf names a span for exemplars. Only sampled spans can be looked up.

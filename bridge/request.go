@@ -131,6 +131,8 @@ type Request struct {
 	Method string
 	// Protocol is how the caller is shown errors, for telemetry.
 	Protocol errmap.Protocol
+	// Revision is the revision of the caller's protocol, for metrics: one of a known few, or empty.
+	Revision string
 	// Span is the request's span, which its edge started and ends; nil without tracing.
 	Span *tracing.Span
 

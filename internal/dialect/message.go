@@ -104,6 +104,14 @@ func (in *Inbound) era() string {
 // unknownRevision is the era of a legacy message that names no revision.
 const unknownRevision = "legacy"
 
+// statedRevision is the revision of MCP that the message or its session names, or "" if it has none that is known.
+func (in *Inbound) statedRevision() string {
+	if version := in.era(); in.Dialect != Canonical && version != unknownRevision {
+		return version
+	}
+	return ""
+}
+
 // meta is the _meta of the message's params, nil where there is none. It is looked
 // for once: in a large message it stands behind a large value.
 func (in *Inbound) meta() []byte {
@@ -175,7 +183,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
 		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
-		Method: in.Message.Method, Span: in.span,
+		Method: in.Message.Method, Revision: in.statedRevision(), Span: in.span,
 		PageSize: math.MaxInt, Pointer: pointer,
 		Protocol: in.protocol(),
 	}}
@@ -185,6 +193,9 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	}
 	if err := method.read(call); err != nil {
 		return ready(h.refuseCall(call, err))
+	}
+	if method.op == bridge.OpOpen {
+		call.req.Revision = call.req.Context.GetProtocolVersion() // its message has no era yet
 	}
 	if in.opensEarly() {
 		if err := h.openSession(call); err != nil {
