@@ -47,11 +47,11 @@ type Receiver struct {
 func New() *Receiver { return &Receiver{changed: make(chan struct{})} }
 
 // Start returns a receiver that listens on loopback until the test ends, and its URL.
-func Start(t testing.TB) (*Receiver, string) {
-	t.Helper()
+func Start(tb testing.TB) (*Receiver, string) {
+	tb.Helper()
 	r := New()
 	s := httptest.NewServer(r)
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return r, s.URL
 }
 

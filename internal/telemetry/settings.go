@@ -3,6 +3,7 @@
 package telemetry
 
 import (
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -50,12 +51,7 @@ type recordLimits struct{ attributes, valueBytes int }
 
 // IsOn reports whether any signal is exported.
 func (s *Settings) IsOn() bool {
-	for _, one := range Signals() {
-		if s.Exports(one) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Signals(), s.Exports)
 }
 
 // Exports reports whether a signal is exported.

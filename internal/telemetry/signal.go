@@ -21,6 +21,3 @@ func (s Signal) String() string { return [numSignals]string{"traces", "metrics",
 
 // path is where a collector accepts the signal.
 func (s Signal) path() string { return "/v1/" + s.String() }
-
-// items names what a batch of the signal has.
-func (s Signal) items() string { return [numSignals]string{"spans", "metrics", "log records"}[s] }
