@@ -20,7 +20,7 @@ func (h *Handler) countRefused(call *exchange, err *errmap.Error) {
 		return
 	}
 	h.CountRefused(&bridge.Request{
-		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Era: in.era(),
+		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
 		Transport: in.Transport, Route: in.Route, Span: in.span,
 	}, err)
 }
