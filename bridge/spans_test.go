@@ -95,7 +95,7 @@ func factsOf(span tracetest.SpanStub, names map[trace.SpanID]string) (out []stri
 		case tracing.ServerPort, tracing.QueueWait:
 			out = append(out, string(kv.Key)) // differs
 		default:
-			out = append(out, string(kv.Key)+"="+kv.Value.Emit())
+			out = append(out, string(kv.Key)+"="+kv.Value.String())
 		}
 	}
 	slices.Sort(out)

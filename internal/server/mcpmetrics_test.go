@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"runtime"
@@ -55,9 +56,7 @@ func (s sent) post(t *testing.T, client *http.Client, url string) http.Header {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range s.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, s.header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	resp, err := client.Do(req)

@@ -122,7 +122,7 @@ func (r *spanRig) line(s *tracetest.SpanStub) string {
 		case tracing.ClientPort, tracing.SessionID, tracing.QueueWait:
 			facts = append(facts, string(kv.Key)+"=*")
 		default:
-			facts = append(facts, string(kv.Key)+"="+kv.Value.Emit())
+			facts = append(facts, string(kv.Key)+"="+kv.Value.String())
 		}
 	}
 	slices.Sort(facts)
@@ -152,7 +152,7 @@ func (r *spanRig) place(c trace.SpanContext) string {
 func attributeOf(s *tracetest.SpanStub, name string) string {
 	for _, kv := range s.Attributes {
 		if string(kv.Key) == name {
-			return kv.Value.Emit()
+			return kv.Value.String()
 		}
 	}
 	return ""

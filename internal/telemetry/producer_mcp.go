@@ -3,6 +3,7 @@
 package telemetry
 
 import (
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -67,9 +68,9 @@ func mcpAttributes(n stats.MCPNumbers) attribute.Set {
 // present are the attributes that have a value, from pairs of name and value.
 func present(pairs ...string) attribute.Set {
 	var all []attribute.KeyValue
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			all = append(all, attribute.String(pairs[i], pairs[i+1]))
+	for pair := range slices.Chunk(pairs, 2) {
+		if value := pair[1]; value != "" {
+			all = append(all, attribute.String(pair[0], value))
 		}
 	}
 	return attribute.NewSet(all...)

@@ -40,7 +40,7 @@ func CallsOf(ctx context.Context) *Calls {
 // Begin notes that an attempt begins; the first one is 1.
 func (c *Calls) Begin(attempt int) {
 	if c != nil {
-		c.attempt.Store(int32(min(attempt, 1<<20))) //nolint:gosec // bounded
+		c.attempt.Store(int32(min(attempt, 1<<20)))
 	}
 }
 
@@ -85,8 +85,8 @@ func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if s.isRecording {
 		opts = append(opts, trace.WithAttributes(attributes...))
 	}
-	ctx, span := s.tracer.tracer.Start(s.ctx, rpc, opts...)
-	return &Attempt{span: span, ctx: ctx, of: s}
+	ctx, span := s.tracer.tracer.Start(s.ctx, rpc, opts...) //nolint:spancheck // End of the Attempt does it
+	return &Attempt{span: span, ctx: ctx, of: s}            //nolint:spancheck // the same
 }
 
 // Inject writes the context of the attempt into the headers of its request, where it replaces that of the caller.

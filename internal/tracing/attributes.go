@@ -88,7 +88,7 @@ const (
 	StepValidate     = "outrigger.validate"
 	StepPolicy       = "outrigger.policy"
 	StepAsk          = "outrigger.ask_user"
-	StepCredentials  = "outrigger.credentials"
+	StepCredentials  = "outrigger.credentials" //nolint:gosec // a name
 	StepResult       = "outrigger.result"
 	StepAudit        = "outrigger.audit"
 )

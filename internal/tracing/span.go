@@ -121,8 +121,8 @@ func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
 		return nil
 	}
 	link := trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()})
-	ctx, span := s.tracer.tracer.Start(s.ctx, name, link, trace.WithAttributes(attributes...))
-	return &Span{tracer: s.tracer, ctx: ctx, span: span, method: name, isRecording: span.IsRecording()}
+	ctx, span := s.tracer.tracer.Start(s.ctx, name, link, trace.WithAttributes(attributes...))          //nolint:spancheck // End of the Span does it
+	return &Span{tracer: s.tracer, ctx: ctx, span: span, method: name, isRecording: span.IsRecording()} //nolint:spancheck // the same
 }
 
 // Outcome is how a message ended.
