@@ -21,7 +21,7 @@ func golden(t *testing.T, name, got string) {
 		}
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // a name of this package
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

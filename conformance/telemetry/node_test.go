@@ -30,7 +30,7 @@ func nodeOf(t *testing.T) node {
 func (n node) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), n.binary, append([]string{script}, args...)...) //nolint:gosec // the flags of this run
+	cmd := exec.CommandContext(t.Context(), n.binary, append([]string{script}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.clients, &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, stderr.String())

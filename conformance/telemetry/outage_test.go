@@ -165,7 +165,7 @@ func oneWarning(t *testing.T, s *sidecar.Server) {
 	t.Helper()
 	s.Log(t, "a warning about exports", isExportWarning)
 	n := 0
-	for _, line := range strings.Split(s.Text(), "\n") {
+	for line := range strings.SplitSeq(s.Text(), "\n") {
 		if strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`) {
 			n++
 		}
@@ -202,7 +202,7 @@ func page(t *testing.T, s *sidecar.Server) string {
 
 // positive holds where a line with a prefix and one of the words has a value above zero.
 func positive(text, prefix string, words ...string) bool {
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if !strings.HasPrefix(line, prefix) || strings.HasSuffix(line, " 0") {
 			continue
 		}

@@ -206,7 +206,7 @@ func TestUnauthorized(t *testing.T) {
 // tokens is a file with one caller.
 func tokens(t *testing.T) string {
 	t.Helper()
-	entry, err := exec.Command(built.binary, "token", "planner").Output() //nolint:gosec // built by this test run
+	entry, err := exec.Command(built.binary, "token", "planner").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
