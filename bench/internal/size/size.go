@@ -63,7 +63,7 @@ func Of(ctx context.Context, root, dir string) (int64, []Share, error) {
 }
 
 func build(ctx context.Context, root, out, ldflags string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", ldflags, "-o", out, "./cmd/sidecar")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", ldflags, "-o", out, "./cmd/sidecar") //nolint:gosec // our own build
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -88,7 +88,7 @@ func modulesOf(ctx context.Context, binary string) ([]string, error) {
 }
 
 func output(ctx context.Context, name string, args ...string) (string, error) {
-	text, err := exec.CommandContext(ctx, name, args...).Output()
+	text, err := exec.CommandContext(ctx, name, args...).Output() //nolint:gosec // commands of this file
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", name, args[0], err)
 	}
@@ -115,7 +115,7 @@ func read(binary string) ([]Symbol, error) {
 	var out []Symbol
 	for _, s := range all {
 		if int(s.Section) < len(f.Sections) && f.Sections[s.Section].Type != elf.SHT_NOBITS {
-			out = append(out, Symbol{s.Name, int64(s.Size)}) //nolint:gosec // less than the file
+			out = append(out, Symbol{s.Name, int64(s.Size)})
 		}
 	}
 	return out, nil
