@@ -4,6 +4,7 @@ package session_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,13 @@ import (
 func TestEveryEndOfASessionIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // sessions expire on goroutines of their own
 		var ends []session.Ended
-		m := session.New(session.Options{Max: 2, Idle: time.Hour, Ended: func(e session.Ended) { ends = append(ends, e) }})
+		m := session.New(session.Options{Max: 2, Idle: time.Hour, Ended: func(e session.Ended) {
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, e)
+		}})
 		first := &outriggerv1.RequestContext{ProtocolVersion: "2025-06-18"}
 		open := func(principal string, client *outriggerv1.RequestContext) *session.Session {
 			s, err := m.Open(principal, client, 7)
@@ -49,6 +55,8 @@ func TestEveryEndOfASessionIsTold(t *testing.T) {
 		m.Close()
 		m.Close()
 
+		mu.Lock()
+		defer mu.Unlock()
 		want := []session.Ended{
 			{Version: "2025-06-18", Principal: alice, Why: session.Requested, Took: time.Second},
 			{Version: "2025-06-18", Principal: bob, Why: session.Evicted, Took: time.Minute},

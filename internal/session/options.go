@@ -90,7 +90,7 @@ type Options struct {
 	// crypto/rand.
 	Rand io.Reader
 	// Ended is called once after the end of each session that a client got, on the goroutine
-	// that ended it. Nil tells no one.
+	// that ended it, so that it may run concurrently. Nil tells no one.
 	Ended func(Ended)
 }
 
