@@ -186,9 +186,20 @@ func (r *Request) fields(yield func(hpack.HeaderField)) {
 	for name, values := range r.Metadata {
 		name = strings.ToLower(name)
 		for _, value := range values {
-			yield(hpack.HeaderField{Name: name, Value: value})
+			yield(hpack.HeaderField{Name: name, Value: value, Sensitive: isOfOneCall(name)})
 		}
 	}
+}
+
+// isOfOneCall holds for metadata that differs from call to call. In the table of the connection it would only push out what repeats,
+// such as the path, which each side then has to write and read in full.
+func isOfOneCall(name string) bool {
+	switch name {
+	case "traceparent", "tracestate", "baggage", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "uber-trace-id", "x-amzn-trace-id",
+		"x-request-id", "idempotency-key":
+		return true
+	}
+	return false
 }
 
 // encodeTimeout writes a time in the finest unit in which it has at most eight

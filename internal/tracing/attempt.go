@@ -81,7 +81,7 @@ func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
 		return nil
 	}
 	opts := make([]trace.SpanStartOption, 0, 2)
-	opts = append(opts, trace.WithSpanKind(trace.SpanKindClient))
+	opts = append(opts, s.tracer.client)
 	if s.isRecording {
 		opts = append(opts, trace.WithAttributes(attributes...))
 	}

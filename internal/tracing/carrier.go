@@ -12,6 +12,9 @@ import (
 // baggageKey is the name of baggage in every carrier.
 const baggageKey = "baggage"
 
+// traceparent is the header without which W3C Trace Context has no context.
+const traceparent = "traceparent"
+
 // withoutBaggage is a carrier that hides baggage, so that none of it is parsed: callers choose it.
 type withoutBaggage struct{ of Carrier }
 
@@ -38,4 +41,14 @@ func headersOf(p propagation.TextMapPropagator) []string {
 		}
 	}
 	return out
+}
+
+// isW3C holds for the headers of W3C Trace Context. Propagators of other formats write, and perhaps read, others too.
+func isW3C(fields []string) bool {
+	for _, name := range fields {
+		if name != "Traceparent" && name != "Tracestate" {
+			return false
+		}
+	}
+	return len(fields) > 0
 }

@@ -42,9 +42,13 @@ type Options struct {
 type Tracer struct {
 	opts   Options
 	tracer trace.Tracer
-	// fields are the headers that the propagator writes, in canonical form.
+	// fields are the headers that the propagator writes, in canonical form. isW3C: it knows only those of W3C Trace Context,
+	// which reads nothing without a traceparent.
 	fields   []string
+	isW3C    bool
 	redactor redact.Redactor
+	// server and client are options that most spans have one of.
+	server, client trace.SpanStartOption
 }
 
 // New returns a Tracer.
@@ -57,9 +61,11 @@ func New(o Options) *Tracer {
 	if o.Redact == nil {
 		o.Redact = redact.DefaultNames()
 	}
+	fields := headersOf(o.Propagator)
 	return &Tracer{
-		opts: o, tracer: o.Provider.Tracer(scope), fields: headersOf(o.Propagator),
+		opts: o, tracer: o.Provider.Tracer(scope), fields: fields, isW3C: isW3C(fields),
 		redactor: redact.Redactor{Base: redact.NewNames(o.Redact)},
+		server:   trace.WithSpanKind(trace.SpanKindServer), client: trace.WithSpanKind(trace.SpanKindClient),
 	}
 }
 
@@ -104,7 +110,7 @@ func (t *Tracer) Start(a Arrival) *Span {
 		a.Start = time.Now()
 	}
 	opts := make([]trace.SpanStartOption, 0, 4)
-	opts = append(opts, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(a.Start))
+	opts = append(opts, t.server, trace.WithTimestamp(a.Start))
 	if len(a.Attributes) > 0 {
 		opts = append(opts, trace.WithAttributes(a.Attributes...))
 	}
@@ -142,6 +148,9 @@ func (t *Tracer) origin(a *Arrival) (context.Context, []trace.Link) {
 
 // extract reads the trace context of a carrier. What is malformed is as if it were not there.
 func (t *Tracer) extract(from Carrier) context.Context {
+	if t.isW3C && from.Get(traceparent) == "" {
+		return context.Background() // most messages have none, and this way the look for it allocates nothing
+	}
 	ctx := t.opts.Propagator.Extract(context.Background(), withoutBaggage{from})
 	return baggage.ContextWithoutBaggage(ctx)
 }
