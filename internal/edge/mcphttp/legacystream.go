@@ -41,14 +41,8 @@ func (h *Handler) lasting(w http.ResponseWriter, r *http.Request, in *dialect.In
 // whose connection broke. It needs no notifications/initialized: who opens the
 // stream is ready for what comes on it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) {
-	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
-		h.rpc.AuditDenied(r.Context(), in.Denied(), bridge.OpListen.String(), err)
-		httpbody.Write(w, h.rpc.Refuse(in, err))
-		return
-	}
-	release, err := h.rpc.OpenStream(in.Caller)
-	if err != nil {
-		httpbody.Write(w, h.rpc.Refuse(in, err))
+	release := h.mayStream(w, r, in)
+	if release == nil {
 		return
 	}
 	defer release()
@@ -58,6 +52,22 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inboun
 	}
 	defer s.Release()
 	h.pump(w, r, reader, s)
+}
+
+// mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It stands
+// apart for the same reason as opened.
+func (h *Handler) mayStream(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (release func()) {
+	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
+		h.rpc.AuditDenied(r.Context(), in.Denied(), bridge.OpListen.String(), err)
+		httpbody.Write(w, h.rpc.Refuse(in, err))
+		return nil
+	}
+	release, err := h.rpc.OpenStream(in.Caller)
+	if err != nil {
+		httpbody.Write(w, h.rpc.Refuse(in, err))
+		return nil
+	}
+	return release
 }
 
 // opened is the session of a GET, in use, and where it reads; nil where the
