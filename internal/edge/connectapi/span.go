@@ -48,14 +48,20 @@ func (i spans) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 		return next
 	}
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		of := &streamOfCalls{method: strings.TrimPrefix(conn.Spec().Procedure, "/")}
-		of.span = i.service.rpc.StartRPC(ctx, of.method, &bridge.Request{
-			Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure,
-		})
+		of := i.begun(ctx, conn)
 		err := next(context.WithValue(ctx, streamKey{}, of), conn)
 		of.end(err)
 		return err
 	}
+}
+
+// begun starts the span of a stream. It stands apart because the stream may last for days, on top of the stack of what waits for it.
+func (i spans) begun(ctx context.Context, conn connect.StreamingHandlerConn) *streamOfCalls {
+	of := &streamOfCalls{method: strings.TrimPrefix(conn.Spec().Procedure, "/")}
+	of.span = i.service.rpc.StartRPC(ctx, of.method, &bridge.Request{
+		Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure,
+	})
+	return of
 }
 
 // streamOfCalls is a streaming RPC that has a span. What runs for it has the same one, except on Exchange, whose messages are
