@@ -69,8 +69,8 @@ func renderFlags(flags *pflag.FlagSet, all bool) string {
 	}
 	if len(ours) > 0 {
 		b.WriteString(wrap("Every flag can also be set by an environment variable: --log-level is "+envName("log-level")+
-			". Flags override environment variables, and both override the file. Separate list items with commas or repeat the flag. "+
-			"Durations have units (300ms, 1m30s); sizes are bytes or have units (4MiB).", 0))
+			". Flags override environment variables, and both override the file. Commas separate list items. "+
+			"Durations have units (300ms, 1m30s); sizes are bytes or have units (4MiB). OTEL_* variables set up telemetry.", 0))
 	}
 	return b.String()
 }
