@@ -47,6 +47,7 @@ test: ## Run every test with the race detector, real peers included
 	@# What measures memory and allocations means nothing under the detector, which leaves these out.
 	go test -run 'OpenStreamsAreCheap|EveryStreamCounts' ./cmd/sidecar
 	go test -run 'WithoutTracing' ./bridge
+	go test -run 'TakesLittleMemory' ./internal/catalog
 	go test -race -timeout 15m ./...
 	@# They run the binary, which the cache of test results does not see.
 	cd conformance && go test -race -count 1 -p 1 -timeout 15m ./...

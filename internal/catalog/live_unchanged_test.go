@@ -183,34 +183,6 @@ func TestASourceThatCannotTell(t *testing.T) {
 	}
 }
 
-// TestALoadOfTheSameTakesLittleMemory: the load of 200 services that are known
-// already takes less than the first one did. Most of that is the server's, which
-// is in the same process, and all the more so under the race detector, where pools
-// forget.
-//
-//nolint:paralleltest // it counts what the whole process allocates
-func TestALoadOfTheSameTakesLittleMemory(t *testing.T) {
-	peer := telling(manyServices(200).Files...)
-	url := peer.serve(t, reflectionV1)
-	live := NewLive([]source.Source{source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{})}, LiveOptions{})
-	took := func() uint64 {
-		t.Helper()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if err := live.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
-	first := took()
-	for range 3 {
-		if again := took(); again > first*9/10 {
-			t.Errorf("the first load took %d KB, one that brought nothing new %d KB", first>>10, again>>10)
-		}
-	}
-}
-
 // TestWhatWasLoadedIsGoneWhenOthersAreTold: what is told of the first catalog gives memory back, so that descriptors as they
 // were loaded must not be held any more.
 func TestWhatWasLoadedIsGoneWhenOthersAreTold(t *testing.T) {
