@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/held"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
@@ -111,6 +112,9 @@ type Options struct {
 	ForwardsHeaders bool
 	// MaxResult is the maximum size of a result in bytes; zero leaves the limit to the upstream.
 	MaxResult int
+	// Held keeps documents of more than MaxInline bytes for their callers; nil makes every document a part of its result.
+	Held      *held.Store
+	MaxInline int
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog
@@ -161,6 +165,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	defaults.Fill(&opts.PageSize, defaults.MaxPageEntries)
 	defaults.Fill(&opts.MaxItems, defaults.MaxResultItems)
+	defaults.Fill(&opts.MaxInline, defaults.MaxInlineBytes)
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/held"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -47,12 +48,16 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 // something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
+	if c.tool.IsDocument() {
+		g.document = held.NewWriter(b.opts.Held, c.req.Caller, b.mostDocument())
+		defer g.document.Release()
+	}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
 	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
-	risk.Answered = func() bool { return g.items.Len() > 0 || g.full != "" || g.failed != nil }
+	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
 	most := streamTime(b.timeout(c), c.tool.StreamTime)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
@@ -71,11 +76,16 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	case g.failed != nil:
 		return g.failed
 	case g.full != "":
+		if c.tool.IsDocument() {
+			return b.documentOf(c, g)
+		}
 		c.resp.Truncated = true
 		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.", g.full, g.items.Len())
 		c.resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
 		return err
+	case c.tool.IsDocument():
+		return b.documentOf(c, g)
 	default:
 		c.resp.Result.Bytes = g.items.Close(false)
 	}
@@ -92,6 +102,11 @@ type gathering struct {
 	told   time.Time
 	now    func() time.Time
 
+	// mediaType and document are what has come of a document, if hasPart is set.
+	hasPart   bool
+	mediaType string
+	document  *held.Writer
+
 	// full is why no more is taken, empty while more is.
 	full   string
 	failed *errmap.Error
@@ -99,6 +114,9 @@ type gathering struct {
 
 // take adds one answer, or ends the stream with an error of its own.
 func (g *gathering) take(message []byte) error {
+	if g.call.tool.IsDocument() {
+		return g.takePart(message)
+	}
 	if g.items.Len() >= g.bridge.opts.MaxItems {
 		g.full = "the stream has more messages than fit into one result (--max-items)"
 		g.bridge.opts.Stats.Over(errmap.LimitResultItems)
@@ -128,12 +146,45 @@ func (g *gathering) tell(item []byte) {
 	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Partial{Partial: &outriggerv1.PartialData{
 		DataForm: &outriggerv1.PartialData_DataJson{DataJson: item},
 	}}})
+	g.progress(g.items.Len(), " items so far")
+}
+
+// progress reports, now and then, how much there is.
+func (g *gathering) progress(n int, unit string) {
+	if g.events == nil {
+		return
+	}
 	now := g.now()
 	if now.Sub(g.told) < progressEvery {
 		return
 	}
 	g.told = now
 	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
-		Progress: float64(g.items.Len()), Message: strconv.Itoa(g.items.Len()) + " items so far",
+		Progress: float64(n), Message: strconv.Itoa(n) + unit,
 	}}})
+}
+
+// takePart adds one part of a document, or ends the stream where it gets too large.
+func (g *gathering) takePart(message []byte) error {
+	var mediaType string
+	var data []byte
+	isRead := false
+	if number := g.call.tool.BytesField; number != 0 {
+		data, isRead = readBytes(message, number)
+	} else {
+		mediaType, data, isRead = readHTTPBody(message)
+	}
+	if !isRead {
+		g.failed = errmap.Because(errmap.SerializationError, "a response is not a "+string(g.call.tool.Method.Descriptor.Output().FullName()))
+		return g.failed
+	}
+	if !g.hasPart {
+		g.hasPart, g.mediaType = true, mediaType // that of the first response counts
+	}
+	if !g.document.Write(data) {
+		g.full = "there is no room for more bytes (--max-held-bytes, --caller-share)"
+		return errEnough
+	}
+	g.progress(g.document.Len(), " bytes so far")
+	return nil
 }

@@ -193,6 +193,11 @@ func (b *Bridge) listTemplates(ctx context.Context, req *Request, cat *catalog.C
 			return out, nil
 		}))
 	}
+	if b.holdsResults(cat) {
+		list.parts = append(list.parts, inPages((*outriggerv1.ResourceTemplate).GetUriTemplate, func(context.Context) (page[*outriggerv1.ResourceTemplate], *errmap.Error) {
+			return page[*outriggerv1.ResourceTemplate]{entries: []*outriggerv1.ResourceTemplate{heldResults()}}, nil
+		}))
+	}
 	if cat.Description().GetCapabilities().GetResources() != nil {
 		list.parts = append(list.parts, func(ctx context.Context, inner *string, size int) (page[*outriggerv1.ResourceTemplate], *errmap.Error) {
 			got, err := asked[*outriggerv1.ListResourceTemplatesResponse](ctx, b, req, &outriggerv1.ListResourceTemplatesRequest{

@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -24,6 +25,9 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	f := b.Features(cat)
 	if !f.Resources {
 		return &Response{Err: errmap.NotOffered("resources")}
+	}
+	if b.opts.Held != nil && strings.HasPrefix(ask.GetUri(), heldURI) && len(ask.GetUri()) <= maxURI {
+		return b.readHeld(ctx, req, ask.GetUri())
 	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {

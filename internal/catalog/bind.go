@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
@@ -70,16 +71,33 @@ func (b *binder) bind(t *Tool) error {
 	if t.Out, err = b.message(out); err != nil {
 		return fmt.Errorf("transcoder of %s: %w", out.FullName(), err)
 	}
+	t.HTTPBody = !t.Method.ClientStreaming && out.FullName() == httpBody
+	if t.Streams() {
+		t.BytesField = onlyBytes(out)
+	}
 	switch {
+	case t.IsDocument():
+		t.Output = schema.Fixed(&schema.Schema{})
 	case t.Streams():
 		t.Output = b.gathered(out, t.Output)
-	case !t.Method.ClientStreaming && out.FullName() == httpBody:
-		t.HTTPBody, t.Output = true, schema.Fixed(&schema.Schema{})
 	default:
 		t.OutputNotObject = t.Output.Wrapped
 	}
 	t.print = newFingerprint(t.Input, t.Output)
 	return nil
+}
+
+// onlyBytes returns the number of the only field of a message if that is a single one of
+// type bytes, else 0. Streams of such messages are documents in parts.
+func onlyBytes(md protoreflect.MessageDescriptor) protowire.Number {
+	if md.Fields().Len() != 1 {
+		return 0
+	}
+	field := md.Fields().Get(0)
+	if field.Kind() != protoreflect.BytesKind || field.IsList() {
+		return 0
+	}
+	return field.Number()
 }
 
 func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
@@ -156,10 +174,10 @@ func (b *binder) again(t *Tool) error {
 		return err
 	}
 	switch {
+	case t.IsDocument():
+		// Its schema holds nothing.
 	case t.Streams():
 		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
-	case t.HTTPBody:
-		// Its schema holds nothing.
 	default:
 		t.Output = b.deferred(out, schema.Output, output)
 	}

@@ -171,10 +171,10 @@ func (d digests) sum() string {
 
 // appendSeen appends what callers can see of some tools only, for the tool's digest.
 func (t *Tool) appendSeen(dst []byte) ([]byte, error) {
-	if len(t.Icons)+len(t.Meta) == 0 && !t.Native && !t.HTTPBody {
+	if len(t.Icons)+len(t.Meta) == 0 && !t.Native && !t.IsDocument() {
 		return dst, nil
 	}
-	dst = append(dst, fmt.Sprintf("\n%t %t %s\n", t.Native, t.HTTPBody, t.Meta)...)
+	dst = append(dst, fmt.Sprintf("\n%t %t %s\n", t.Native, t.IsDocument(), t.Meta)...)
 	for _, icon := range t.Icons {
 		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(icon)
 		if err != nil {

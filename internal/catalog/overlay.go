@@ -103,7 +103,7 @@ func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
 			isFine = false
 		}
 	}
-	if t.HTTPBody && schemas.OutputSchema != nil {
+	if t.IsDocument() && schemas.OutputSchema != nil {
 		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "output_schema: " + noSchemaForBody})
 		isFine = false
 	}

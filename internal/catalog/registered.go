@@ -42,7 +42,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 		return nil, nil, err
 	}
 	var faults []schema.Violation
-	if t.HTTPBody && r.output.validator != nil {
+	if t.IsDocument() && r.output.validator != nil {
 		faults = append(faults, schema.Violation{Path: "/output_schema", Keyword: "binding", Message: noSchemaForBody})
 	}
 	for i, e := range r.Examples {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -50,9 +51,12 @@ type Tool struct {
 	// Callers that accept only objects must get it wrapped as {"value": ...}. If the request is such a message, Input and In
 	// already accept the wrapped form. It is not set for a stream, because its responses are items.
 	OutputNotObject bool
-	// HTTPBody is set for a unary method that responds with google.api.HttpBody. Its result is a document with a media
-	// type, and has no output schema.
+	// HTTPBody is set for a method that responds with google.api.HttpBody, or a stream of them. Its result is a document
+	// with a media type, and has no output schema.
 	HTTPBody bool
+	// BytesField is the number of the only field of the responses of a server-streaming method, if that is of type bytes,
+	// else 0. Its result is the document that they are the parts of, and has no output schema.
+	BytesField protowire.Number
 	// HeaderParams are the arguments that an MCP client repeats in headers, sorted by pointer. Only declared schemas can
 	// ask for them.
 	HeaderParams []HeaderParam
@@ -111,6 +115,9 @@ type Tool struct {
 
 // HasOutput reports whether the tool has an output schema to show or check.
 func (t *Tool) HasOutput() bool { return t.Output.IsSet() }
+
+// IsDocument reports whether a result is a document with a media type, and no data in JSON.
+func (t *Tool) IsDocument() bool { return t.HTTPBody || t.BytesField != 0 }
 
 // Streams reports whether the method is server-streaming only, so that a result collects many messages as items.
 // Client-streaming methods are listed but cannot be called.

@@ -84,7 +84,13 @@ const (
 	MaxBatchEntries = 100
 	MaxResultBytes  = 8 << 20
 	MaxResultItems  = 1000
-	MaxPageEntries  = 1000
+	// MaxInlineBytes is a screenshot, or 60,000 tokens of text: more than a model should have to take at once.
+	MaxInlineBytes = 256 << 10
+	// MaxHeldBytes is eight results of the maximum size.
+	MaxHeldBytes = 8 * MaxResultBytes
+	// HeldTTL is enough for an agent to go back to a document during one conversation.
+	HeldTTL        = 10 * time.Minute
+	MaxPageEntries = 1000
 )
 
 // Defaults of calls.

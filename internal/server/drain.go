@@ -75,6 +75,7 @@ func (a *App) drain(why string) {
 	}
 	a.sessions.Close()
 	a.feed.Close()
+	a.held.Close()
 	// Last, so that subscribers hear of what the last calls led to.
 	a.endStreams()
 	a.listeners.DrainConns(ctx, end)

@@ -65,6 +65,12 @@ func (a *App) limitMetrics() []metrics.Limit {
 		{Name: "max_queue_wait", Most: justTime(limits.GetMaxQueueWait()), Refused: func() uint64 { return slots.Stats().Expired }},
 		over(errmap.LimitResultBytes, float64(limits.GetMaxResultBytes())),
 		over(errmap.LimitResultItems, float64(limits.GetMaxResultItems())),
+		{Name: "max_inline_bytes", Most: just(float64(limits.GetMaxInlineBytes()))},
+		{
+			Name: "max_held_bytes", Most: just(float64(limits.GetMaxHeldBytes())),
+			Used: func() float64 { return float64(a.held.Stats().Bytes) }, Refused: func() uint64 { return a.held.Stats().Refused },
+		},
+		{Name: "held_ttl", Most: justTime(limits.GetHeldTtl())},
 		{
 			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
 			Used: func() float64 { return float64(a.streams.Stats().Used) }, Refused: a.streamsRefused,

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/held"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
@@ -51,7 +52,9 @@ type pipeline struct {
 	feed     *feed.Hub
 	sessions *session.Manager
 	tasks    *task.Manager
-	bus      *event.Memory
+	// held are the documents that are too large for one result.
+	held *held.Store
+	bus  *event.Memory
 	// behalf makes the credentials of calls in the name of their callers.
 	behalf onBehalf
 	// streams are the long-lived streams of every edge.
@@ -105,6 +108,9 @@ func (a *App) openPipeline() error {
 		Share: settings.CallerShare(limits), Ended: a.sessionEnded,
 	}, a.opts.Adjust.Sessions))
 	a.tasks = a.newTasks()
+	a.held = held.New(held.Options{
+		MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
+	})
 	a.bus = a.newBus()
 	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
@@ -130,6 +136,8 @@ func (a *App) openPipeline() error {
 		Timeout:     a.cfg.GetTimeout().AsDuration(),
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
+		Held:        a.held,
+		MaxInline:   int(limits.GetMaxInlineBytes()),
 		Authorizers: authorizers,
 		Gate:        gate,
 		OnBehalf:    a.behalf.source(),

@@ -47,7 +47,7 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 			add(s.section, "no description is declared for %s; comment the fields", strings.Join(names, ", "))
 		}
 	}
-	if !t.HasOutput() && !t.HTTPBody {
+	if !t.HasOutput() && !t.IsDocument() {
 		add(sectionOutput, "no output schema is declared, so the result is not guaranteed")
 	}
 	if len(t.Errors) == 0 {

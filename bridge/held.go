@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/held"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/share"
+)
+
+const (
+	// heldURI begins the URI of a result that is held; a sealed id follows.
+	heldURI = "outrigger://results/"
+	// heldTemplate is what all of them are like (RFC 6570).
+	heldTemplate = heldURI + "{id}{?offset,length}"
+	// purposeHeld is the purpose of the sealed id.
+	purposeHeld = "held-result"
+	// RangeKey is the member of _meta of a part of a held result that says which part
+	// it is: {"offset", "length", "size", "next"}, in bytes; "next" is the URI of the
+	// next part as long as one follows.
+	RangeKey = "dev.outrigger/range"
+)
+
+// holdsResults reports whether tools of a catalog may have results that are held.
+func (b *Bridge) holdsResults(cat *catalog.Catalog) bool {
+	if b.opts.Held == nil {
+		return false
+	}
+	for _, tool := range cat.Tools() {
+		if tool.IsDocument() {
+			return true
+		}
+	}
+	return false
+}
+
+// isInline reports whether a document of so many bytes is part of the result itself.
+func (b *Bridge) isInline(size int) bool {
+	return b.opts.Held == nil || size <= b.opts.MaxInline
+}
+
+// mostDocument is the maximum size of a document that comes in parts; zero is none.
+func (b *Bridge) mostDocument() int {
+	if b.opts.Held == nil {
+		return b.opts.MaxResult
+	}
+	return int(b.opts.Held.Most())
+}
+
+// holdFunc keeps a document: [held.Store.Put], or [held.Writer.Keep] for one that came in
+// parts.
+type holdFunc func(d held.Document) (held.ID, time.Time, share.Verdict, error)
+
+// hold keeps a document for its caller, and returns the content that tells of it: what a
+// model is to do, in words, and the link for hosts.
+func (b *Bridge) hold(c *toolCall, mediaType string, data []byte, hold holdFunc) ([]*outriggerv1.ContentBlock, *errmap.Error) {
+	id, until, verdict, err := hold(held.Document{
+		Tool: c.tool.Name, MediaType: mediaType, IsText: isTextDocument(mediaType, data), Data: data,
+	})
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	switch verdict {
+	case share.Granted:
+	case share.Over:
+		return nil, b.noRoom(len(data), "the caller's share of the results that are held (--max-held-bytes, --caller-share)")
+	case share.Full, share.OverTool:
+		return nil, b.noRoom(len(data), "the room for results that are held (--max-held-bytes)")
+	}
+	token, err := b.opts.Sealer.Seal(heldBinding(c.req.Caller, b.opts.Held.TTL()), id[:])
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	uri, size := heldURI+token, int64(len(data))
+	what := fmt.Sprintf("%d bytes of %s, until %s", size, mediaType, until.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("The result is too large to be shown here (%d bytes of %s). Read it with resources/read from %s, or a part of it with ?offset=0&length=%d added to that URI. "+
+		"It can be read until %s.", size, mediaType, uri, min(size, int64(b.opts.MaxInline)), until.UTC().Format(time.RFC3339))
+	return []*outriggerv1.ContentBlock{
+		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
+		{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
+			Uri: uri, Name: c.tool.Name + " result", Description: what, MimeType: mediaType, Size: &size,
+		}}},
+	}, nil
+}
+
+// noRoom is RESOURCE_EXHAUSTED for a document that cannot be held now.
+func (b *Bridge) noRoom(size int, what string) *errmap.Error {
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes, more than is left of %s", size, what))
+}
+
+func heldBinding(caller string, ttl time.Duration) seal.Binding {
+	return seal.Binding{Purpose: purposeHeld, Principal: caller, TTL: ttl}
+}
+
+// readHeld reads a result that is held for the caller, or the part of it that the URI asks for.
+func (b *Bridge) readHeld(ctx context.Context, req *Request, uri string) *Response {
+	token, part, failed := splitHeld(req.pointer("uri"), uri)
+	if failed != nil {
+		return &Response{Err: failed}
+	}
+	d, until, ok := b.openHeld(req.Caller, token)
+	if !ok {
+		err := errmap.New(errmap.ResourceNotFound, errmap.Message("Resource not found: the result has expired, made way for a newer one, or is held by another replica or for another caller; call the tool again"))
+		err.URI = uri
+		return &Response{Err: err}
+	}
+	if failed := b.mayReadHeld(ctx, d.Tool); failed != nil {
+		return &Response{Err: failed}
+	}
+	data, failed := b.cut(req.pointer("uri"), token, part, &d)
+	if failed != nil {
+		return &Response{Err: failed}
+	}
+	contents := &outriggerv1.ResourceContents{Uri: uri, MimeType: d.MediaType}
+	if d.IsText && utf8.Valid(data) {
+		contents.Data = &outriggerv1.ResourceContents_Text{Text: string(data)}
+	} else {
+		contents.Data = &outriggerv1.ResourceContents_Blob{Blob: data}
+	}
+	if part.asked {
+		contents.MetaForm = &outriggerv1.ResourceContents_MetaJson{MetaJson: part.meta(token, len(data), len(d.Data))}
+	}
+	return &Response{Message: &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_Result{Result: &outriggerv1.ResourceResult{
+		Contents: []*outriggerv1.ResourceContents{contents},
+		Cache: &outriggerv1.CachePolicy{
+			Ttl: durationpb.New(max(time.Until(until), 0)), Scope: outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE,
+		},
+	}}}}
+}
+
+// openHeld is the document that a sealed id of this caller stands for.
+func (b *Bridge) openHeld(caller, token string) (d held.Document, until time.Time, ok bool) {
+	plain, until, err := b.opts.Sealer.OpenUntil(heldBinding(caller, 0), token)
+	if err != nil || len(plain) != held.IDBytes {
+		return d, until, false
+	}
+	d, ok = b.opts.Held.Get(held.ID(plain))
+	return d, until, ok
+}
+
+// mayReadHeld asks whether a caller may still use the tool that made a result.
+func (b *Bridge) mayReadHeld(ctx context.Context, name string) *errmap.Error {
+	if all := b.catalogs.Current(); all != nil {
+		if tool, ok := all.Lookup(name); ok {
+			return b.mayUse(ctx, tool)
+		}
+	}
+	if who := access.FromContext(ctx); !who.MayCall(name) {
+		return notPermitted(who, "tool "+name)
+	}
+	return nil
+}
+
+// heldPart is the part of a held result that its caller asks for, in bytes.
+type heldPart struct {
+	// asked: the URI has an offset or a length.
+	asked  bool
+	offset int
+	// length is -1 where it is all that follows.
+	length int
+}
+
+// splitHeld splits the URI of a held result into the sealed id and the part.
+func splitHeld(pointer, uri string) (token string, part heldPart, failed *errmap.Error) {
+	part.length = -1
+	token, query, found := strings.Cut(strings.TrimPrefix(uri, heldURI), "?")
+	if !found {
+		return token, part, nil
+	}
+	wrong := func(message string) (string, heldPart, *errmap.Error) {
+		return "", heldPart{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{Path: pointer, Keyword: "format", Message: message}))
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return wrong("the query of the URI cannot be read")
+	}
+	part.asked = true
+	for name, given := range values {
+		n, err := strconv.Atoi(given[0])
+		switch {
+		case name != "offset" && name != "length":
+			return wrong("the URI may have the parameters offset and length, and not " + errmap.Quote(name))
+		case err != nil || n < 0 || len(given) != 1 || name == "length" && n == 0:
+			return wrong(name + " has to be given once, as a number of bytes")
+		case name == "offset":
+			part.offset = n
+		default:
+			part.length = n
+		}
+	}
+	return token, part, nil
+}
+
+// wholeRunes is a part of a text without a character that it has only the beginning of,
+// unless it has nothing else.
+func wholeRunes(data []byte) []byte {
+	for n := len(data) - 1; n >= 0 && n >= len(data)-utf8.UTFMax; n-- {
+		if utf8.RuneStart(data[n]) {
+			if n > 0 && !utf8.FullRune(data[n:]) {
+				return data[:n]
+			}
+			break
+		}
+	}
+	return data
+}
+
+// cut is the part of a document that is asked for; of a text, it ends with a whole
+// character. A part that would be too large is refused rather than shortened: a reader
+// might take it for the whole.
+func (b *Bridge) cut(pointer, token string, part heldPart, d *held.Document) ([]byte, *errmap.Error) {
+	data := d.Data
+	if part.offset > len(data) {
+		return nil, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+			Path: pointer, Keyword: "maximum", Message: fmt.Sprintf("offset is behind the end: the result has %d bytes", len(data)),
+		}))
+	}
+	data = data[part.offset:]
+	if part.length >= 0 && part.length < len(data) {
+		data = data[:part.length]
+		if d.IsText {
+			data = wholeRunes(data)
+		}
+	}
+	if limit := b.opts.MaxResult; limit > 0 && len(data) > limit {
+		b.opts.Stats.Over(errmap.LimitResultBytes)
+		return nil, errmap.Because(errmap.ResourceExhausted, fmt.Sprintf(
+			"it is %d bytes; the limit is %d (--max-result-bytes): read it in parts, from %s%s?offset=%d&length=%d on", len(data), limit, heldURI, token, part.offset, limit))
+	}
+	return data, nil
+}
+
+// meta is _meta of a part.
+func (p heldPart) meta(token string, length, size int) []byte {
+	type about struct {
+		Offset int    `json:"offset"`
+		Length int    `json:"length"`
+		Size   int    `json:"size"`
+		Next   string `json:"next,omitempty"`
+	}
+	out := about{Offset: p.offset, Length: length, Size: size}
+	if end := p.offset + length; end < size && length > 0 {
+		out.Next = fmt.Sprintf("%s%s?offset=%d&length=%d", heldURI, token, end, length)
+	}
+	raw, err := json.Marshal(map[string]about{RangeKey: out})
+	if err != nil {
+		return nil // numbers and a URI always have a JSON form
+	}
+	return raw
+}
+
+// heldResults is the template of all results that are held.
+func heldResults() *outriggerv1.ResourceTemplate {
+	return &outriggerv1.ResourceTemplate{
+		UriTemplate: heldTemplate, Name: "held results", Title: "Large results",
+		Description: "Results that were too large to be part of a tool's answer, which has the URI. offset and length, in bytes, select a part; " +
+			"without them all is read. Only the caller of the tool can read a result, and only for some minutes.",
+	}
+}
