@@ -56,6 +56,8 @@ func (b *Bridge) document(c *toolCall, mediaType string, data []byte, missing st
 	switch {
 	case b.isInline(len(data)):
 		result.Content = []*outriggerv1.ContentBlock{bodyBlock(c.tool.Name, mediaType, data)}
+	case b.opts.Held == nil:
+		return b.tooLargeResult(len(data))
 	default:
 		var err *errmap.Error
 		if result.Content, err = b.hold(c, mediaType, data, hold); err != nil {

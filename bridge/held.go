@@ -51,6 +51,9 @@ func (b *Bridge) holdsResults(cat *catalog.Catalog) bool {
 
 // isInline reports whether a document of so many bytes is part of the result itself.
 func (b *Bridge) isInline(size int) bool {
+	if limit := b.opts.MaxResult; limit > 0 && size > limit {
+		return false
+	}
 	return b.opts.Held == nil || size <= b.opts.MaxInline
 }
 
@@ -255,7 +258,7 @@ func (p heldPart) meta(token string, length, size int) []byte {
 	}
 	out := about{Offset: p.offset, Length: length, Size: size}
 	if end := p.offset + length; end < size && length > 0 {
-		out.Next = fmt.Sprintf("%s%s?offset=%d&length=%d", heldURI, token, end, length)
+		out.Next = fmt.Sprintf("%s%s?offset=%d&length=%d", heldURI, token, end, p.length)
 	}
 	raw, err := json.Marshal(map[string]about{RangeKey: out})
 	if err != nil {
