@@ -141,3 +141,19 @@ func TestADocumentIsBoundedAndRead(t *testing.T) {
 		}
 	}
 }
+
+// A typed caller knows the message, and gets it.
+func TestATypedCallerGetsTheHttpBodyItself(t *testing.T) {
+	t.Parallel()
+	caller := mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+		return &bridge.Answer{Body: body(t, "text/plain", []byte("hi"))}, nil
+	})
+	b := bridge.New(documents(t), caller, correlate.New(correlate.Options{}), bridge.Options{})
+	resp := b.Handle(t.Context(), &bridge.Request{
+		Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), Procedure: "/archive.Archive/Fetch",
+		Arguments: bridge.Payload{Bytes: []byte(`{}`), Encoding: bridge.EncodingJSON},
+	})
+	if got := string(resp.Result.Bytes); resp.Err != nil || got != `{"contentType":"text/plain","data":"aGk="}` {
+		t.Errorf("got %s, %v", got, resp.Err)
+	}
+}

@@ -194,4 +194,4 @@ func (t *Tool) checkExample(arguments []byte) error {
 }
 
 // noSchemaForBody is why some tools cannot have an output schema.
-const noSchemaForBody = "the RPC returns google.api.HttpBody; its document is the result, so an output schema cannot describe it"
+const noSchemaForBody = "the RPC returns a document (google.api.HttpBody, or a stream of bytes), which an output schema cannot describe"
