@@ -153,7 +153,7 @@ func TestATypedCallerGetsTheHttpBodyItself(t *testing.T) {
 		Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), Procedure: "/archive.Archive/Fetch",
 		Arguments: bridge.Payload{Bytes: []byte(`{}`), Encoding: bridge.EncodingJSON},
 	})
-	if got := string(resp.Result.Bytes); resp.Err != nil || got != `{"contentType":"text/plain","data":"aGk="}` {
+	if got := string(resp.Result.Bytes); resp.Err != nil || got != `{"contentType":"text/plain","data":"aGk=","extensions":[]}` {
 		t.Errorf("got %s, %v", got, resp.Err)
 	}
 }
