@@ -95,7 +95,7 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	limits := a.cfg.GetLimits()
-	a.stats = stats.New(0, bridge.Operations()...)
+	a.stats = stats.New(int(a.cfg.GetTelemetry().GetMaxMetricTools()), bridge.Operations()...)
 	a.stats.OnEnd(a.opts.OnEnd)
 	// Every session follows the feed, besides the streams of the modern era.
 	a.feed = feed.New(adjusted(feed.Options{
