@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -14,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -179,7 +179,7 @@ func (b *Bridge) recordBegin(ctx context.Context, req *Request, inv *invocation)
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	b.noted.Error("call refused: it cannot be recorded in the audit trail (--audit-required)",
-		append(TraceFields(req.Span, req.Header), RequestID(req.ID), zap.Error(err))...)
+		append(TraceFields(req.Span, req.Header), RequestID(req.ID), logkey.Error(err))...)
 	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
 		errmap.Message("Tool service unavailable: the call cannot be recorded in the audit trail, so the backend was not called"))
 }

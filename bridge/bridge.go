@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/held"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -332,7 +333,7 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	defer func() {
 		if p := recover(); p != nil {
-			resp = &Response{Err: b.Panicked(p, append(TraceFields(req.Span, req.Header), zap.String("tool", req.Tool), RequestID(req.ID))...)}
+			resp = &Response{Err: b.Panicked(p, append(TraceFields(req.Span, req.Header), zap.String(logkey.CanonicalTool, req.Tool), RequestID(req.ID))...)}
 		}
 	}()
 	if resp := b.rejected(call.Parent(), req); resp != nil {
@@ -370,8 +371,7 @@ func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 // Panicked logs a recovered panic with its stack and returns INTERNAL_ERROR for the
 // caller concerned. Edges call it where they recover; the pipeline recovers by itself.
 func (b *Bridge) Panicked(p any, fields ...zap.Field) *errmap.Error {
-	b.log.Error("panic while handling a request",
-		append(fields, zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))...)
+	b.log.Error("panic while handling a request", logkey.AppendPanic(fields, p, debug.Stack())...)
 	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
 }
 

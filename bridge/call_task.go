@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -106,7 +107,7 @@ func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) ta
 		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
 		defer func() {
 			if p := recover(); p != nil {
-				failed = b.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String("tool", own.tool.Name))...)
+				failed = b.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
 			}
 			line.ended(end)
 		}()

@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // ContractVersion is the supported version of the canonical contract.
@@ -179,7 +178,7 @@ func (b *Bridge) countList(ctx context.Context, cat *catalog.Catalog, isOffered 
 	for ctx.Err() == nil { // pages without entries could go on for ever
 		length, next, err := page(ctx, cat, cursor)
 		if err != nil {
-			b.log.Info("counting a list failed", zap.NamedError("cause", err))
+			b.log.Info("counting a list failed", logkey.Error(err))
 			return otherwise
 		}
 		total += length

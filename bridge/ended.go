@@ -3,7 +3,9 @@
 package bridge
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -102,9 +105,12 @@ func (b *Bridge) Refused(r *Refusal) {
 	}
 	// A request without valid credentials has left its line where it was refused.
 	if r.Err.Code != errmap.Unauthenticated && b.log.Core().Enabled(zap.InfoLevel) && b.opts.CallLog.admitsRefusal(time.Now()) {
-		fields := append(make([]zap.Field, 0, 8), zap.Stringer("edge", edge), zap.String("route", r.Route), RequestID(r.ID))
+		fields := appendOrigin(make([]zap.Field, 0, 10), edge, r.Route)
+		if edge.IsJSONRPC() {
+			fields = append(fields, RequestID(r.ID))
+		}
 		b.log.Info("message refused", append(appendTrace(fields, r.Span, r.Header),
-			zap.String("caller", r.Caller), zap.String("code", string(r.Err.Code)), zap.String("cause", errmap.Redact(r.Err.Error())))...)
+			zap.String(logkey.Caller, r.Caller), zap.String(logkey.ErrorCode, string(r.Err.Code)), logkey.Error(errors.New(errmap.Redact(r.Err.Error()))))...)
 	}
 }
 
@@ -154,37 +160,71 @@ func (f *Flight) level(code errmap.Code, now time.Time) (level zapcore.Level, me
 	return zap.InfoLevel, message
 }
 
-// fields are what every line says of its request. Those that are not known are
-// empty, so that lines can be searched by any of them.
+// fields are what the line of a request says. A key that does not apply is left out, as in spans.
 func (f *Flight) fields(resp *Response, edge stats.Edge, took time.Duration) []zap.Field {
 	req := f.req
-	tool := ""
+	fields := appendOrigin(make([]zap.Field, 0, 18), edge, req.Route)
+	fields = append(fields, zap.String(logkey.Operation, req.Op.String()))
+	if edge.IsJSONRPC() {
+		fields = appendText(fields, logkey.Method, req.Method)
+		fields = append(fields, RequestID(req.ID))
+	}
+	fields = append(appendTrace(fields, req.Span, req.Header), zap.String(logkey.Caller, req.Caller))
 	if resp.Tool != nil {
-		tool = resp.Tool.Name
+		fields = append(fields, zap.String(logkey.Tool, req.toolName(resp.Tool)), zap.String(logkey.CanonicalTool, resp.Tool.Name))
 	}
-	code := string(outcomeCode(resp))
-	if code == "" {
-		code = stats.OK
+	on := req.Protocol
+	if isRPC(edge) {
+		on = errmap.ConnectRPC
 	}
-	fields := make([]zap.Field, 0, 14)
-	fields = append(fields,
-		zap.Stringer("edge", edge), zap.String("route", req.Route), zap.String("operation", req.Op.String()), RequestID(req.ID))
-	fields = append(appendTrace(fields, req.Span, req.Header),
-		zap.String("caller", req.Caller), zap.String("tool", tool), zap.String("code", code), zap.Duration("duration_ms", took),
-	)
+	outcome := resp.SpanOutcome(on, errmap.About{ToolCall: req.Op == OpCall})
+	for _, a := range outcome.Attributes {
+		fields = append(fields, zap.String(string(a.Key), a.Value.AsString()))
+	}
+	fields = appendText(fields, logkey.ErrorType, outcome.ErrorType)
+	fields = append(fields, zap.Duration("duration_ms", took))
 	if f.meter.upstream > 0 {
 		fields = append(fields, zap.Duration("upstream_duration_ms", f.meter.upstream))
 	}
 	return fields
 }
 
+// appendOrigin appends where a message arrived. Its route is the method on the edges for RPCs, and none on stdio.
+func appendOrigin(fields []zap.Field, edge stats.Edge, route string) []zap.Field {
+	fields = append(fields, zap.Stringer(logkey.Edge, edge))
+	switch {
+	case isRPC(edge):
+		return append(fields, zap.String(logkey.RPCMethod, strings.TrimPrefix(route, "/")))
+	case edge == stats.EdgeMCP, edge == stats.EdgeRPC:
+		return append(fields, zap.String(logkey.HTTPRoute, route))
+	}
+	return fields
+}
+
+// isRPC reports whether the callers of an edge speak Connect, gRPC or gRPC-Web.
+func isRPC(edge stats.Edge) bool {
+	switch edge {
+	case stats.EdgeConnect, stats.EdgeGRPC, stats.EdgeGRPCWeb, stats.EdgeTyped:
+		return true
+	}
+	return false
+}
+
+// appendText appends a field that has a value.
+func appendText(fields []zap.Field, key, value string) []zap.Field {
+	if value == "" {
+		return fields
+	}
+	return append(fields, zap.String(key, value))
+}
+
 // RequestID returns the log field for the id of a request. An id that is a string is
 // logged without its JSON quotes.
 func RequestID(id jsonrpc.ID) zap.Field {
 	if text, ok := id.Text(); ok {
-		return zap.String("request_id", text)
+		return zap.String(logkey.RequestID, text)
 	}
-	return zap.String("request_id", id.String())
+	return zap.String(logkey.RequestID, id.String())
 }
 
 // failure is what the line of a failed request says besides: enough to find out
@@ -196,15 +236,15 @@ func failure(err *errmap.Error) []zap.Field {
 	}
 	switch err.Code {
 	case errmap.Unavailable, errmap.TransportError, errmap.Timeout, errmap.InternalError:
-		return []zap.Field{zap.String("cause", errmap.Redact(err.Error()))}
+		return []zap.Field{zap.String(logkey.ExceptionMessage, errmap.Redact(err.Error()))}
 	case errmap.ToolNotFound:
-		return []zap.Field{zap.String("asked_for", errmap.Redact(err.Tool))}
+		return []zap.Field{zap.String(logkey.RequestedTool, errmap.Redact(err.Tool))}
 	case errmap.PermissionDenied:
 		if err.Rule != "" {
 			return []zap.Field{zap.String("policy_rule", err.Rule)}
 		}
 	case errmap.ToolExecutionFailed:
-		return []zap.Field{zap.String("backend_code", err.BackendCode)}
+		return []zap.Field{zap.String(logkey.BackendStatus, err.BackendCode)}
 	}
 	if len(err.Violations) > 0 {
 		return []zap.Field{zap.Int("violations", len(err.Violations))}

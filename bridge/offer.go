@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // offer answers what is about neither tools nor the sidecar: resources, prompts,
@@ -168,7 +169,7 @@ func (b *Bridge) listMethod(ctx context.Context, req *Request, tool *catalog.Too
 	case err != nil:
 		// One item without an id must not cost the others.
 		b.noted.Warn("some list items are not valid resources",
-			append(TraceFields(req.Span, req.Header), RequestID(req.ID), zap.String("tool", tool.Name), zap.Error(err))...)
+			append(TraceFields(req.Span, req.Header), RequestID(req.ID), zap.String(logkey.CanonicalTool, tool.Name), logkey.Error(err))...)
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
 }

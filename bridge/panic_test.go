@@ -61,11 +61,11 @@ func TestAPanicIsOneInternalErrorForOneCaller(t *testing.T) {
 		t.Fatalf("%d log entries about a panic, want 1", len(entries))
 	}
 	fields := entries[0].ContextMap()
-	stack, _ := fields["stack"].(string)
+	stack, _ := fields["exception.stacktrace"].(string)
 	if !strings.Contains(stack, "panicking") {
 		t.Errorf("the log has no stack that names the culprit: %v", fields)
 	}
-	if fields["tool"] != "lab.sleep" || fields["request_id"] != "boom" {
+	if fields["outrigger.tool.name"] != "lab.sleep" || fields["jsonrpc.request.id"] != "boom" {
 		t.Errorf("the log does not say which request it was: %v", fields)
 	}
 }

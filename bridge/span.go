@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -83,9 +84,9 @@ func TraceFields(span *tracing.Span, h http.Header) []zap.Field {
 }
 
 func appendTrace(fields []zap.Field, span *tracing.Span, h http.Header) []zap.Field {
-	fields = append(fields, zap.String("trace_id", traceID(span, h)))
+	fields = append(fields, zap.String(logkey.TraceID, traceID(span, h)))
 	if span != nil {
-		fields = append(fields, zap.String("span_id", span.SpanID()))
+		fields = append(fields, zap.String(logkey.SpanID, span.SpanID()))
 	}
 	return fields
 }
@@ -109,13 +110,18 @@ func (r *Request) traceTool(tool *catalog.Tool) {
 		r.Span.Set(tracing.Text(tracing.CanonicalTool, tool.Name))
 		return
 	}
-	name := tool.Name
-	if r.Names == NamesMCP {
-		name = tool.MCPName
-	}
+	name := r.toolName(tool)
 	r.Span.Found(name)
 	r.Span.Set(tracing.Text(tracing.ToolName, name), tracing.Text(tracing.CanonicalTool, tool.Name),
 		tracing.Text(tracing.OperationName, tracing.ExecuteTool))
+}
+
+// toolName is the name by which callers of the request's edge know a tool.
+func (r *Request) toolName(tool *catalog.Tool) string {
+	if r.Names == NamesMCP {
+		return tool.MCPName
+	}
+	return tool.Name
 }
 
 // tracePayloads adds the arguments and the result of a call to its span, where it takes them. A question and a task are no

@@ -78,15 +78,15 @@ func TestEveryEdgeLeavesALineForEachCall(t *testing.T) {
 		{"rpc", "/rpc", "r", "127.0.0.1", func() {
 			post("/rpc", `{"jsonrpc":"2.0","id":"r","method":"tools/call","params":{`+params+`}}`)
 		}},
-		{"stdio", "stdio", "s", "stdio", func() {
+		{"stdio", "", "s", "stdio", func() {
 			if _, err := io.WriteString(p.stdin, `{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{`+params+`,"_meta":{"traceparent":"`+traceParent+`"}}}`+"\n"); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"connect", "/outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc() }},
-		{"grpc", "/outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc(connect.WithGRPC()) }},
-		{"grpcweb", "/outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc(connect.WithGRPCWeb()) }},
-		{"typed", "/outrigger.demo.v1.Lab/Echo", "", "127.0.0.1", func() {
+		{"connect", "outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc() }},
+		{"grpc", "outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc(connect.WithGRPC()) }},
+		{"grpcweb", "outrigger.v1.ToolService/CallTool", "", "127.0.0.1", func() { rpc(connect.WithGRPCWeb()) }},
+		{"typed", "outrigger.demo.v1.Lab/Echo", "", "127.0.0.1", func() {
 			req := connect.NewRequest(&demov1.EchoRequest{Nonce: canaryText})
 			req.Header().Set("Authorization", "Bearer "+canaryToken)
 			req.Header().Set("Traceparent", traceParent)
@@ -98,17 +98,26 @@ func TestEveryEdgeLeavesALineForEachCall(t *testing.T) {
 		tt.call()
 		l := p.await(t, "call")
 		var got struct {
-			Level, Edge, Route, Operation, Caller, Tool, Code string
-			Duration                                          float64 `json:"duration_ms"`
-			Upstream                                          float64 `json:"upstream_duration_ms"`
-			RequestID                                         string  `json:"request_id"`
-			TraceID                                           string  `json:"trace_id"`
+			Level     string
+			Edge      string  `json:"outrigger.edge"`
+			Route     string  `json:"http.route"`
+			RPC       string  `json:"rpc.method"`
+			Method    string  `json:"mcp.method.name"`
+			Operation string  `json:"outrigger.operation"`
+			Caller    string  `json:"outrigger.caller"`
+			Tool      string  `json:"outrigger.tool.name"`
+			Code      *string `json:"outrigger.error.code"`
+			ErrorType *string `json:"error.type"`
+			Duration  float64 `json:"duration_ms"`
+			Upstream  float64 `json:"upstream_duration_ms"`
+			RequestID string  `json:"jsonrpc.request.id"`
+			TraceID   string  `json:"trace_id"`
 		}
 		if err := json.Unmarshal(l.raw, &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Level != "info" || got.Edge != tt.edge || got.Route != tt.route || got.Operation != "call_tool" || got.Caller != tt.caller ||
-			got.Tool != "lab.echo" || got.Code != "OK" || got.Duration <= 0 || got.Upstream <= 0 || got.TraceID != traceID ||
+		if got.Level != "info" || got.Edge != tt.edge || got.Route+got.RPC != tt.route || (got.Method == "tools/call") == (got.RPC != "") || got.Operation != "call_tool" || got.Caller != tt.caller ||
+			got.Tool != "lab.echo" || got.Code != nil || got.ErrorType != nil || got.Duration <= 0 || got.Upstream <= 0 || got.TraceID != traceID ||
 			got.RequestID != tt.id {
 			t.Errorf("%s: %s", tt.edge, l.raw)
 		}
@@ -126,11 +135,12 @@ func TestWhatAFailedCallSays(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "serve", "--demo")
 	for _, tt := range []struct{ tool, arguments, want string }{
-		{"lab.echo", `{"nonce":7}`, `"code":"INVALID_TOOL_INPUT","duration_ms":`},
+		{"lab.echo", `{"nonce":7}`, `"outrigger.error.code":"INVALID_TOOL_INPUT","duration_ms":`},
 		{"lab.echo", `{"nonce":7}`, `"violations":1`},
-		{"lab.fail", `{"code":5,"message":"` + canaryText + `"}`, `"backend_code":"not_found"`},
-		{"no.such_tool", `{}`, `"asked_for":"no.such_tool"`},
-		{"fleet.cancel_order", `{"orderId":"1"}`, `"tool":"fleet.cancel_order","code":"DESTRUCTIVE_BLOCKED"`},
+		{"lab.fail", `{"code":5,"message":"` + canaryText + `"}`, `"outrigger.backend.status_code":"not_found"`},
+		{"no.such_tool", `{}`, `"outrigger.tool.requested":"no.such_tool"`},
+		{"fleet.cancel_order", `{"orderId":"1"}`, `"outrigger.tool.name":"fleet.cancel_order","rpc.response.status_code":"`},
+		{"fleet.cancel_order", `{"orderId":"1"}`, `"outrigger.error.code":"DESTRUCTIVE_BLOCKED"`},
 	} {
 		postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tt.tool+`","arguments":`+tt.arguments+`}}`)
 		if l := p.await(t, "call"); !bytes.Contains(l.raw, []byte(tt.want)) || bytes.Contains(l.raw, []byte("canary")) {
@@ -138,7 +148,7 @@ func TestWhatAFailedCallSays(t *testing.T) {
 		}
 	}
 	postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":"nonsense","params":{}}`)
-	if l := p.await(t, "message refused"); !bytes.Contains(l.raw, []byte(`"code":"METHOD_NOT_FOUND"`)) {
+	if l := p.await(t, "message refused"); !bytes.Contains(l.raw, []byte(`"outrigger.error.code":"METHOD_NOT_FOUND"`)) {
 		t.Errorf("%s", l.raw)
 	}
 	wantSample(t, p, `outrigger_calls_total{code="TOOL_NOT_FOUND",edge="rpc",tool=""} 1`, `outrigger_calls_total{code="INVALID_TOOL_INPUT",edge="rpc",tool="lab.echo"} 2`,

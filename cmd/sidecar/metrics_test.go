@@ -87,3 +87,18 @@ func missingSamples(t *testing.T, p *process, lines []string) (missing []string)
 	}
 	return missing
 }
+
+// TestMaxMetricTools calls more tools than may have series of their own.
+func TestMaxMetricTools(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "sidecar.yaml")
+	if err := os.WriteFile(config, []byte("telemetry: {max_metric_tools: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "serve", "--demo", "--config", config)
+	for _, tool := range []string{"lab.echo", "lab.fail", "lab.sleep", "lab.echo"} {
+		postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tool+`","arguments":{"unknown":1}}}`)
+	}
+	wantSample(t, p, `outrigger_calls_total{code="INVALID_TOOL_INPUT",edge="rpc",tool="lab.echo"} 2`,
+		`outrigger_calls_total{code="INVALID_TOOL_INPUT",edge="rpc",tool="other"} 2`, `outrigger_call_duration_seconds_count{tool="other"} 2`)
+}

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
@@ -94,6 +95,6 @@ func (env environment) open(ctx context.Context, cfg *configv1.Config, again rec
 
 func logError(log *zap.Logger, what string, err error) {
 	if err != nil {
-		log.Error(what, zap.Error(err))
+		log.Error(what, logkey.Error(err))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
@@ -254,9 +255,9 @@ func (x *Exchanger) exchange(ctx context.Context, subject string) (issued, time.
 func (x *Exchanger) note(got issued, err error) {
 	switch {
 	case err != nil:
-		x.opts.Log.Warn("token exchange failed", zap.String("token_url", x.opts.URL), zap.Error(err))
+		x.opts.Log.Warn("token exchange failed", zap.String(logkey.URL, x.opts.URL), logkey.Error(err))
 	case got.rejected != nil:
-		x.opts.Log.Warn("token exchange rejected", zap.String("token_url", x.opts.URL), zap.String("error", got.rejected.code))
+		x.opts.Log.Warn("token exchange rejected", zap.String(logkey.URL, x.opts.URL), zap.String(logkey.ErrorType, got.rejected.code))
 	}
 }
 

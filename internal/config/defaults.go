@@ -89,6 +89,7 @@ func defaultTelemetry() *configv1.Telemetry {
 		MaxPayloadBytes: new(int32(defaults.SpanMaxPayloadBytes)),
 		StepThreshold:   durationpb.New(defaults.SpanThreshold),
 		MaxQueuedItems:  new(int32(defaults.TelemetryMaxQueuedItems)),
+		MaxMetricTools:  new(int32(defaults.TelemetryMaxMetricTools)),
 		MaxQueuedBytes:  new(int64(defaults.TelemetryMaxQueuedBytes)),
 		ExportTimeout:   durationpb.New(defaults.TelemetryExportTimeout),
 		BatchDelay:      durationpb.New(defaults.TelemetryBatchDelay),

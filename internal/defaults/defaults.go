@@ -186,6 +186,8 @@ const (
 
 // Defaults of the exports of telemetry.
 const (
+	// TelemetryMaxMetricTools is as many tools as a dashboard can show.
+	TelemetryMaxMetricTools = 256
 	// TelemetryMaxQueuedItems, TelemetryBatchDelay, TelemetryExportTimeout and
 	// TelemetryMetricInterval are the defaults of OpenTelemetry.
 	TelemetryMaxQueuedItems = 2048

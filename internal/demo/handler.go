@@ -5,9 +5,10 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // compressFrom is the size from which answers are compressed. Over loopback, compressing small ones costs more time than
@@ -60,7 +62,7 @@ func newHandler(opts Options, stopping <-chan struct{}) (http.Handler, error) {
 func recoverer(logger *zap.Logger) func(context.Context, connect.Spec, http.Header, any) error {
 	return func(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 		logger.Error("panic in the demo service",
-			zap.String("procedure", spec.Procedure), zap.String("panic", fmt.Sprint(cause)), zap.Stack("stack"))
+			logkey.AppendPanic([]zap.Field{zap.String(logkey.RPCMethod, strings.TrimPrefix(spec.Procedure, "/"))}, cause, debug.Stack())...)
 		return connect.NewError(connect.CodeInternal, errors.New("the service failed"))
 	}
 }

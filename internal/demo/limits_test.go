@@ -107,8 +107,8 @@ func TestAPanicIsOneErrorForOneCaller(t *testing.T) {
 		t.Fatalf("%d log entries, want 2", len(entries))
 	}
 	fields := entries[0].ContextMap()
-	if fields["procedure"] != demov1connect.FleetPlaceOrderProcedure || fields["panic"] != "the clock fell off the wall" ||
-		!strings.Contains(fields["stack"].(string), "PlaceOrder") {
+	if "/"+fields["rpc.method"].(string) != demov1connect.FleetPlaceOrderProcedure || fields["exception.message"] != "the clock fell off the wall" ||
+		!strings.Contains(fields["exception.stacktrace"].(string), "PlaceOrder") {
 		t.Errorf("logged %v", fields)
 	}
 }

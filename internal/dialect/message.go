@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -358,7 +359,7 @@ const methodCancelled = "notifications/cancelled"
 func (h *Handler) notify(ctx context.Context, in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = h.Panicked(p, zap.String("method", in.Message.Method))
+			_ = h.Panicked(p, append(bridge.TraceFields(in.span, in.Header), zap.String(logkey.Method, in.Message.Method))...)
 		}
 	}()
 	h.opts.Notify(ctx, in.Message.Method, in.Message.Params, in.Origin)

@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
@@ -17,6 +18,7 @@ import (
 // belong to that request and go before its reply.
 type notices struct {
 	log  *zap.Logger
+	req  *bridge.Request
 	send func([]byte) error
 	// token is the caller's progress token as it came; nil wants no progress.
 	token  []byte
@@ -50,7 +52,7 @@ func (h *Handler) connectCall(call *exchange) {
 	if call.progressToken == nil && level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
 		return
 	}
-	n := &notices{log: h.BoundedLog(), send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
+	n := &notices{log: h.BoundedLog(), req: call.req, send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 	n.filter.Level, n.filter.Progress = level, n.token != nil
 	call.req.Events = n.event
 }
@@ -119,13 +121,18 @@ func (n *notices) write(method string, params []byte) {
 	}
 	if err := n.send(notification(method, params)); err != nil {
 		n.broken = true
-		n.log.Debug("caller no longer accepts notifications", zap.Error(err))
+		n.log.Debug("caller no longer accepts notifications", append(requestFields(n.req), zap.String(logkey.Method, method), logkey.Error(err))...)
 	}
 }
 
 // unwritten tells an operator of what a backend sent and no caller can get.
 func (n *notices) unwritten(what string, err error) {
-	n.log.Warn("backend notification dropped", zap.String("kind", what), zap.Error(err))
+	n.log.Warn("backend notification dropped", append(requestFields(n.req), zap.String("kind", what), logkey.Error(err))...)
+}
+
+// requestFields tie a line to the request that it is about.
+func requestFields(req *bridge.Request) []zap.Field {
+	return append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID))
 }
 
 // notification is a JSON-RPC notification with params, compact and on one line.
@@ -148,7 +155,7 @@ func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*ou
 	return func(n *outriggerv1.Notification) error {
 		members, err := h.changeMembers(n)
 		if err != nil {
-			h.BoundedLog().Warn("change notification dropped", zap.String("method", n.GetMethod()), zap.Error(err))
+			h.BoundedLog().Warn("change notification dropped", append(requestFields(call.req), zap.String(logkey.Method, n.GetMethod()), logkey.Error(err))...)
 			return nil
 		}
 		params := append([]byte{'{'}, members...)

@@ -26,6 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -241,7 +242,7 @@ func (d *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if count := d.refused[why.Reason]; count != nil {
 		count.Add(1)
 	}
-	fields := []zap.Field{zap.String("reason", string(why.Reason)), zap.String("remote_addr", r.RemoteAddr)}
+	fields := logkey.AppendClient([]zap.Field{zap.String("reason", string(why.Reason))}, r.RemoteAddr)
 	d.opts.Log.Warn("unauthenticated request rejected", // without the path: some put tokens there
 		append(fields, httpspan.Of(r.Context()).LogFields()...)...)
 	if why.Nonce != "" {

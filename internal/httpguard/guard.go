@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
@@ -265,7 +266,7 @@ func unbracketed(host string) string {
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, code errmap.Code, keyword, reason string) {
 	g.refused(r, code)
 	failed := errmap.New(code, errmap.WithViolations(errmap.Violation{Keyword: keyword, Message: reason}))
-	fields := []zap.Field{zap.String("code", string(code)), zap.String("reason", reason), zap.String("remote_addr", r.RemoteAddr)}
+	fields := logkey.AppendClient([]zap.Field{zap.String(logkey.ErrorCode, string(code)), zap.String("reason", reason)}, r.RemoteAddr)
 	if told := httpspan.Of(r.Context()); told != nil {
 		told.Refused(httpspan.Outcome(failed, errmap.CanonicalJSONRPC))
 		fields = append(fields, told.LogFields()...)

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -144,7 +145,7 @@ func (r *Request) LogFields() []zap.Field {
 	if !of.IsValid() {
 		return nil
 	}
-	return []zap.Field{zap.Stringer("trace_id", of.TraceID()), zap.Stringer("span_id", of.SpanID())}
+	return []zap.Field{zap.Stringer(logkey.TraceID, of.TraceID()), zap.Stringer(logkey.SpanID, of.SpanID())}
 }
 
 // end ends the span of the request as such, which starts now at the latest.

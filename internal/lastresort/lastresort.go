@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 const (
@@ -61,7 +62,7 @@ func (r *Timer) Configure(grace time.Duration, log *zap.Logger) {
 	defer r.mu.Unlock()
 	r.grace = grace
 	r.say = func(stacks string, after time.Duration) {
-		log.Error(stuck, zap.Duration("after_ms", after), zap.String("stacks", stacks))
+		log.Error(stuck, zap.Duration("after_ms", after), zap.String(logkey.CodeStacktrace, stacks))
 	}
 	if r.timer != nil {
 		r.timer.Reset(time.Until(r.begun.Add(r.timeLeft())))

@@ -88,7 +88,7 @@ func allowed() map[string][]string {
 }
 
 // leaves are the packages that all of ours may import: they import none.
-func leaves() []string { return []string{"internal/jsontext", "internal/defaults"} }
+func leaves() []string { return []string{"internal/jsontext", "internal/defaults", "internal/logkey"} }
 
 // onlyEdgesImportBridge lists who may import the package bridge: the dialects in
 // front of it, and the edges.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // loop is the goroutine that writes; nothing else touches its fields.
@@ -220,9 +222,9 @@ func (l *loop) settle(err error) {
 	w.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		w.opts.Log.Warn("write failed; lines are queued, and dropped when the queue is full", zap.String("file", w.opts.Path), zap.Error(err))
+		w.opts.Log.Warn("write failed; lines are queued, and dropped when the queue is full", zap.String(logkey.FilePath, w.opts.Path), logkey.Error(err))
 	case err == nil && (before != nil || wasStalled):
-		w.opts.Log.Info("file writable again", zap.String("file", w.opts.Path))
+		w.opts.Log.Info("file writable again", zap.String(logkey.FilePath, w.opts.Path))
 	}
 }
 
@@ -232,7 +234,7 @@ func (l *loop) report(step string, err error) {
 		return
 	}
 	l.count(func(s *Stats) { s.Errors++ })
-	l.w.opts.Log.Warn("file maintenance failed", zap.String("file", l.w.opts.Path), zap.String("step", step), zap.Error(err))
+	l.w.opts.Log.Warn("file maintenance failed", zap.String(logkey.FilePath, l.w.opts.Path), zap.String("step", step), logkey.Error(err))
 }
 
 // end is the last attempt. What cannot be written now is lost.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // ErrStalled is the error of a Commit that waited too long, and of those behind it until
@@ -89,7 +91,7 @@ func Open(o Options) (*Writer, error) {
 	}
 	if d.torn {
 		w.stats.Torn++
-		w.opts.Log.Warn("the last line of the file is incomplete, as after a kill; continuing on a fresh line", zap.String("file", w.opts.Path))
+		w.opts.Log.Warn("the last line of the file is incomplete, as after a kill; continuing on a fresh line", zap.String(logkey.FilePath, w.opts.Path))
 	}
 	l := &loop{w: w, disk: d}
 	l.report("remove old files", d.prune())
@@ -184,7 +186,7 @@ func (w *Writer) stall() {
 	w.stalled = true
 	w.mu.Unlock()
 	if isNew {
-		w.opts.Log.Warn("the disk does not answer; lines wait in the queue", zap.String("file", w.opts.Path))
+		w.opts.Log.Warn("the disk does not answer; lines wait in the queue", zap.String(logkey.FilePath, w.opts.Path))
 	}
 }
 

@@ -24,7 +24,7 @@ func newTraffic(from *stats.Stats) prometheus.Collector {
 	return traffic{
 		from: from, mcp: newMCP(),
 		calls: desc("calls_total", "Finished tool calls by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
-			"calls of unknown tools, and \"other\" beyond the first 256 tools.", "tool", "code", "edge"),
+			"calls of unknown tools, and \"other\" beyond the first tools (telemetry.max_metric_tools).", "tool", "code", "edge"),
 		inFlight: desc("calls_in_flight", "Tool calls in flight.", "tool"),
 		took:     desc("call_duration_seconds", "Duration of tool calls, from the parsed request to the response, before it is written.", "tool"),
 		requests: desc("requests_total", "Finished requests other than tool calls by operation, canonical code and edge. The operation is empty "+

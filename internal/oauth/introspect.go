@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // introspector asks the introspection endpoint of an issuer (RFC 7662).
@@ -38,7 +37,7 @@ func (s *introspector) ask(ctx context.Context, raw string) (map[string]any, err
 	body, err := s.send(ctx, raw)
 	if err != nil {
 		s.counts.introspectionsFailed.Add(1)
-		s.of.log.Warn("introspecting a token failed", zap.Error(err))
+		s.of.log.Warn("introspecting a token failed", logkey.Error(err))
 		return nil, &access.Unavailable{Retry: retryIntrospection, Cause: err}
 	}
 	s.counts.introspections.Add(1)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // issuer is one authorization server.
@@ -148,7 +150,7 @@ func (i *issuer) run(ctx context.Context, every, retry time.Duration) {
 		wait := every
 		if err := i.keys.refresh(); err != nil {
 			wait = min(every, retry)
-			i.log.Warn("fetching the issuer's keys failed; keeping the last good ones and retrying", zap.Error(err))
+			i.log.Warn("fetching the issuer's keys failed; keeping the last good ones and retrying", logkey.Error(err))
 			failing = true
 		} else if failing {
 			i.log.Info("the issuer's keys were fetched again")

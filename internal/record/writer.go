@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 const (
@@ -95,7 +97,7 @@ func (w *writer) end() {
 	}
 	s := w.run.Stats()
 	if s.Dropped > 0 || s.Late > 0 {
-		w.run.opts.Log.Warn("run record incomplete or out of order", zap.String("folder", w.run.folder.path()),
+		w.run.opts.Log.Warn("run record incomplete or out of order", zap.String(logkey.FileDirectory, w.run.folder.path()),
 			zap.Uint64("written", s.Written), zap.Uint64("dropped", s.Dropped), zap.Uint64("late", s.Late))
 	}
 }
@@ -194,7 +196,7 @@ func (w *writer) settle() {
 	})
 	w.settled = end
 	if again {
-		w.run.opts.Log.Info("run record writable again", zap.String("folder", w.run.folder.path()))
+		w.run.opts.Log.Info("run record writable again", zap.String(logkey.FileDirectory, w.run.folder.path()))
 	}
 }
 
@@ -232,7 +234,7 @@ func (w *writer) failed(step string, err error) {
 	w.run.mu.Unlock()
 	if !known {
 		w.run.opts.Log.Warn("run record write failed; lines are queued, and dropped when the queue is full",
-			zap.String("folder", w.run.folder.path()), zap.String("step", step), zap.Error(err))
+			zap.String(logkey.FileDirectory, w.run.folder.path()), zap.String("step", step), logkey.Error(err))
 	}
 }
 
@@ -244,8 +246,8 @@ func (w *writer) report(step string, err error) {
 	w.run.mu.Lock()
 	w.run.stats.Errors++
 	w.run.mu.Unlock()
-	w.run.opts.Log.Warn("run record cleanup failed", zap.String("folder", w.run.folder.path()),
-		zap.String("step", step), zap.Error(err))
+	w.run.opts.Log.Warn("run record cleanup failed", zap.String(logkey.FileDirectory, w.run.folder.path()),
+		zap.String("step", step), logkey.Error(err))
 }
 
 // tell logs once what a caller of End could not.

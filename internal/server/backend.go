@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -114,7 +115,7 @@ func (t *toolService) breakerChanged(from, to resilience.State) {
 // toolBreakerChanged tells operators of a tool that keeps running out of time. It runs
 // within a call, and does not wait. The backend and readiness have no part in it.
 func (t *toolService) toolBreakerChanged(tool string, from, to resilience.State) {
-	fields := []zap.Field{zap.String("tool", tool), zap.Stringer("from", from), zap.Stringer("to", to)}
+	fields := []zap.Field{zap.String(logkey.CanonicalTool, tool), zap.Stringer("from", from), zap.Stringer("to", to)}
 	switch {
 	case from == resilience.Closed && to == resilience.Open:
 		t.noted.Warn("tool circuit breaker open: calls time out", fields...)

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/behalf"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -109,7 +110,7 @@ func (a *App) reread(what string, again func() (bool, error)) func(context.Conte
 		changed, err := again()
 		switch {
 		case err != nil:
-			a.log.Error(what+" reload failed; keeping the last good one", zap.Error(err))
+			a.log.Error(what+" reload failed; keeping the last good one", logkey.Error(err))
 			return reload.Refused
 		case !changed:
 			return reload.Unchanged

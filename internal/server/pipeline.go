@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/held"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
@@ -97,7 +98,7 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	limits := a.cfg.GetLimits()
-	a.stats = stats.New(0, bridge.Operations()...)
+	a.stats = stats.New(int(a.cfg.GetTelemetry().GetMaxMetricTools()), bridge.Operations()...)
 	a.stats.OnEnd(a.opts.OnEnd)
 	// Every session follows the feed, besides the streams of the modern era.
 	a.feed = feed.New(adjusted(feed.Options{
@@ -171,9 +172,9 @@ func (a *App) newTasks() *task.Manager {
 			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
 		},
 		OnPanic: func(value any, stack []byte) {
-			a.log.Error("panic in a task", zap.Any("panic", value), zap.ByteString("stack", stack))
+			a.log.Error("panic in a task", logkey.AppendPanic(nil, value, stack)...)
 		},
-		OnError: func(err error) { a.log.Error("task error", zap.Error(err)) },
+		OnError: func(err error) { a.log.Error("task error", logkey.Error(err)) },
 	})
 }
 
@@ -190,7 +191,7 @@ func (a *App) drainTasks(ctx context.Context) {
 func (a *App) publish(c feed.Change) {
 	// A closed feed has no subscribers.
 	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
-		a.log.Warn("change notification failed", zap.Error(err))
+		a.log.Warn("change notification failed", logkey.Error(err))
 	}
 }
 
@@ -215,12 +216,12 @@ func (a *App) newBus() *event.Memory {
 func (a *App) notify(ctx context.Context, method string, params []byte, origin correlate.Origin) {
 	if who := access.FromContext(ctx); !who.MayPublish(method) {
 		a.noted.Warn("notification not published: an operator can allow it in the callers file (`publish`)",
-			zap.String("caller", who.Name()), zap.String("method", method))
+			zap.String(logkey.Caller, who.Name()), zap.String(logkey.Method, method))
 		return
 	}
 	_, err := a.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
 	if err != nil {
-		a.noted.Info("notification not delivered to the event bus", zap.Error(err))
+		a.noted.Info("notification not delivered to the event bus", logkey.Error(err))
 	}
 }
 
@@ -258,7 +259,7 @@ func (a *App) watchKeys() {
 	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
 		keys, err := seal.LoadKeys(path)
 		if err != nil {
-			a.log.Error("sealing keys reload failed; keeping the last good ones", zap.Error(err))
+			a.log.Error("sealing keys reload failed; keeping the last good ones", logkey.Error(err))
 			return reload.Refused
 		}
 		a.sealer.Replace(keys)
@@ -295,7 +296,7 @@ func (a *App) openRecord() *record.Run {
 	})
 	if err != nil {
 		a.recordUnavailable = true
-		a.log.Warn("run records disabled: the directory cannot be used; set --record-dir to another directory, or to off", zap.Error(err))
+		a.log.Warn("run records disabled: the directory cannot be used; set --record-dir to another directory, or to off", logkey.Error(err))
 		return nil
 	}
 	a.record = run

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -46,7 +47,7 @@ func (a *App) Rules() *rules.Engine { return a.rules }
 func (a *App) rereadRules() reload.Outcome {
 	set, err := settings.Rules(a.cfg)
 	if err != nil {
-		a.log.Error("policy file reload failed; keeping the last good rules", zap.Error(err))
+		a.log.Error("policy file reload failed; keeping the last good rules", logkey.Error(err))
 		return reload.Refused
 	}
 	a.replaceRules(set)
@@ -87,7 +88,7 @@ func (a *App) warnOfRules(before, now []rules.Fault) {
 		}
 		if lines++; lines <= maxRuleLines {
 			a.log.Warn("policy rule does not fit the input of a tool; the tool is disabled",
-				zap.String("rule", a.rules.RuleName(f)), zap.String("tool", f.Tool), zap.Stringer("fault", f))
+				zap.String("policy_rule", a.rules.RuleName(f)), zap.String(logkey.CanonicalTool, f.Tool), zap.Stringer("fault", f))
 		}
 	}
 	if lines > maxRuleLines {

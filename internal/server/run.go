@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
@@ -145,14 +146,14 @@ func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
 		zap.Duration("uptime_ms", time.Since(start)))
 	if old == nil && !a.opts.Embedded {
 		if _, err := memory.Release(); err != nil {
-			a.log.Debug("releasing memory failed", zap.Error(err))
+			a.log.Debug("releasing memory failed", logkey.Error(err))
 		}
 	}
 }
 
 func logError(log *zap.Logger, what string, err error) {
 	if err != nil {
-		log.Error(what, zap.Error(err))
+		log.Error(what, logkey.Error(err))
 	}
 }
 

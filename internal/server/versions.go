@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 )
 
@@ -66,10 +67,10 @@ func (v *versions) compare(ctx context.Context, cat *catalog.Catalog) {
 	}
 	if err != nil {
 		// A read-only folder is told once, by the run records.
-		v.log.Info("comparison with the previous catalog failed", zap.Error(err))
+		v.log.Info("comparison with the previous catalog failed", logkey.Error(err))
 	}
 	v.metrics.BreakingChanges(len(findings))
 	for _, f := range findings {
-		v.log.Warn("breaking change under an unchanged major version", zap.String("tool", f.Tool), zap.String("finding", f.String()))
+		v.log.Warn("breaking change under an unchanged major version", zap.String(logkey.CanonicalTool, f.Tool), zap.String("finding", f.String()))
 	}
 }

@@ -150,7 +150,7 @@ func checkOneWarning(t *testing.T, lines *observer.ObservedLogs, failure string)
 		t.Fatalf("%d warnings: %v", len(warnings), warnings)
 	}
 	fields := warnings[0].ContextMap()
-	if got, _ := fields["failure"].(string); failure != "" && got != failure {
+	if got, _ := fields["error.type"].(string); failure != "" && got != failure {
 		t.Errorf("failure %q, want %q: %v", got, failure, fields)
 	}
 	for name, value := range fields {

@@ -11,12 +11,8 @@ import (
 	otellog "go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zapcore"
-)
 
-// Keys of log lines that are fields of a log record of their own.
-const (
-	traceKey = "trace_id"
-	spanKey  = "span_id"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // core writes log lines as log records.
@@ -99,9 +95,9 @@ func takesContext(of *trace.SpanContextConfig, f *zapcore.Field) bool {
 	}
 	var err error
 	switch f.Key {
-	case traceKey:
+	case logkey.TraceID: // a field of the record
 		of.TraceID, err = trace.TraceIDFromHex(f.String)
-	case spanKey:
+	case logkey.SpanID:
 		of.SpanID, err = trace.SpanIDFromHex(f.String)
 	default:
 		return false
@@ -121,10 +117,6 @@ func attributesOf(f *zapcore.Field) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.Int64(f.Key, f.Integer)}
 	case zapcore.DurationType:
 		return []attribute.KeyValue{attribute.Float64(f.Key, milliseconds(time.Duration(f.Integer)))}
-	case zapcore.ErrorType:
-		if err, ok := f.Interface.(error); ok && f.Key == "error" {
-			return []attribute.KeyValue{attribute.String("exception.message", err.Error())}
-		}
 	}
 	return encoded(f)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // health says once that exports fail, and once that they work again.
@@ -49,7 +51,7 @@ func (h *health) report(signal Signal, endpoint string, err error) {
 	}
 	h.said[way] = true
 	h.log.Warn("telemetry export failed; calls are not affected, and further failures are only counted",
-		zap.Stringer("signal", signal), zap.String("endpoint", endpoint), zap.String("failure", way), zap.String("error", textOf(err)), fixOf(endpoint))
+		zap.Stringer("signal", signal), zap.String(logkey.URL, endpoint), zap.String(logkey.ErrorType, way), zap.String(logkey.ExceptionMessage, textOf(err)), fixOf(endpoint))
 }
 
 func (h *health) recovered(signal Signal) {
@@ -129,6 +131,6 @@ func textOf(err error) string {
 // Quiet has the library report its own errors to log, at level debug, instead of standard error. It is for processes of our
 // own: it is global. What matters is counted and warned of in any case.
 func Quiet(log *zap.Logger) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug("telemetry library", zap.String("error", textOf(err))) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug("telemetry library", zap.String(logkey.ExceptionMessage, textOf(err))) }))
 	otel.SetLogger(logr.Discard())
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
@@ -101,7 +102,7 @@ func TestLogsReachTheCollector(t *testing.T) {
 	log := zap.New(exports.LogCore(zap.InfoLevel)).Named("call").With(zap.String("tool", "desk.tidy"))
 	log.Debug("below the level")
 	log.Warn("call", zap.String("trace_id", trace), zap.String("span_id", span), zap.Duration("took_ms", 1500*time.Microsecond),
-		zap.Int("bytes", 3), zap.Uint64("big", 1<<63), zap.Bool("ok", true), zap.Strings("names", []string{"a", "b"}), zap.Error(errors.New("oops")))
+		zap.Int("bytes", 3), zap.Uint64("big", 1<<63), zap.Bool("ok", true), zap.Strings("names", []string{"a", "b"}), logkey.Error(errors.New("oops")))
 	exports.Close(patience)
 	records := receiver.Records()
 	if len(records) != 1 {

@@ -23,6 +23,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -98,13 +100,13 @@ func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handl
 func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
 	placed, err := a.register(ctx, req.Msg)
 	from := []zap.Field{
-		zap.String("tool", clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
-		zap.String("caller", a.operator(ctx, req)), zap.String("protocol", req.Peer().Protocol),
+		zap.String(logkey.CanonicalTool, clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
+		zap.String(logkey.Caller, a.operator(ctx, req)), zap.String(logkey.RPCSystem, httpspan.RPCSystem(req.Peer().Protocol)),
 	}
 	if err != nil {
 		failed := registrationError(req.Msg.GetName(), err)
 		a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(req.Msg.GetName()), Code: string(failed.Code)})
-		a.log.Warn("registration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
+		a.log.Warn("registration refused", append(from, zap.String(logkey.ErrorCode, string(failed.Code)), logkey.Error(failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
 	tool := placed.Tool

@@ -269,7 +269,7 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 		t.Fatalf("%d lines of audit", len(lines))
 	}
 	for _, line := range lines {
-		if fields := line.ContextMap(); fields["caller"] == "" || fields["code"] == "" || fields["binding"] == nil {
+		if fields := line.ContextMap(); fields["outrigger.caller"] == nil || fields["outrigger.error.code"] == nil || fields["binding"] == nil {
 			t.Errorf("line %v", fields)
 		}
 	}

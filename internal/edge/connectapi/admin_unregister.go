@@ -14,17 +14,19 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // UnregisterTool removes a registered tool. Every attempt is logged.
 func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
 	name := req.Msg.GetName()
 	version, err := a.unregister(ctx, req.Msg)
-	from := []zap.Field{zap.String("tool", clip(name)), zap.String("caller", a.operator(ctx, req)), zap.String("protocol", req.Peer().Protocol)}
+	from := []zap.Field{zap.String(logkey.CanonicalTool, clip(name)), zap.String(logkey.Caller, a.operator(ctx, req)), zap.String(logkey.RPCSystem, httpspan.RPCSystem(req.Peer().Protocol))}
 	if err != nil {
 		failed := registrationError(name, err)
 		a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(name), Code: string(failed.Code)})
-		a.log.Warn("unregistration refused", append(from, zap.String("code", string(failed.Code)), zap.NamedError("cause", failed))...)
+		a.log.Warn("unregistration refused", append(from, zap.String(logkey.ErrorCode, string(failed.Code)), logkey.Error(failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
 	a.log.Info("tool unregistered", append(from, zap.String("version", version))...)

@@ -77,7 +77,7 @@ func TestEveryProtocolChangesAndTakesBack(t *testing.T) {
 			t.Errorf("%d lines of %q, want %d", len(lines), message, want)
 		}
 		for _, line := range lines {
-			if fields := line.ContextMap(); fields["tool"] != "desk.repeat" || fields["caller"] == "" || fields["version"] == "" {
+			if fields := line.ContextMap(); fields["outrigger.tool.name"] != "desk.repeat" || fields["outrigger.caller"] == nil || fields["version"] == "" {
 				t.Errorf("line %v", fields)
 			}
 		}

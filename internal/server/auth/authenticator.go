@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/httpauth"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -140,7 +141,7 @@ func (d *Authenticator) watch() {
 func (d *Authenticator) rereadCallers(path string) reload.Outcome {
 	entries, err := settings.Callers(path)
 	if err != nil {
-		d.opts.Log.Error("callers file reload failed; keeping the last good one", zap.Error(err))
+		d.opts.Log.Error("callers file reload failed; keeping the last good one", logkey.Error(err))
 		return reload.Refused
 	}
 	d.opts.Log.Info("callers file reloaded", zap.Int("callers", len(entries)), zap.Int("ended", d.book.Replace(entries)))
@@ -153,7 +154,7 @@ func (d *Authenticator) rereadCallers(path string) reload.Outcome {
 // rereadTLS reloads the certificates of the listener.
 func (d *Authenticator) rereadTLS() reload.Outcome {
 	if err := d.tls.Reload(); err != nil {
-		d.opts.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "listener"), zap.Error(err))
+		d.opts.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "listener"), logkey.Error(err))
 		return reload.Refused
 	}
 	d.opts.Log.Info("certificates reloaded", zap.String("side", "listener"))

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // maxGrantLines bounds the lines that one change of the catalog or of the file of
@@ -52,7 +53,7 @@ func (d *Authenticator) CheckGrants(now *catalog.Catalog) {
 		}
 		if lines++; lines <= maxGrantLines {
 			d.opts.Log.Warn("glob in the callers file matches no tool; `sidecar tools` lists the names",
-				zap.String("caller", u.Caller), zap.String("tools", u.Pattern))
+				zap.String(logkey.Caller, u.Caller), zap.String("pattern", u.Pattern))
 		}
 	}
 	if lines > maxGrantLines {

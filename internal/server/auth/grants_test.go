@@ -35,7 +35,7 @@ func TestGrantsOfNoTool(t *testing.T) {
 			d.CheckGrants(now)
 		}
 		lines := d.log.FilterMessage(unmatched).All()
-		if len(lines) != 1 || lines[0].ContextMap()["caller"] != "bob" || lines[0].ContextMap()["tools"] != "labs.*" {
+		if len(lines) != 1 || lines[0].ContextMap()["outrigger.caller"] != "bob" || lines[0].ContextMap()["pattern"] != "labs.*" {
 			t.Errorf("the log has %v", lines)
 		}
 		if got := d.Checks(); len(got) != 1 || got[0].OK || got[0].Detail != `2 callers; bob: tools "labs.*" match none` {

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/httpauth"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
@@ -99,7 +100,7 @@ func refuseOperator(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
 func (d *Operators) reread(path string) reload.Outcome {
 	entries, err := settings.Operators(path)
 	if err != nil {
-		d.log.Error("operators file reload failed; keeping the last good one", zap.Error(err))
+		d.log.Error("operators file reload failed; keeping the last good one", logkey.Error(err))
 		return reload.Refused
 	}
 	d.log.Info("operators file reloaded", zap.Int("operators", len(entries)), zap.Int("ended", d.book.Replace(entries)))
@@ -108,7 +109,7 @@ func (d *Operators) reread(path string) reload.Outcome {
 
 func (d *Operators) rereadTLS() reload.Outcome {
 	if err := d.tls.Reload(); err != nil {
-		d.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "admin"), zap.Error(err))
+		d.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "admin"), logkey.Error(err))
 		return reload.Refused
 	}
 	d.log.Info("certificates reloaded", zap.String("side", "admin"))

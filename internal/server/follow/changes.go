@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 )
 
@@ -164,7 +165,7 @@ func (w *Watch) changed(n *outriggerv1.Notification) {
 			w.with.Publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
 		}
 	default:
-		w.with.Log.Warn("unknown kind of change from the backend", zap.String("method", n.GetMethod()))
+		w.with.Log.Warn("unknown kind of change from the backend", zap.String(logkey.Method, n.GetMethod()))
 	}
 }
 
@@ -190,14 +191,14 @@ func (w *Watch) resynced() {
 
 func (w *Watch) failed(err error, pause time.Duration) {
 	// Whether the backend can be used is said elsewhere, once.
-	w.with.Log.Debug("backend change stream ended; resubscribing", zap.Duration("retry_in_ms", pause), zap.Error(err))
+	w.with.Log.Debug("backend change stream ended; resubscribing", zap.Duration("retry_in_ms", pause), logkey.Error(err))
 }
 
 // reload loads the tools again and announces that they changed, also where the
 // catalog shows no difference: the backend knows best.
 func (w *Watch) reload(ctx context.Context) {
 	if err := w.with.Live.Refresh(ctx); err != nil {
-		w.with.Log.Warn("catalog reload failed; keeping the last good catalog", zap.Error(err))
+		w.with.Log.Warn("catalog reload failed; keeping the last good catalog", logkey.Error(err))
 		return
 	}
 	w.with.Publish(feed.Change{Kind: feed.ToolsListChanged})

@@ -96,7 +96,7 @@ func TestAnUnknownChange(t *testing.T) {
 	f.announce(change)
 	f.hearsNothing()
 	lines := f.log.FilterMessage("unknown kind of change from the backend").All()
-	if len(lines) != 1 || lines[0].ContextMap()["method"] != change.GetMethod() {
+	if len(lines) != 1 || lines[0].ContextMap()["mcp.method.name"] != change.GetMethod() {
 		t.Errorf("the log has %v", f.log.All())
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/connlimit"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 )
 
@@ -69,8 +70,9 @@ func newGates(cfg *configv1.Config, log *zap.Logger) *Gates {
 func refusedConn(log *zap.Logger, listener string) func(connlimit.Reason, net.Addr) {
 	flags := map[connlimit.Reason]string{connlimit.Full: "--max-connections", connlimit.PeerFull: "--max-peer-connections"}
 	return func(why connlimit.Reason, from net.Addr) {
-		log.Warn("connection rejected", zap.String("listener", listener), zap.String("limit", string(why)),
-			zap.String("flag", flags[why]), zap.Stringer("remote_addr", from))
+		log.Warn("connection rejected", logkey.AppendClient([]zap.Field{
+			zap.String("listener", listener), zap.String("limit", string(why)), zap.String("flag", flags[why]),
+		}, from.String())...)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 )
 
@@ -39,7 +40,7 @@ func KeepSmall(ctx context.Context, now Activity, log *zap.Logger) {
 			continue
 		}
 		if _, err := memory.Release(); err != nil {
-			log.Debug("releasing memory failed", zap.Error(err))
+			log.Debug("releasing memory failed", logkey.Error(err))
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (m *Memory) Open(wanted int64, log *zap.Logger) {
 	}
 	debug.SetMemoryLimit(limit)
 	m.guard = memory.NewGuard(limit)
-	log.Info("memory limit", zap.Int64("bytes", limit), zap.String("from", source))
+	log.Info("memory limit", zap.Int64("limit_bytes", limit), zap.String("from", source))
 }
 
 // Short reports whether memory is short.

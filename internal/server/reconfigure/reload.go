@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -305,7 +306,7 @@ func (r *Reloader) sayOnce(message string, err error) {
 	defer r.mu.Unlock()
 	if text := message + err.Error(); text != r.said {
 		r.said = text
-		r.opts.Log.Error(message, zap.Error(err))
+		r.opts.Log.Error(message, logkey.Error(err))
 	}
 }
 

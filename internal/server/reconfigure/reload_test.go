@@ -60,6 +60,11 @@ func TestWhatAFileChanges(t *testing.T) {
 		{"listeners.listen", "", "listeners: {listen: '127.0.0.1:9'}\n", "refused", []string{"listeners.listen"}, func(r *running) (string, string) {
 			return r.calls("ann", echo), "called"
 		}},
+		{"telemetry", "", "telemetry: {endpoint: 'http://127.0.0.1:4318', sampler_ratio: 0.5, max_metric_tools: 9, baggage: [tenant]}\n", "refused",
+			[]string{"telemetry.endpoint", "telemetry.sampler_ratio", "telemetry.baggage", "telemetry.max_metric_tools"},
+			func(r *running) (string, string) { return r.calls("ann", echo), "called" }},
+		{"telemetry that is gone", "telemetry: {endpoint: 'http://127.0.0.1:4318'}\n", "", "refused", []string{"telemetry.endpoint"},
+			func(r *running) (string, string) { return r.calls("ann", echo), "called" }},
 		{"one field of both kinds", "", "timeout: 1s\ntrust: trusted\n", "partial", []string{"timeout"}, func(r *running) (string, string) {
 			return r.calls("ann", cancel), "called"
 		}},

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
 
@@ -28,14 +29,14 @@ func (f *Files) WatchTLS() {
 	f.Watcher.Add("backend_tls", func(context.Context) reload.Outcome { return f.rereadTLS() }, f.Client.TLSFiles()...)
 	// They were read before they were watched.
 	if err := f.Client.ReloadTLS(); err != nil {
-		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), zap.Error(err))
+		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), logkey.Error(err))
 	}
 }
 
 // rereadTLS reads the certificates again.
 func (f *Files) rereadTLS() reload.Outcome {
 	if err := f.Client.ReloadTLS(); err != nil {
-		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), zap.Error(err))
+		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), logkey.Error(err))
 		return reload.Refused
 	}
 	f.Log.Info("certificates reloaded", zap.String("side", "backend"))
@@ -57,7 +58,7 @@ func (f *Files) rereadCredentials(context.Context) reload.Outcome {
 	changed, err := f.Client.ReloadCredentials()
 	switch {
 	case err != nil:
-		f.Log.Error("backend credentials reload failed; keeping the last good ones", zap.Error(err))
+		f.Log.Error("backend credentials reload failed; keeping the last good ones", logkey.Error(err))
 		return reload.Refused
 	case !changed:
 		return reload.Unchanged

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
@@ -82,7 +83,7 @@ func (l *Link) Run(ctx context.Context) {
 		begun := time.Now()
 		run, err := l.Refresher.Now(ctx, "reconnected")
 		if err != nil {
-			l.Log.Debug("catalog load after a reconnect failed", zap.Error(err))
+			l.Log.Debug("catalog load after a reconnect failed", logkey.Error(err))
 		}
 		took := time.Since(begun)
 		if run != nil {
@@ -133,7 +134,7 @@ func (l *Link) Seek(ctx context.Context, guard *resilience.Guard, wake <-chan st
 		ctx, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
 		defer cancel()
 		if err := l.Client.Ping(ctx); err != nil {
-			l.Log.Debug("backend still unreachable", zap.Error(err))
+			l.Log.Debug("backend still unreachable", logkey.Error(err))
 			return errmap.Wrap(errmap.Unavailable, err)
 		}
 		return nil

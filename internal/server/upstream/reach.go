@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // What reach hears from.
@@ -100,7 +102,7 @@ func (r *Reach) well() {
 // ill says once what is wrong.
 func (r *Reach) ill(d Diagnosis, err error) {
 	if d.Cause == r.said.Cause {
-		r.log.Debug("backend still unusable", zap.String("cause", d.Cause), zap.Error(err))
+		r.log.Debug("backend still unusable", zap.String("cause", d.Cause), logkey.Error(err))
 		return
 	}
 	if r.said == (Diagnosis{}) {
@@ -112,7 +114,7 @@ func (r *Reach) ill(d Diagnosis, err error) {
 		fields = append(fields, zap.Stringer("backend", r.diagnose.Client.Target()))
 	}
 	if err.Error() != d.What {
-		fields = append(fields, zap.Error(err))
+		fields = append(fields, logkey.Error(err))
 	}
 	r.log.Warn(d.Event, fields...)
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
 
 // Refresher loads the catalog on demand. One load runs at a time, and one more may
@@ -119,7 +120,7 @@ func (r *Refresher) load(run *Refresh) {
 	run.err = live.Refresh(r.base)
 	run.Took = time.Since(begun)
 	if run.err != nil {
-		r.log.Debug("catalog refresh failed", zap.String("reason", run.why), zap.Error(run.err))
+		r.log.Debug("catalog refresh failed", zap.String("reason", run.why), logkey.Error(run.err))
 		return
 	}
 	now := live.Current()

@@ -76,9 +76,13 @@ type Telemetry struct {
 	// Interval of metric exports. Default: 60s. Range: 1 s to 1 h.
 	MetricInterval *durationpb.Duration `protobuf:"bytes,20,opt,name=metric_interval,proto3" json:"metric_interval,omitempty"`
 	// Maximum time that the last exports may take at shutdown, within the grace period. Default: 3s. Range: 0 to 1 min.
-	FlushTimeout  *durationpb.Duration `protobuf:"bytes,21,opt,name=flush_timeout,proto3" json:"flush_timeout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FlushTimeout *durationpb.Duration `protobuf:"bytes,21,opt,name=flush_timeout,proto3" json:"flush_timeout,omitempty"`
+	// Tools with series of their own in metrics of calls and their durations, on `/metrics` and exported; the others share
+	// `other`. Metrics of rejected calls and of breakers have at most 256. Default: 256.
+	// Range: 1 to 4096.
+	MaxMetricTools *int32 `protobuf:"varint,22,opt,name=max_metric_tools,proto3,oneof" json:"max_metric_tools,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Telemetry) Reset() {
@@ -258,11 +262,18 @@ func (x *Telemetry) GetFlushTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Telemetry) GetMaxMetricTools() int32 {
+	if x != nil && x.MaxMetricTools != nil {
+		return *x.MaxMetricTools
+	}
+	return 0
+}
+
 var File_outrigger_config_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/telemetry.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf5\v\n" +
+	"#outrigger/config/v1/telemetry.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc7\f\n" +
 	"\tTelemetry\x12F\n" +
 	"\bendpoint\x18\x01 \x01(\tB*\xbaH'r%(\x80\x102 ^$|^https?://[^/?#@]+(/[^?#]*)?$R\bendpoint\x12,\n" +
 	"\fheaders_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\fheaders_file\x12\"\n" +
@@ -287,7 +298,9 @@ const file_outrigger_config_v1_telemetry_proto_rawDesc = "" +
 	"\x0eexport_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/R\x0eexport_timeout\x12N\n" +
 	"\vbatch_delay\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\vbatch_delay\x12T\n" +
 	"\x0fmetric_interval\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\x0fmetric_interval\x12M\n" +
-	"\rflush_timeout\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\rflush_timeoutB\t\n" +
+	"\rflush_timeout\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\rflush_timeout\x12;\n" +
+	"\x10max_metric_tools\x18\x16 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x80 (\x01H\tR\x10max_metric_tools\x88\x01\x01B\t\n" +
 	"\a_tracesB\n" +
 	"\n" +
 	"\b_metricsB\a\n" +
@@ -298,7 +311,8 @@ const file_outrigger_config_v1_telemetry_proto_rawDesc = "" +
 	"\x0e_sampler_ratioB\x14\n" +
 	"\x12_max_payload_bytesB\x13\n" +
 	"\x11_max_queued_itemsB\x13\n" +
-	"\x11_max_queued_bytesB\xdc\x01\n" +
+	"\x11_max_queued_bytesB\x13\n" +
+	"\x11_max_metric_toolsB\xdc\x01\n" +
 	"\x17com.outrigger.config.v1B\x0eTelemetryProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
