@@ -121,7 +121,7 @@ func toolsOf(now *catalog.Catalog) []Tool {
 // It returns the result as JSON. The error is an [*errmap.Error] with a canonical Code
 // (docs/errors.md). Before the first load it waits for the tools.
 func (s *Sidecar) CallTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
-	answer := s.app.Call(ctx, "go", "CallTool", name, arguments)
+	answer := s.app.Call(ctx, "go", "CallTool", name, arguments, nil)
 	if answer.Err != nil {
 		return nil, answer.Err
 	}

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,8 @@ func newCallCommand(env environment) *cobra.Command {
 the arguments as a JSON object, or "-" to read them from standard input. Without
 arguments the tool gets an empty object. The result goes to standard output; an
 error, with its canonical code, goes to standard error.
+
+The trace context in TRACEPARENT and TRACESTATE goes to the backend.
 
 Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
 3 the sidecar rejected the call or could not reach the backend.`,
@@ -74,9 +78,25 @@ func (env environment) callArguments(args []string, limits jsonrpc.Limits) (json
 	return raw, nil
 }
 
+// traceContext is the trace context that the process was started with, as OpenTelemetry
+// passes it in environment variables; nil for none. One that is no valid header value counts as none.
+func (env environment) traceContext() http.Header {
+	var out http.Header
+	for _, entry := range env.environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if (name == "TRACEPARENT" || name == "TRACESTATE") && value != "" && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			if out == nil {
+				out = http.Header{}
+			}
+			out.Set(name, value)
+		}
+	}
+	return out
+}
+
 // callOnce makes the call and prints what came of it.
 func (env environment) callOnce(ctx context.Context, a *server.App, name string, arguments json.RawMessage) error {
-	resp := a.Call(ctx, "cli", "call", name, arguments)
+	resp := a.Call(ctx, "cli", "call", name, arguments, env.traceContext())
 	if resp.Err == nil {
 		return printJSON(env.stdout, json.RawMessage(resp.Result.Bytes))
 	}

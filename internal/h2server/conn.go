@@ -57,6 +57,9 @@ type Options struct {
 	TLS *tls.ConnectionState
 	// State is called when the connection becomes idle or active.
 	State func(http.ConnState)
+	// Refused is called for each request that is answered without the handler: because its headers are too large, or
+	// malformed. It may be nil.
+	Refused func(tooLarge bool)
 }
 
 // Conn is one connection. Make one with [New].

@@ -79,7 +79,9 @@ func (c *Conn) newStream(f *http2.MetaHeadersFrame) (*stream, error) {
 	r.Header, r.RemoteAddr, r.TLS = header, c.remote, c.opts.TLS
 	s.readHeader(header)
 	s.openBody(f.StreamEnded())
-	s.refusal = refusalOf(f.Truncated, header)
+	if s.refusal = refusalOf(f.Truncated, header); s.refusal != nil && c.opts.Refused != nil {
+		c.opts.Refused(f.Truncated)
+	}
 	return s, nil
 }
 

@@ -3,6 +3,9 @@
 package httpspan
 
 import (
+	"net/http"
+	"strconv"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -14,4 +17,44 @@ func Outcome(err *errmap.Error, on errmap.Protocol) tracing.Outcome {
 	return tracing.Outcome{ErrorType: status.Type, Message: row.Message, Attributes: []tracing.Attribute{
 		tracing.Text(tracing.StatusCode, status.Code), tracing.Text(tracing.ErrorCode, string(err.Code)),
 	}}
+}
+
+// outcomeOf returns how a request ended of which only the status of the answer is known, such as that of an unknown path. By
+// the conventions for HTTP servers, only a status of 500 and more is an error of the server.
+func outcomeOf(status int) tracing.Outcome {
+	o := tracing.Outcome{Attributes: []tracing.Attribute{tracing.Text(tracing.ErrorCode, string(codeOf(status)))}}
+	if status >= http.StatusInternalServerError {
+		o.ErrorType = strconv.Itoa(status)
+	}
+	return o
+}
+
+// codeOf is the canonical code for the status of an answer that has none.
+func codeOf(status int) errmap.Code {
+	switch status {
+	case http.StatusUnauthorized:
+		return errmap.Unauthenticated
+	case http.StatusForbidden:
+		return errmap.PermissionDenied
+	case http.StatusNotFound, http.StatusGone:
+		return errmap.MethodNotFound
+	case http.StatusMethodNotAllowed:
+		return errmap.MethodNotAllowed
+	case http.StatusNotAcceptable:
+		return errmap.NotAcceptable
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return errmap.Timeout
+	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
+		return errmap.PayloadTooLarge
+	case http.StatusUnsupportedMediaType:
+		return errmap.UnsupportedMediaType
+	case http.StatusTooManyRequests:
+		return errmap.RateLimited
+	case http.StatusServiceUnavailable:
+		return errmap.Unavailable
+	}
+	if status >= http.StatusInternalServerError {
+		return errmap.InternalError
+	}
+	return errmap.InvalidEnvelope
 }

@@ -160,8 +160,8 @@ func (r *Request) end(status int) {
 	switch {
 	case outcome != nil:
 		span.End(*outcome)
-	case status >= http.StatusInternalServerError:
-		span.End(tracing.Outcome{ErrorType: strconv.Itoa(status)})
+	case status >= http.StatusBadRequest:
+		span.End(outcomeOf(status))
 	default:
 		span.End(tracing.Outcome{})
 	}

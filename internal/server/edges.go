@@ -172,7 +172,7 @@ func (a *App) openEdges() {
 		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),
 		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) }, Prefix: protectedresource.Prefix,
 	})
-	a.table.Register(&route.Edge{Name: connectapi.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
+	a.table.Register(&route.Edge{Name: a.api.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
 }
 
 // refuse answers a request that may not come in.

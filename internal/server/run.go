@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -165,14 +166,20 @@ func shortFingerprint(fingerprint string) string {
 }
 
 // Call runs one tool as a request of the process itself, through the whole pipeline.
-// from says in the log which part of the process called, and on which way.
-func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte) *bridge.Response {
+// from says in the log which part of the process called, and on which way. The trace
+// context of header is the parent, else that of ctx; header may be nil.
+func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte, header http.Header) *bridge.Response {
 	req := &bridge.Request{
 		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: tool,
-		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route, Method: route,
+		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route, Method: route, Header: header,
 	}
 	if t := a.bridge.Tracer(); t.IsOn() {
-		req.Span = t.StartIn(ctx, route, tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String()))
+		attributes := []tracing.Attribute{tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String())}
+		if header != nil {
+			req.Span = t.Start(tracing.Arrival{Method: route, Header: header, Attributes: attributes})
+		} else {
+			req.Span = t.StartIn(ctx, route, attributes...)
+		}
 	}
 	resp := a.bridge.Handle(ctx, req)
 	bridge.EndSpan(req.Span, resp, errmap.CanonicalJSONRPC, resp.About(nil))

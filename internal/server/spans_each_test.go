@@ -141,3 +141,49 @@ func TestLinesOfRefusalsHaveTheirSpan(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedRequestsHaveTheirEdgeAndCode: a request without a message says in its span which edge it was for, and why it ended.
+func TestRefusedRequestsHaveTheirEdgeAndCode(t *testing.T) {
+	t.Parallel()
+	r := newExporter()
+	r.Rig = mcptest.Start(t, mcptest.Options{Configure: withOAuth, Change: func(o *server.Options) {
+		o.Authenticator, o.Tracer = newDirectory(t, callers()), r.tracer()
+	}})
+	r.serve(t, r.Rig)
+	ann := ""
+	for _, w := range callers() {
+		if w.name == "issuer A: ann" {
+			ann = w.token
+		}
+	}
+	for _, tt := range []struct {
+		path, token, kind string
+		edge, code        string
+	}{
+		{"/outrigger.demo.v1.Lab/Echo", "none", "application/json", "typed", "UNAUTHENTICATED"},
+		{"/outrigger.demo.v1.Lab/Echo", "none", "application/grpc", "typed", "UNAUTHENTICATED"},
+		{"/outrigger.v1.ToolService/CallTool", "none", "application/json", "connect", "UNAUTHENTICATED"},
+		{"/outrigger.v1.ToolService/CallTool", "none", "application/grpc", "grpc", "UNAUTHENTICATED"},
+		{"/rpc", "none", "application/json", "rpc", "UNAUTHENTICATED"},
+		{"/mcp", "none", "application/json", "mcp", "UNAUTHENTICATED"},
+		{"/nowhere", ann, "application/json", "other", "METHOD_NOT_FOUND"},
+		{"/nowhere/at/all", ann, "text/plain", "other", "METHOD_NOT_FOUND"},
+	} {
+		r.send(t, http.MethodPost, tt.path, "{}", "Authorization", "Bearer "+tt.token, "Content-Type", tt.kind)
+		spans := r.taken()
+		if len(spans) != 1 {
+			t.Errorf("%s: %d spans", tt.path, len(spans))
+			continue
+		}
+		if edge, code := attributeOf(&spans[0], tracing.Edge), attributeOf(&spans[0], tracing.ErrorCode); edge != tt.edge || code != tt.code {
+			t.Errorf("%s %s: edge %q, code %q, want %q and %q", tt.path, tt.kind, edge, code, tt.edge, tt.code)
+		}
+		counted := false
+		for _, n := range r.Rig.App().Bridge().Stats().Snapshot().HTTP {
+			counted = counted || n.Edge.String() == tt.edge && string(n.Code) == tt.code
+		}
+		if !counted {
+			t.Errorf("%s %s is not counted at edge %s", tt.path, tt.kind, tt.edge)
+		}
+	}
+}

@@ -196,7 +196,7 @@ func (s *Service) NotFound() http.Handler {
 // protocol. RPC clients get an RPC error, all others the status and the canonical
 // error as JSON.
 func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
-	s.bridge.Stats().HTTPRefused(edgeOf(r, false), err.Code)
+	s.bridge.Stats().HTTPRefused(s.EdgeOf(r), err.Code)
 	s.toldRefusal(r, err)
 	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
 		writeRefusal(w, r, writer, err)

@@ -103,13 +103,23 @@ func (s *Service) run(ctx context.Context, req *bridge.Request) *bridge.Response
 }
 
 // EdgeOf returns the edge of a request that is refused before it is read. It knows only
-// the request's path and content type.
-func EdgeOf(r *http.Request) stats.Edge {
-	edge := edgeOf(r, false)
+// the request's path and content type, and the methods of the current catalog.
+func (s *Service) EdgeOf(r *http.Request) stats.Edge {
+	edge := edgeOf(r, s.isTyped(r))
 	if edge == stats.EdgeConnect && !strings.HasPrefix(r.URL.Path, "/"+outriggerv1connect.ToolServiceName+"/") {
 		return stats.EdgeOther
 	}
 	return edge
+}
+
+// isTyped holds for the path of a method that the typed pass-through offers.
+func (s *Service) isTyped(r *http.Request) bool {
+	cat := s.bridge.Catalogs().Current()
+	if cat == nil {
+		return false
+	}
+	_, ok := cat.ByProcedure(r.URL.Path)
+	return ok
 }
 
 // edgeOf is the edge that a request is for, by its content type.

@@ -69,7 +69,7 @@ func (a *h2Conns) serve(conn net.Conn, h http.Handler, state *tls.ConnectionStat
 	}
 	under := watchedOf(conn)
 	if under != nil {
-		o.State = under.changed
+		o.State, o.Refused = under.changed, under.to.add
 	}
 	c := h2server.New(conn, o)
 	if under != nil {

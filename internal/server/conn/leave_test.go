@@ -40,7 +40,7 @@ func (s slowService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func opened(t *testing.T, handler http.Handler) (*Sockets, string) {
 	t.Helper()
 	s := &Sockets{}
-	s.Add(NewSocket(listen(t), Options{Main: true, Refused: NewRefused(1 << 20)}), newServer(handler), func(err error) { t.Error(err) })
+	s.Add(NewSocket(listen(t), Options{Main: true, Refused: NewRefused(1<<20, nil)}), newServer(handler), func(err error) { t.Error(err) })
 	return s, "http://" + s.all[0].Addr().String()
 }
 
@@ -156,7 +156,7 @@ func TestLeaveBehindTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Sockets{}
-	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1 << 20)}),
+	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1<<20, nil)}),
 		newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })), func(err error) { t.Error(err) })
 	s.Leave()
 	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: 20 * time.Second}
@@ -228,7 +228,7 @@ func openedTLS(t *testing.T) (s *Sockets, address string, conn net.Conn) {
 		t.Fatal(err)
 	}
 	s = &Sockets{}
-	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1 << 20)}), newServer(slowService{}), func(err error) { t.Error(err) })
+	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1<<20, nil)}), newServer(slowService{}), func(err error) { t.Error(err) })
 	address = s.all[0].Addr().String()
 	return s, address, tls.Client(dialTCP(t, address), &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1", NextProtos: []string{"h2"}})
 }
@@ -343,7 +343,7 @@ func TestIdleConnectionsEndAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const quiet = 3 * time.Second
-		one := NewSocket(&pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, Options{Main: true, Refused: NewRefused(1 << 20)})
+		one := NewSocket(&pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, Options{Main: true, Refused: NewRefused(1<<20, nil)})
 		s := &Sockets{}
 		s.Add(one, newServer(slowService{}), func(err error) { t.Error(err) })
 		begin := func() net.Conn {

@@ -22,17 +22,33 @@ type Refused struct {
 	maxHeader int64
 	// slow and large are how many there were.
 	slow, large atomic.Uint64
+	// malformed is called for each request whose head is no valid HTTP; it may be nil.
+	malformed func()
 }
 
 // NewRefused returns counts for servers that read so many bytes of headers
-// ([http.Server.MaxHeaderBytes]).
-func NewRefused(maxHeader int) *Refused { return &Refused{maxHeader: int64(maxHeader)} }
+// ([http.Server.MaxHeaderBytes]). malformed is called for each request whose head is no
+// valid HTTP, and for each HTTP/2 connection that ends with a protocol error before its
+// first request. It may be nil, and is called concurrently.
+func NewRefused(maxHeader int, malformed func()) *Refused {
+	return &Refused{maxHeader: int64(maxHeader), malformed: malformed}
+}
 
 // Slow returns the number of requests whose headers took too long.
 func (r *Refused) Slow() uint64 { return r.slow.Load() }
 
 // Large returns the number of requests with too large headers.
 func (r *Refused) Large() uint64 { return r.large.Load() }
+
+// add counts a request of an HTTP/2 connection.
+func (r *Refused) add(tooLarge bool) {
+	switch {
+	case tooLarge:
+		r.large.Add(1)
+	case r.malformed != nil:
+		r.malformed()
+	}
+}
 
 // headerSlop is what net/http reads beyond Server.MaxHeaderBytes.
 const headerSlop = 4096
@@ -43,8 +59,8 @@ const headerSlop = 4096
 //
 // Behind TLS the bytes are those of the records, which are a little more than the
 // text in them: a request that is malformed close under the limit may count as
-// too large there. On HTTP/2 many requests share a connection, and net/http
-// refuses one with large headers alone: those are not seen here.
+// too large there. On HTTP/2 many requests share a connection: the server tells of
+// those that it refuses.
 type watched struct {
 	net.Conn
 
@@ -61,7 +77,9 @@ type watched struct {
 	// deadline. deadlines is how often one was set.
 	read          atomic.Int64
 	handled, late atomic.Bool
-	deadlines     atomic.Int32
+	// gone: the client has closed its side, or the connection broke.
+	gone      atomic.Bool
+	deadlines atomic.Int32
 	// rested is when it last got idle, in nanoseconds of Unix time.
 	rested atomic.Int64
 	// h2 is set on HTTP/2 connections.
@@ -115,6 +133,8 @@ func (c *watched) Read(p []byte) (int, error) {
 	c.read.Add(int64(n))
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.late.Store(true)
+	} else if err != nil {
+		c.gone.Store(true)
 	}
 	return n, err
 }
@@ -177,5 +197,7 @@ func (c *watched) closed(from http.ConnState) {
 		c.to.slow.Add(1)
 	case from == http.StateActive && c.read.Load() >= c.to.maxHeader+headerSlop:
 		c.to.large.Add(1)
+	case from == http.StateActive && !c.gone.Load() && !c.book.leaving.Load():
+		c.to.add(false) // net/http has answered 400 and closed, or a frame was wrong
 	}
 }

@@ -66,7 +66,10 @@ type Listeners struct {
 func New(o Options) *Listeners {
 	return &Listeners{
 		opts: o, failed: make(chan error, 4),
-		refused: conn.NewRefused(int(o.Config.GetLimits().GetMaxHeaderBytes())), gates: newGates(o.Config, o.Log),
+		refused: conn.NewRefused(int(o.Config.GetLimits().GetMaxHeaderBytes()), func() {
+			o.Stats.HTTPRefused(stats.EdgeOther, errmap.InvalidEnvelope)
+		}),
+		gates: newGates(o.Config, o.Log),
 	}
 }
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestMalformedHeadsAreCounted sends what net/http rejects before any handler sees it.
+func TestMalformedHeadsAreCounted(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "serve", "--demo")
+	send := func(text string, reads bool) {
+		t.Helper()
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.main, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		if reads {
+			if answer, _ := io.ReadAll(conn); !strings.HasPrefix(string(answer), "HTTP/1.1 4") && !strings.HasPrefix(string(answer), "HTTP/1.1 505") {
+				t.Errorf("%.40q: the answer is %q", text, answer)
+			}
+		}
+	}
+	send("GET /livez HTTP/1.1\r\nHos", false) // the client went away: nobody was refused
+	for i, head := range []string{"nonsense", "GET /mcp HTTP/1.1\r\nBad Header: x\r\nHost: localhost", "GET /mcp HTTP/9.1\r\nHost: localhost"} {
+		send(head+"\r\n\r\n", true)
+		wantSample(t, p, `outrigger_http_refused_total{code="INVALID_ENVELOPE",edge="other"} `+strconv.Itoa(i+1))
+	}
+	send("GET /mcp HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n", true)
+	wantSample(t, p, `outrigger_limit_refused_total{limit="max_header_bytes"} 1`, `outrigger_http_refused_total{code="INVALID_ENVELOPE",edge="other"} 3`)
+}
