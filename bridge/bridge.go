@@ -87,8 +87,8 @@ type Options struct {
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
 	// PageSize is the maximum number of entries on a page of a list, MaxItems that of messages of a streaming RPC in one
-	// result.
-	PageSize, MaxItems int
+	// result, MaxInputItems that of messages that one call sends to an RPC that takes a stream.
+	PageSize, MaxItems, MaxInputItems int
 	// Slots limits concurrent calls; nil does not.
 	Slots *policy.Slots
 	// Shed, if set, returns the error for a call while memory is short, else nil. It must return at once.
@@ -161,6 +161,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	defaults.Fill(&opts.PageSize, defaults.MaxPageEntries)
 	defaults.Fill(&opts.MaxItems, defaults.MaxResultItems)
+	defaults.Fill(&opts.MaxInputItems, defaults.MaxInputItems)
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
 	}

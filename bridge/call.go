@@ -178,7 +178,7 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.catalog = cat
 	b.found(c)
-	if !c.tool.IsCallable() {
+	if c.tool.TakesStream() {
 		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a client-streaming RPC and cannot be called yet, so lists omit it")
 	}
 	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {

@@ -62,6 +62,10 @@ type Error struct {
 	// Limit is the exceeded limit, if no other code counts it; see [Over].
 	Limit Limit
 
+	// ItemsSent is how many items of a stream of requests were sent before the failure, so that the backend may have them; nil
+	// if the call sends no stream.
+	ItemsSent *int
+
 	// BackendStatus is the backend's status if Connect does not define its number, else 0.
 	BackendStatus uint32
 

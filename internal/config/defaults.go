@@ -130,6 +130,7 @@ func defaultLimits() *configv1.Limits {
 		MaxQueueWait:         durationpb.New(defaults.MaxQueueWait),
 		MaxResultBytes:       new(int64(defaults.MaxResultBytes)),
 		MaxResultItems:       new(int32(defaults.MaxResultItems)),
+		MaxInputItems:        new(int32(defaults.MaxInputItems)),
 		MaxPageEntries:       new(int32(defaults.MaxPageEntries)),
 		MaxStreams:           new(int32(defaults.MaxStreams)),
 		MaxSessions:          new(int32(defaults.MaxSessions)),

@@ -84,6 +84,7 @@ const (
 	MaxBatchEntries = 100
 	MaxResultBytes  = 8 << 20
 	MaxResultItems  = 1000
+	MaxInputItems   = 1000
 	MaxPageEntries  = 1000
 )
 

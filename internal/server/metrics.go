@@ -65,6 +65,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 		{Name: "max_queue_wait", Most: justTime(limits.GetMaxQueueWait()), Refused: func() uint64 { return slots.Stats().Expired }},
 		over(errmap.LimitResultBytes, float64(limits.GetMaxResultBytes())),
 		over(errmap.LimitResultItems, float64(limits.GetMaxResultItems())),
+		over(errmap.LimitInputItems, float64(limits.GetMaxInputItems())),
 		{
 			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
 			Used: func() float64 { return float64(a.streams.Stats().Used) }, Refused: a.streamsRefused,
