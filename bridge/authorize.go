@@ -177,6 +177,9 @@ func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if b.opts.Rules == nil {
 		return nil
 	}
+	if c.req.Items != nil && !c.hasFirst {
+		return nil // there is no message yet, and each is asked about when it comes
+	}
 	defer c.req.Span.Step(tracing.StepPolicy, c.req.Span.Now())
 	arguments := c.wire
 	if c.tool.Native {

@@ -33,9 +33,13 @@ type toolCall struct {
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
 	state state
-	// wire is what the backend is sent, pooled where it is of the bridge's buffers.
-	wire   []byte
-	pooled bool
+	// wire is what the backend is sent, pooled where it is of the bridge's buffers. For an RPC that takes a stream it is the
+	// first message, if there is one.
+	wire             []byte
+	pooled, hasFirst bool
+	// header and items are the JSON of what is sent to an RPC that takes a stream; the header is nil where there is none.
+	header []byte
+	items  [][]byte
 	answer *Answer
 	resp   Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
@@ -178,10 +182,10 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.catalog = cat
 	b.found(c)
-	if c.tool.TakesStream() {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a client-streaming RPC and cannot be called yet, so lists omit it")
+	if c.req.Items != nil && !c.tool.TakesStream() {
+		return errmap.Because(errmap.InvalidParams, "tool "+c.tool.Name+" does not take a stream of items")
 	}
-	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
+	if (c.tool.Streams() || c.tool.TakesStream()) && c.req.Arguments.Encoding != EncodingJSON {
 		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
 	}
 	return nil
@@ -259,7 +263,8 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
 	if c.tool.Native {
 		return b.invokeNative(ctx, c)
 	}
-	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON {
+	// Items that follow come with the request, so the call cannot outlive it.
+	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON && c.req.Items == nil {
 		return b.invokeTask(ctx, c, after)
 	}
 	return b.invokeRPC(ctx, c)
@@ -271,7 +276,10 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	defer c.req.waited(time.Now())
-	if c.tool.Method.ServerStreaming {
+	switch {
+	case c.tool.TakesStream():
+		return b.invokeExchange(ctx, c)
+	case c.tool.Streams():
 		return b.invokeStream(ctx, c)
 	}
 	c.forgetArguments()

@@ -46,7 +46,7 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 // is over, the stream is ended and the result says so: a stream that watches
 // something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
-	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
+	g := &gathering{ctx: ctx, bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
 	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
@@ -67,17 +67,24 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
 		g.full = fmt.Sprintf("the stream did not end within %v", most)
 	}
+	return g.finish(err, "")
+}
+
+// finish makes the result of what was gathered, unless the stream failed. An incomplete result is explained, with more at
+// the end of the text.
+func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
+	resp := &g.call.resp
 	switch {
 	case g.failed != nil:
 		return g.failed
 	case g.full != "":
-		c.resp.Truncated = true
-		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.", g.full, g.items.Len())
-		c.resp.Result.Bytes = g.items.Close(true)
+		resp.Truncated = true
+		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
+		resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
 		return err
 	default:
-		c.resp.Result.Bytes = g.items.Close(false)
+		resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
 }

@@ -108,6 +108,10 @@ type Request struct {
 	Version string
 	// Arguments are the arguments of an OpCall. The result has the same encoding.
 	Arguments Payload
+	// Items brings further items for an OpCall of a tool that takes a stream, behind those of the arguments: each call returns
+	// the JSON of the next one. It waits for the item, returns io.EOF when there are no more, and returns when its context
+	// ends. Only one goroutine calls it. If it is nil, the arguments have all items.
+	Items func(ctx context.Context) ([]byte, error)
 	// Timeout is the caller's timeout; zero means none. The shortest of it, the
 	// tool's and the default applies.
 	Timeout time.Duration
