@@ -75,6 +75,11 @@ func (s *Stream) Split(doc []byte, most int) (header []byte, items [][]byte, err
 	if _, ok := jsontext.Lookup(doc, schema.ItemsMember); unknown || !ok || s.of.Header != nil && header == nil {
 		return nil, nil, s.broken(skeleton(doc))
 	}
+	if jsontext.IsNull(header) && !schema.TakesNull(s.of.Header) {
+		return nil, nil, &InputError{Structural: true, Violations: []schema.Violation{{
+			Path: headerPath, Keyword: "type", Message: "wanted a value, found null",
+		}}}
+	}
 	if count > most {
 		return nil, nil, &InputError{Violations: []schema.Violation{{
 			Path: itemsPath, Keyword: keywordMaxItems, Message: fmt.Sprintf("%d items; at most %d are allowed", count, most),
