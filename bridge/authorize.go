@@ -190,6 +190,19 @@ func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	return err
 }
 
+// permitMessage asks the rules about one message of a stream. What they said of the first one is the decision about the
+// stream, unless they refuse a later one.
+func (b *Bridge) permitMessage(ctx context.Context, c *toolCall, wire []byte) *errmap.Error {
+	if b.opts.Rules == nil {
+		return nil
+	}
+	rule, effect, err := b.opts.Rules.MayCall(access.FromContext(ctx), c.tool, wire)
+	if c.resp.Decision.Rule == "" || err != nil {
+		c.resp.Decision = Decision{Rule: rule, Effect: effect}
+	}
+	return err
+}
+
 // decided completes the decision of a response and counts it. A tool that a rule hides is
 // refused before a call of it begins.
 func (b *Bridge) decided(resp *Response) {

@@ -98,6 +98,9 @@ type Options struct {
 	Short func() bool
 	// Streams limits long-lived streams; nil does not.
 	Streams *share.Ledger
+	// StreamTime bounds how long a stream of the typed pass-through lasts, and StreamIdle its time without a message; zero does
+	// not.
+	StreamTime, StreamIdle time.Duration
 	// Unread, if set, returns the error for a request of a caller that does not read its responses, or a call of a tool whose results are not read, else nil. It must
 	// return at once.
 	Unread func(caller, tool string) *errmap.Error

@@ -46,6 +46,8 @@ type toolCall struct {
 	place policy.Place
 	// turn is the answer's right to the CPU, from the answer to the end of the call.
 	turn policy.Turn
+	// releaseStream gives back the place of a stream; nil for other calls.
+	releaseStream func()
 	// isChecked: the steps before admission are done.
 	isChecked bool
 	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
@@ -127,6 +129,12 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			return resp
 		}
 	}
+	if req.Exchange != nil {
+		if resp := b.steps(ctx, c, b.admitStream, b.exchange); resp != nil {
+			return resp
+		}
+		return c.response()
+	}
 	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
 		return resp
 	}
@@ -182,6 +190,9 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.catalog = cat
 	b.found(c)
+	if c.req.Exchange != nil {
+		return nil
+	}
 	if c.req.Items != nil && !c.tool.TakesStream() {
 		return errmap.Because(errmap.InvalidParams, "tool "+c.tool.Name+" does not take a stream of items")
 	}

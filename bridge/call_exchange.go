@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
@@ -28,7 +28,7 @@ var errItem = errors.New("bridge: an item was refused")
 //
 // The call ends when the backend has ended it, whether or not all items were sent: its status counts then.
 func (b *Bridge) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error {
-	x := &exchange{bridge: b, call: c, events: b.events(ctx, c)}
+	x := &itemCall{bridge: b, call: c, events: b.events(ctx, c)}
 	header, risk := b.sentHeader(c.req.Header), b.risk(c)
 	ctx, err := b.onBehalf(ctx, c.req)
 	if err != nil {
@@ -63,9 +63,9 @@ func (b *Bridge) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error 
 	return x.told(err)
 }
 
-// exchange is one call of an RPC that takes a stream of requests. Until run has returned, its sender owns position, sent and
+// itemCall is one call of an RPC that takes a stream of requests. Until run has returned, its sender owns position, sent and
 // failed, and of the call the repairs and the decision.
-type exchange struct {
+type itemCall struct {
 	bridge    *Bridge
 	call      *toolCall
 	gathering *gathering // nil: the RPC answers with one message
@@ -80,8 +80,12 @@ type exchange struct {
 }
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
-func (x *exchange) run(ctx context.Context, header map[string][]string) (*Answer, *errmap.Error) {
-	stream, err := x.bridge.upstream.OpenStream(ctx, x.call.tool.Method, header)
+func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
+	upstream, ok := x.bridge.upstream.(Streams)
+	if !ok {
+		return nil, unavailable("no backend is configured; set --backend")
+	}
+	stream, err := upstream.Open(ctx, x.call.tool.Method, header)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +109,7 @@ func (x *exchange) run(ctx context.Context, header map[string][]string) (*Answer
 }
 
 // send sends all messages. It returns early when one is refused, or when the stream has ended.
-func (x *exchange) send(ctx context.Context, stream UpstreamStream) {
+func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 	c := x.call
 	if c.hasFirst {
 		isItem := c.header == nil
@@ -143,7 +147,7 @@ func (x *exchange) send(ctx context.Context, stream UpstreamStream) {
 }
 
 // next is the JSON of the next item: those of the arguments, then those that follow. The error is io.EOF at the end.
-func (x *exchange) next(ctx context.Context) ([]byte, error) {
+func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 	switch c := x.call; {
 	case x.position < len(c.items):
 		return c.items[x.position], ctx.Err()
@@ -160,7 +164,7 @@ func (x *exchange) next(ctx context.Context) ([]byte, error) {
 }
 
 // message encodes the next item and asks the rules about it.
-func (x *exchange) message(ctx context.Context, raw []byte) ([]byte, *errmap.Error) {
+func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Error) {
 	b, c := x.bridge, x.call
 	if len(raw) >= policy.LargeMessage {
 		defer b.opts.Slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
@@ -177,7 +181,7 @@ func (x *exchange) message(ctx context.Context, raw []byte) ([]byte, *errmap.Err
 }
 
 // pass sends one message. It returns false if the stream has ended, or is to end.
-func (x *exchange) pass(stream UpstreamStream, wire []byte, isItem bool) bool {
+func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
 	err := stream.Send(wire)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -198,7 +202,7 @@ func (x *exchange) pass(stream UpstreamStream, wire []byte, isItem bool) bool {
 
 // end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
 // empty message, so that no rule is passed by.
-func (x *exchange) end(ctx context.Context, stream UpstreamStream) {
+func (x *itemCall) end(ctx context.Context, stream BackendStream) {
 	if x.sent == 0 && !x.call.hasFirst && x.call.req.Items != nil {
 		if err := x.bridge.permitMessage(ctx, x.call, nil); err != nil {
 			x.refuse(err)
@@ -210,33 +214,42 @@ func (x *exchange) end(ctx context.Context, stream UpstreamStream) {
 }
 
 // refuse resets the stream because of what is next.
-func (x *exchange) refuse(err *errmap.Error) {
+func (x *itemCall) refuse(err *errmap.Error) {
 	x.failed = err
 	x.reset(errItem)
 }
 
 // receive reads the answers until the backend has ended the stream.
-func (x *exchange) receive(stream UpstreamStream) (*Answer, *errmap.Error) {
+func (x *itemCall) receive(stream BackendStream) (*Answer, *errmap.Error) {
 	for {
 		message, err := stream.Receive()
 		switch {
 		case errors.Is(err, io.EOF):
-			return stream.Metadata(), nil
+			return metadataOfStream(stream, nil), nil
 		case err != nil:
-			return stream.Metadata(), errmap.From(err)
+			return metadataOfStream(stream, err), errmap.From(err)
 		case x.gathering == nil:
-			answer := stream.Metadata()
+			answer := metadataOfStream(stream, nil)
 			answer.Body = slices.Clone(message)
 			return answer, nil
 		}
 		if err := x.gathering.take(message); err != nil {
-			return stream.Metadata(), errmap.Wrap(errmap.Cancelled, err)
+			return metadataOfStream(stream, nil), errmap.Wrap(errmap.Cancelled, err)
 		}
 	}
 }
 
+// metadataOfStream is the metadata of an RPC that has ended with err, nil for well.
+func metadataOfStream(stream BackendStream, err error) *Answer {
+	if err != nil {
+		return metadataOf(err)
+	}
+	header, _ := stream.Header()
+	return &Answer{Header: header, Trailer: stream.Trailer()}
+}
+
 // progress reports, now and then, how many items were sent.
-func (x *exchange) progress() {
+func (x *itemCall) progress() {
 	if x.events == nil {
 		return
 	}
@@ -251,7 +264,7 @@ func (x *exchange) progress() {
 }
 
 // unsent says that items were left over, empty where none were.
-func (x *exchange) unsent() string {
+func (x *itemCall) unsent() string {
 	if x.ended {
 		return ""
 	}
@@ -259,7 +272,7 @@ func (x *exchange) unsent() string {
 }
 
 // told adds to an error how many items the backend may have.
-func (x *exchange) told(err *errmap.Error) *errmap.Error {
+func (x *itemCall) told(err *errmap.Error) *errmap.Error {
 	if err != nil {
 		err.ItemsSent = &x.sent
 	}
@@ -269,16 +282,4 @@ func (x *exchange) told(err *errmap.Error) *errmap.Error {
 // tooManyItems is the violation of a call that sends more items than it may.
 func tooManyItems(n, most int) errmap.Violation {
 	return errmap.Violation{Path: "/items", Keyword: "maxItems", Message: fmt.Sprintf("%d items; at most %d are allowed (--max-input-items)", n, most)}
-}
-
-// permitMessage asks the rules about one message of a stream. A refusal is the decision about the call.
-func (b *Bridge) permitMessage(ctx context.Context, c *toolCall, wire []byte) *errmap.Error {
-	if b.opts.Rules == nil {
-		return nil
-	}
-	rule, effect, err := b.opts.Rules.MayCall(access.FromContext(ctx), c.tool, wire)
-	if err != nil || c.resp.Decision == (Decision{}) {
-		c.resp.Decision = Decision{Rule: rule, Effect: effect}
-	}
-	return err
 }

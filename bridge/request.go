@@ -151,6 +151,9 @@ type Request struct {
 	RequestState   []byte
 	// Repeated is set if the Envelope has these two.
 	Repeated bool
+	// Exchange is the caller's side of a streaming RPC, for an OpCall of a Procedure that is one; nil for all others. Arguments
+	// has no bytes then, and the encoding of all messages.
+	Exchange Exchange
 	// Events receives the events of an OpCall, in order and never concurrently; nil
 	// discards them. It is not called after Run has returned.
 	Events func(*outriggerv1.ToolEvent)

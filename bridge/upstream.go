@@ -5,7 +5,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -33,25 +32,6 @@ type Upstream interface {
 	// before it returns. The bytes belong to each until each returns. An error of each
 	// ends the call.
 	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
-	// OpenStream opens a method that takes a stream of requests.
-	OpenStream(ctx context.Context, m *catalog.Method, header http.Header) (UpstreamStream, *errmap.Error)
-}
-
-// UpstreamStream is an open RPC that takes a stream of requests. One goroutine may send while another one receives. The
-// call ends when its context does.
-type UpstreamStream interface {
-	// Send sends one encoded message and does not keep it. It waits while the backend does not read. The error is io.EOF if
-	// the RPC has ended, and Receive tells how; else it is an *errmap.Error.
-	Send(message []byte) error
-	// CloseSend tells the backend that no message follows.
-	CloseSend()
-	// Receive returns the next message, valid until the next call. The error is io.EOF when the backend has ended the RPC
-	// well, else an *errmap.Error.
-	Receive() ([]byte, error)
-	// Metadata returns the metadata that has come, in an Answer without a Body. Call it when Receive has returned.
-	Metadata() *Answer
-	// Close ends the RPC, if it has not ended. It may be called more than once.
-	Close()
 }
 
 // Answer is the backend's answer to one RPC: the encoded message and the metadata.
@@ -165,57 +145,6 @@ func (c *BackendUpstream) Stream(ctx context.Context, m *catalog.Method, in []by
 	return &Answer{Header: answer.Header, Trailer: answer.Trailer}, nil
 }
 
-// OpenStream implements [Upstream].
-func (c *BackendUpstream) OpenStream(ctx context.Context, m *catalog.Method, header http.Header) (UpstreamStream, *errmap.Error) {
-	kind := connect.StreamTypeClient
-	if m.ServerStreaming {
-		kind = connect.StreamTypeBidi
-	}
-	stream, err := c.client.OpenStream(ctx, m.Procedure, kind, header)
-	if err != nil {
-		return nil, backendError(ctx, err)
-	}
-	return &backendStream{ctx: ctx, Stream: stream}, nil
-}
-
-// backendStream is an open RPC of the client of a backend.
-type backendStream struct {
-	*backend.Stream
-	ctx context.Context //nolint:containedctx // that of the RPC
-	// failed is the metadata of a call that failed.
-	failed *Answer
-}
-
-// Send implements [UpstreamStream].
-func (s *backendStream) Send(message []byte) error {
-	err := s.Stream.Send(message)
-	if err == nil || errors.Is(err, io.EOF) {
-		return err //nolint:wrapcheck // which says that the RPC has ended
-	}
-	return backendError(s.ctx, err)
-}
-
-// CloseSend implements [UpstreamStream].
-func (s *backendStream) CloseSend() { _ = s.Stream.CloseSend() } // Receive says what is wrong
-
-// Receive implements [UpstreamStream].
-func (s *backendStream) Receive() ([]byte, error) {
-	message, err := s.Stream.Receive()
-	if err == nil || errors.Is(err, io.EOF) {
-		return message, err //nolint:wrapcheck // which says that the RPC has ended
-	}
-	s.failed = metadataOf(err)
-	return nil, backendError(s.ctx, err)
-}
-
-// Metadata implements [UpstreamStream].
-func (s *backendStream) Metadata() *Answer {
-	if s.failed != nil {
-		return s.failed
-	}
-	return &Answer{Header: s.Header(), Trailer: s.Trailer()}
-}
-
 // metadataOf is the answer to a call that failed: what the backend sent beside
 // its status. Protocols mix headers and trailers there.
 func metadataOf(err error) *Answer {
@@ -236,11 +165,6 @@ func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*A
 
 // Stream implements [Upstream]: it is always UNAVAILABLE.
 func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
-	return nil, unavailable("no backend is configured; set --backend")
-}
-
-// OpenStream implements [Upstream]: it is always UNAVAILABLE.
-func (NoBackend) OpenStream(context.Context, *catalog.Method, http.Header) (UpstreamStream, *errmap.Error) {
 	return nil, unavailable("no backend is configured; set --backend")
 }
 
@@ -285,7 +209,7 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 		if failed.PeerStatus != 0 {
 			code = connect.Code(failed.PeerStatus)
 		}
-		return errmap.FromBackendStatus(code, failed.Message, failed.Details)
+		return errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

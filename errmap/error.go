@@ -113,6 +113,13 @@ func Wrap(code Code, cause error, opts ...Option) *Error {
 	return e
 }
 
+// WithCause returns a copy of the error with a cause for the log. No conversion shows the cause.
+func (e *Error) WithCause(cause error) *Error {
+	out := *e
+	out.cause = cause
+	return &out
+}
+
 // From converts any error to a canonical one. It returns an *Error in the chain unchanged if its code is in the table.
 // Otherwise the result is an INTERNAL_ERROR that wraps [ErrUnknownCode], or err if there is no *Error. From(nil) is
 // nil.

@@ -272,12 +272,22 @@ func (s *Stream) Header() http.Header {
 		return s.unary.header()
 	}
 	s.conn.ResponseHeader() // waits, also for the context
-	if !s.isOver() {
+	if !s.isOver() && s.facts.httpStatus == http.StatusOK {
 		s.keepHeader()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.header
+}
+
+// Responded reports whether a response has come. Call it after Header.
+func (s *Stream) Responded() bool {
+	if s.unary != nil {
+		return s.unary.answer != nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
 }
 
 // Trailer returns the metadata of the response's trailer, without the protocol's own

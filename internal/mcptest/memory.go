@@ -44,9 +44,9 @@ func (c Upstream) Stream(ctx context.Context, m *catalog.Method, in []byte, head
 	return answer, nil
 }
 
-// OpenStream implements [bridge.Upstream]: each message has its answer. An RPC that answers with one message answers with
+// Open implements [bridge.Streams]: each message has its answer. An RPC that answers with one message answers with
 // that to the last.
-func (c Upstream) OpenStream(ctx context.Context, m *catalog.Method, header http.Header) (bridge.UpstreamStream, *errmap.Error) {
+func (c Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (bridge.BackendStream, *errmap.Error) {
 	s := &upstreamStream{call: c, method: m, header: header, messages: make(chan []byte)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s, nil
@@ -64,7 +64,7 @@ type upstreamStream struct {
 	last     []byte
 }
 
-// Send implements [bridge.UpstreamStream].
+// Send implements [bridge.BackendStream].
 func (s *upstreamStream) Send(message []byte) error {
 	select {
 	case s.messages <- bytes.Clone(message):
@@ -74,10 +74,10 @@ func (s *upstreamStream) Send(message []byte) error {
 	}
 }
 
-// CloseSend implements [bridge.UpstreamStream].
+// CloseSend implements [bridge.BackendStream].
 func (s *upstreamStream) CloseSend() { s.once.Do(func() { close(s.messages) }) }
 
-// Receive implements [bridge.UpstreamStream].
+// Receive implements [bridge.BackendStream].
 func (s *upstreamStream) Receive() ([]byte, error) {
 	for {
 		select {
@@ -103,10 +103,13 @@ func (s *upstreamStream) Receive() ([]byte, error) {
 	}
 }
 
-// Metadata implements [bridge.UpstreamStream].
-func (s *upstreamStream) Metadata() *bridge.Answer { return &bridge.Answer{} }
+// Header implements [bridge.BackendStream].
+func (s *upstreamStream) Header() (http.Header, bool) { return nil, true }
 
-// Close implements [bridge.UpstreamStream].
+// Trailer implements [bridge.BackendStream].
+func (s *upstreamStream) Trailer() http.Header { return nil }
+
+// Close implements [bridge.BackendStream].
 func (s *upstreamStream) Close() { s.cancel() }
 
 // Echo is an Upstream that answers with the bytes it was sent, which the response
