@@ -98,8 +98,9 @@ func (in *inbox) put(items [][]byte, isLast bool) {
 	}
 	for _, item := range items {
 		if in.bytes += len(item); in.bytes > in.maxBytes {
-			in.fail(errmap.Because(errmap.PayloadTooLarge,
-				fmt.Sprintf("the items that wait for the tool have more than %d bytes; send them as it answers", in.maxBytes)))
+			// What comes after a gap must not be sent.
+			in.items, in.failed = nil, errmap.Because(errmap.PayloadTooLarge,
+				fmt.Sprintf("the items that wait for the tool have more than %d bytes; send them as it answers", in.maxBytes))
 			break
 		}
 		in.items = append(in.items, slices.Clone(item))
@@ -108,18 +109,15 @@ func (in *inbox) put(items [][]byte, isLast bool) {
 	in.wake()
 }
 
-// stop ends the call, unless the last item has come.
+// stop ends the call behind the items that wait, unless the last one has come.
 func (in *inbox) stop(err *errmap.Error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.ended && in.failed == nil {
-		in.fail(err)
+		in.failed = err
 	}
 	in.wake()
 }
-
-// fail drops what waits: what comes after a gap must not be sent. The caller holds mu.
-func (in *inbox) fail(err *errmap.Error) { in.failed, in.items = err, nil }
 
 func (in *inbox) wake() {
 	select {
@@ -147,13 +145,13 @@ func (in *inbox) take() ([]byte, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
-	case in.failed != nil:
-		return nil, in.failed
 	case len(in.items) > 0:
 		item := in.items[0]
 		in.items = in.items[1:]
 		in.bytes -= len(item)
 		return item, nil
+	case in.failed != nil:
+		return nil, in.failed
 	case in.ended:
 		return nil, io.EOF
 	}
