@@ -273,10 +273,12 @@ func (x *itemCall) unsent() string {
 
 // told adds to an error how many items the backend may have.
 func (x *itemCall) told(err *errmap.Error) *errmap.Error {
-	if err != nil {
-		err.ItemsSent = &x.sent
+	if err == nil {
+		return nil
 	}
-	return err
+	out := *err // an open circuit breaker may give one error to many calls
+	out.ItemsSent = &x.sent
+	return &out
 }
 
 // tooManyItems is the violation of a call that sends more items than it may.
