@@ -70,6 +70,9 @@ func (b *Bridge) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
 // its own.
 func (b *Bridge) leave(c *toolCall) {
 	c.endTurn()
+	if c.releaseStream != nil {
+		c.releaseStream()
+	}
 	if c.alone {
 		c.alone = false
 		<-b.alone

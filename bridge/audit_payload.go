@@ -78,7 +78,15 @@ func (b *Bridge) secretInput(t *catalog.Tool) *redact.Message {
 	if t == nil || t.Native {
 		return nil
 	}
-	return b.secrets.Of(t.Method.Descriptor.Input())
+	in := b.secrets.Of(t.Method.Descriptor.Input())
+	if !t.TakesStream() {
+		return in
+	}
+	header := ""
+	if fd := t.Stream.Header(); fd != nil {
+		header = string(fd.Name())
+	}
+	return redact.Arguments(in, header)
 }
 
 func (b *Bridge) secretOutput(t *catalog.Tool) *redact.Message {

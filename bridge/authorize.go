@@ -177,6 +177,9 @@ func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if b.opts.Rules == nil {
 		return nil
 	}
+	if c.req.Items != nil && !c.hasFirst {
+		return nil // there is no message yet, and each is asked about when it comes
+	}
 	defer c.req.Span.Step(tracing.StepPolicy, c.req.Span.Now())
 	arguments := c.wire
 	if c.tool.Native {
@@ -184,6 +187,19 @@ func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	rule, effect, err := b.opts.Rules.MayCall(access.FromContext(ctx), c.tool, arguments)
 	c.resp.Decision = Decision{Rule: rule, Effect: effect}
+	return err
+}
+
+// permitMessage asks the rules about one message of a stream. What they said of the first one is the decision about the
+// stream, unless they refuse a later one.
+func (b *Bridge) permitMessage(ctx context.Context, c *toolCall, wire []byte) *errmap.Error {
+	if b.opts.Rules == nil {
+		return nil
+	}
+	rule, effect, err := b.opts.Rules.MayCall(access.FromContext(ctx), c.tool, wire)
+	if c.resp.Decision.Rule == "" || err != nil {
+		c.resp.Decision = Decision{Rule: rule, Effect: effect}
+	}
 	return err
 }
 

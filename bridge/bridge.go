@@ -89,8 +89,8 @@ type Options struct {
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
 	// PageSize is the maximum number of entries on a page of a list, MaxItems that of messages of a streaming RPC in one
-	// result.
-	PageSize, MaxItems int
+	// result, MaxInputItems that of messages that one call sends to an RPC that takes a stream.
+	PageSize, MaxItems, MaxInputItems int
 	// Slots limits concurrent calls; nil does not.
 	Slots *policy.Slots
 	// Shed, if set, returns the error for a call while memory is short, else nil. It must return at once.
@@ -100,6 +100,9 @@ type Options struct {
 	Short func() bool
 	// Streams limits long-lived streams; nil does not.
 	Streams *share.Ledger
+	// StreamTime bounds how long a stream of the typed pass-through lasts, and StreamIdle its time without a message; zero does
+	// not.
+	StreamTime, StreamIdle time.Duration
 	// Unread, if set, returns the error for a request of a caller that does not read its responses, or a call of a tool whose results are not read, else nil. It must
 	// return at once.
 	Unread func(caller, tool string) *errmap.Error
@@ -167,6 +170,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	defaults.Fill(&opts.PageSize, defaults.MaxPageEntries)
 	defaults.Fill(&opts.MaxItems, defaults.MaxResultItems)
 	defaults.Fill(&opts.MaxInline, defaults.MaxInlineBytes)
+	defaults.Fill(&opts.MaxInputItems, defaults.MaxInputItems)
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
 	}

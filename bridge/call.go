@@ -33,15 +33,21 @@ type toolCall struct {
 	blocked *errmap.Error
 	// state is what the caller brought back from an earlier round.
 	state state
-	// wire is what the backend is sent, pooled where it is of the bridge's buffers.
-	wire   []byte
-	pooled bool
+	// wire is what the backend is sent, pooled where it is of the bridge's buffers. For an RPC that takes a stream it is the
+	// first message, if there is one.
+	wire             []byte
+	pooled, hasFirst bool
+	// header and items are the JSON of what is sent to an RPC that takes a stream; the header is nil where there is none.
+	header []byte
+	items  [][]byte
 	answer *Answer
 	resp   Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
 	// turn is the answer's right to the CPU, from the answer to the end of the call.
 	turn policy.Turn
+	// releaseStream gives back the place of a stream; nil for other calls.
+	releaseStream func()
 	// isChecked: the steps before admission are done.
 	isChecked bool
 	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
@@ -123,6 +129,12 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 			return resp
 		}
 	}
+	if req.Exchange != nil {
+		if resp := b.steps(ctx, c, b.admitStream, b.exchange); resp != nil {
+			return resp
+		}
+		return c.response()
+	}
 	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
 		return resp
 	}
@@ -178,10 +190,13 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.catalog = cat
 	b.found(c)
-	if !c.tool.IsCallable() {
-		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a client-streaming RPC and cannot be called yet, so lists omit it")
+	if c.req.Exchange != nil {
+		return nil
 	}
-	if c.tool.Method.ServerStreaming && c.req.Arguments.Encoding != EncodingJSON {
+	if c.req.Items != nil && !c.tool.TakesStream() {
+		return errmap.Because(errmap.InvalidParams, "tool "+c.tool.Name+" does not take a stream of items")
+	}
+	if (c.tool.Streams() || c.tool.TakesStream()) && c.req.Arguments.Encoding != EncodingJSON {
 		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
 	}
 	return nil
@@ -259,7 +274,8 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
 	if c.tool.Native {
 		return b.invokeNative(ctx, c)
 	}
-	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON {
+	// Items that follow come with the request, so the call cannot outlive it.
+	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON && c.req.Items == nil {
 		return b.invokeTask(ctx, c, after)
 	}
 	return b.invokeRPC(ctx, c)
@@ -271,7 +287,10 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	defer c.req.waited(time.Now())
-	if c.tool.Method.ServerStreaming {
+	switch {
+	case c.tool.TakesStream():
+		return b.invokeExchange(ctx, c)
+	case c.tool.Streams():
 		return b.invokeStream(ctx, c)
 	}
 	c.forgetArguments()

@@ -47,7 +47,7 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 // is over, the stream is ended and the result says so: a stream that watches
 // something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
-	g := &gathering{bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
+	g := &gathering{ctx: ctx, bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
 	if c.tool.IsDocument() {
 		g.document = held.NewWriter(b.opts.Held, c.req.Caller, b.mostDocument())
 		defer g.document.Release()
@@ -72,22 +72,29 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
 		g.full = fmt.Sprintf("the stream did not end within %v", most)
 	}
+	return g.finish(err, "")
+}
+
+// finish makes the result of what was gathered, unless the stream failed. An incomplete result is explained, with more at
+// the end of the text.
+func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
+	resp := &g.call.resp
 	switch {
 	case g.failed != nil:
 		return g.failed
 	case g.full != "":
-		if c.tool.IsDocument() {
-			return b.documentOf(c, g)
+		if g.call.tool.IsDocument() {
+			return g.bridge.documentOf(g.call, g)
 		}
-		c.resp.Truncated = true
-		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.", g.full, g.items.Len())
-		c.resp.Result.Bytes = g.items.Close(true)
+		resp.Truncated = true
+		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
+		resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
 		return err
-	case c.tool.IsDocument():
-		return b.documentOf(c, g)
+	case g.call.tool.IsDocument():
+		return g.bridge.documentOf(g.call, g)
 	default:
-		c.resp.Result.Bytes = g.items.Close(false)
+		resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
 }

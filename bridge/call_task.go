@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -91,7 +92,7 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 // background is the rest of a call as the work of a task: a call of its own,
 // which shares nothing with the request that began it. The line is written when it ends.
 func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) task.Run {
-	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, req: &Request{
+	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, hasFirst: c.hasFirst, header: bytes.Clone(c.header), items: c.keepItems(), req: &Request{
 		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Span: c.req.Span,
 	}}

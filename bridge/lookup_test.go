@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,16 +139,18 @@ func TestTheMessageFormTakesCanonicalNamesOnly(t *testing.T) {
 	}
 }
 
-func TestToolsThatTakeAStreamAreListedAndNotCalled(t *testing.T) {
+func TestToolsThatTakeAStreamAreListedAndCalled(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{})
 	for _, tool := range []string{"fleet.report_positions", "lab.relay"} {
-		if _, ok := b.Catalogs().Current().Lookup(tool); !ok {
+		if !slices.ContainsFunc(b.Catalogs().Current().Tools(), func(t *catalog.Tool) bool { return t.Name == tool }) {
 			t.Errorf("%s is not listed", tool)
 		}
-		got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tool+`"}}`)
-		if got.code() != errmap.MethodNotFound || got.Status != 404 {
-			t.Errorf("%s: got %+v, want METHOD_NOT_FOUND", tool, got)
+		for arguments, want := range map[string]errmap.Code{`{}`: errmap.InvalidToolInput, `{"items":[]}`: ""} {
+			got := answer(t, b, dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`}}`)
+			if got.code() != want {
+				t.Errorf("%s %s: got %+v, want %q", tool, arguments, got, want)
+			}
 		}
 	}
 }

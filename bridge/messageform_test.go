@@ -188,7 +188,7 @@ func messageCalls() map[string]errmap.Code {
 		`{"tool_name":"lab.fail","arguments":{"code":"FAIL_CODE_INTERNAL"}}`:                                                 errmap.ToolExecutionFailed,
 		`{"tool_name":"lab.sleep","arguments":{"duration":"5s"}}`:                                                            errmap.Timeout,
 		`{"tool_name":"fleet.cancel_order","arguments":{"orderId":"1"}}`:                                                     errmap.DestructiveBlocked,
-		`{"tool_name":"lab.relay","arguments":{}}`:                                                                           errmap.MethodNotFound,
+		`{"tool_name":"lab.relay","arguments":{}}`:                                                                           errmap.InvalidToolInput,
 		`{"tool_name":"lab.echo","arguments":{"nonce":7}}`:                                                                   errmap.InvalidToolInput,
 		`{"tool_name":"lab.echo","arguments":{"signed":1e999}}`:                                                              errmap.InvalidToolInput,
 		`{"tool_name":"lab.echo","arguments":{"signed":1e1000001,"x":` + strings.Repeat("9", 5000) + `}}`:                    errmap.InvalidToolInput,

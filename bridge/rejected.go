@@ -43,6 +43,9 @@ func (b *Bridge) room(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := metadata.CheckIdempotencyKey(c.req.Header); err != nil {
 		return err
 	}
+	if c.req.Exchange != nil {
+		return nil // it takes no slot
+	}
 	return b.opts.Slots.Reject(c.req.Caller, c.tool.Name)
 }
 

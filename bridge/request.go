@@ -108,6 +108,10 @@ type Request struct {
 	Version string
 	// Arguments are the arguments of an OpCall. The result has the same encoding.
 	Arguments Payload
+	// Items brings further items for an OpCall of a tool that takes a stream, behind those of the arguments: each call returns
+	// the JSON of the next one. It waits for the item, returns io.EOF when there are no more, and returns when its context
+	// ends. Only one goroutine calls it. If it is nil, the arguments have all items.
+	Items func(ctx context.Context) ([]byte, error)
 	// Timeout is the caller's timeout; zero means none. The shortest of it, the
 	// tool's and the default applies.
 	Timeout time.Duration
@@ -147,6 +151,9 @@ type Request struct {
 	RequestState   []byte
 	// Repeated is set if the Envelope has these two.
 	Repeated bool
+	// Exchange is the caller's side of a streaming RPC, for an OpCall of a Procedure that is one; nil for all others. Arguments
+	// has no bytes then, and the encoding of all messages.
+	Exchange Exchange
 	// Events receives the events of an OpCall, in order and never concurrently; nil
 	// discards them. It is not called after Run has returned.
 	Events func(*outriggerv1.ToolEvent)

@@ -209,7 +209,7 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 		if failed.PeerStatus != 0 {
 			code = connect.Code(failed.PeerStatus)
 		}
-		return errmap.FromBackendStatus(code, failed.Message, failed.Details)
+		return errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

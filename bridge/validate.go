@@ -54,6 +54,9 @@ func (b *Bridge) encode(ctx context.Context, c *toolCall) *errmap.Error {
 			return declaredMessage(c.tool, c.wire)
 		}
 	default:
+		if c.tool.TakesStream() {
+			return b.encodeStream(c)
+		}
 		arguments := c.arguments()
 		if failed := declaredInput(c.tool, arguments); failed != nil {
 			return failed
@@ -123,7 +126,7 @@ func (b *Bridge) RepairArguments(raw []byte) Payload {
 // strings whose type it refuses, which are checked again as what they hold.
 func (c *toolCall) decoded(arguments []byte, failed *errmap.Error) (plain []byte, places []string) {
 	if !c.tool.Native {
-		if plain, places = c.tool.In.Unquote(arguments); c.tool.Declared == nil || c.tool.Declared.Input == nil {
+		if plain, places = c.unquote(arguments); c.tool.Declared == nil || c.tool.Declared.Input == nil {
 			return plain, places
 		}
 	} else {
@@ -138,6 +141,14 @@ func (c *toolCall) decoded(arguments []byte, failed *errmap.Error) (plain []byte
 		}
 	}
 	return plain, places
+}
+
+// unquote decodes what the descriptor wants as an object or array. The messages of a stream are decoded one by one.
+func (c *toolCall) unquote(arguments []byte) (plain []byte, places []string) {
+	if c.tool.TakesStream() {
+		return c.tool.Stream.Unquote(arguments)
+	}
+	return c.tool.In.Unquote(arguments)
 }
 
 // typeKeywords are what a schema says where it has no place for a string.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"os/exec"
 	"slices"
@@ -85,14 +87,13 @@ func TestRouteGuide(t *testing.T) {
 // A rectangle in which route_guide knows many places, and as arguments.
 const areaArgs = `{"lo":{"latitude":400000000,"longitude":-750000000},"hi":{"latitude":420000000,"longitude":-730000000}}`
 
-// TestStreams calls the RPC that sends a stream as a tool, which has the same
-// places as a direct call, and those that take one, which are listed and refused.
-// The generated client has no streams through the sidecar.
+// TestStreams calls the RPCs that send or take a stream as tools: what comes back is
+// what a direct call gets.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	addr := peer.RouteGuide.Run(t, built.examples)
-	server := serve(t, "--backend", "grpc://"+addr, "--descriptors",
-		peer.DescriptorSet(t, routeguide.File_examples_route_guide_routeguide_route_guide_proto))
+	args := []string{"--backend", "grpc://" + addr, "--descriptors", peer.DescriptorSet(t, routeguide.File_examples_route_guide_routeguide_route_guide_proto)}
+	server := serve(t, args...)
 	got := reply(t, send(t, request(t, "POST", server.URL("/rpc"),
 		strings.NewReader(`{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{}}`))).body)
 	var list struct{ Tools []struct{ Name string } }
@@ -103,14 +104,16 @@ func TestStreams(t *testing.T) {
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
 	}
-	// Those that take a stream cannot be called, and are not listed.
-	want := []string{"route_guide.get_feature", "route_guide.list_features"}
+	want := []string{"route_guide.get_feature", "route_guide.list_features", "route_guide.record_route", "route_guide.route_chat"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	places := placesIn(t, addr, areaArgs)
-	for _, name := range []string{"rpc", "mcp-modern", "mcp-legacy", "tool-connect", "exchange-connect"} {
-		agent := caller.Find(t, name).Dial(t, target(server))
+	for _, name := range []string{
+		"rpc", "rpc-batch", "rpc-message-form", "mcp-modern", "mcp-legacy", "tool-connect", "tool-grpc", "tool-grpcweb", "exchange-connect", "exchange-grpc",
+		"stdio-canonical", "stdio-modern", "stdio-legacy", "sdk-modern-http", "sdk-legacy-http",
+	} {
+		agent := caller.Find(t, name).Dial(t, target(server, args...))
 		answer := caller.One(t.Context(), agent, caller.Call{ID: `"s"`, Tool: "route_guide.list_features", Args: areaArgs})
 		var got struct {
 			Items     []struct{ Name string }
@@ -126,12 +129,8 @@ func TestStreams(t *testing.T) {
 		if diff := cmp.Diff(places, names); diff != "" {
 			t.Errorf("%s: places (-want +got):\n%s", name, diff)
 		}
-		for _, tool := range []string{"route_guide.record_route", "route_guide.route_chat"} {
-			refused := caller.One(t.Context(), agent, caller.Call{ID: `"t"`, Tool: tool, Args: "{}"})
-			if refused.Fault == nil || refused.Fault.Code != "METHOD_NOT_FOUND" || !strings.Contains(refused.Fault.Message, "stream") {
-				t.Errorf("%s: %s: %v; %v", name, tool, refused.Err, refused.Fault)
-			}
-		}
+		testRecordRoute(t, name, agent)
+		testRouteChat(t, name, agent)
 		agent.Close()
 	}
 	conn := caller.DialGRPC(t, server.Addr())
@@ -142,6 +141,44 @@ func TestStreams(t *testing.T) {
 	}
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("typed: %v, want unimplemented", err)
+	}
+}
+
+// testRecordRoute sends a way of two known places and one unknown one, and takes the summary.
+func testRecordRoute(t *testing.T, name string, agent caller.Agent) {
+	t.Helper()
+	answer := caller.One(t.Context(), agent, caller.Call{
+		ID: `"w"`, Tool: "route_guide.record_route", Args: `{"items":[` + placeArgs + `,{"latitude":1},` + placeArgs + `]}`,
+	})
+	var got struct{ PointCount, FeatureCount int }
+	if answer.Err != nil || answer.Fault != nil || json.Unmarshal(answer.Data, &got) != nil || got.PointCount != 3 || got.FeatureCount != 2 {
+		t.Errorf("%s: a way: %v; %v %s", name, answer.Err, answer.Fault, answer.Data)
+	}
+	answer = caller.One(t.Context(), agent, caller.Call{ID: `"x"`, Tool: "route_guide.record_route", Args: `{"items":[{},{"latitude":"far"}]}`})
+	if answer.Fault == nil || answer.Fault.Code != "INVALID_TOOL_INPUT" {
+		t.Errorf("%s: a way with a wrong point: %v; %v %s", name, answer.Err, answer.Fault, answer.Data)
+	}
+}
+
+// testRouteChat says two things at a place of the edge's own. The service answers each with what was said there before.
+func testRouteChat(t *testing.T, name string, agent caller.Agent) {
+	t.Helper()
+	place := fmt.Sprintf(`{"latitude":%d,"longitude":7}`, crc32.ChecksumIEEE([]byte(name))>>1)
+	answer := caller.One(t.Context(), agent, caller.Call{ID: `"c"`, Tool: "route_guide.route_chat", Args: fmt.Sprintf(
+		`{"items":[{"location":%[1]s,"message":"first"},{"location":%[1]s,"message":"second"}]}`, place)})
+	var got struct {
+		Items     []struct{ Message string }
+		Truncated bool
+	}
+	if answer.Err != nil || answer.Fault != nil || json.Unmarshal(answer.Data, &got) != nil || got.Truncated {
+		t.Fatalf("%s: a chat: %v; %v %s", name, answer.Err, answer.Fault, answer.Data)
+	}
+	var said []string
+	for _, item := range got.Items {
+		said = append(said, item.Message)
+	}
+	if diff := cmp.Diff([]string{"first", "first", "second"}, said); diff != "" {
+		t.Errorf("%s: a chat (-want +got):\n%s", name, diff)
 	}
 }
 

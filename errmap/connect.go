@@ -26,6 +26,7 @@ const (
 	metaTool        = "tool"
 	metaBackendCode = "backendCode"
 	metaStatus      = "backendStatus"
+	metaItemsSent   = "itemsSent"
 	metaURI         = "uri"
 	metaRequested   = "requestedVersion"
 )
@@ -114,6 +115,9 @@ func (e *Error) errorInfo(about About) *errdetails.ErrorInfo {
 	}
 	if e.BackendStatus != 0 {
 		meta[metaStatus] = strconv.FormatUint(uint64(e.BackendStatus), 10)
+	}
+	if e.ItemsSent != nil {
+		meta[metaItemsSent] = strconv.Itoa(*e.ItemsSent)
 	}
 	return &errdetails.ErrorInfo{Reason: string(e.Code), Domain: Domain, Metadata: meta}
 }
@@ -229,6 +233,10 @@ func (e *Error) readMeta(meta map[string]string) {
 	e.BackendCode = clip(meta[metaBackendCode], maxNameBytes)
 	if n, err := strconv.ParseUint(meta[metaStatus], 10, 32); err == nil {
 		e.BackendStatus = foreignStatus(connect.Code(n))
+	}
+	if n, err := strconv.ParseUint(meta[metaItemsSent], 10, 31); err == nil {
+		sent := int(n)
+		e.ItemsSent = &sent
 	}
 	e.URI = clip(meta[metaURI], maxURIBytes)
 	e.Requested = clip(meta[metaRequested], maxNameBytes)

@@ -27,7 +27,7 @@ type About struct {
 }
 
 // Data returns the data object of the error, one line of JSON. Its members, in this order: code, errorType, retryable,
-// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, details?.
+// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, itemsSent?, details?.
 func (e *Error) Data(about About) json.RawMessage {
 	return e.AppendData(make([]byte, 0, 256), about)
 }
@@ -68,6 +68,10 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 	if e.BackendStatus != 0 {
 		dst = append(dst, `,"backendStatus":`...)
 		dst = strconv.AppendUint(dst, uint64(e.BackendStatus), 10)
+	}
+	if e.ItemsSent != nil {
+		dst = append(dst, `,"itemsSent":`...)
+		dst = strconv.AppendInt(dst, int64(*e.ItemsSent), 10)
 	}
 	if details := detailsJSON(e.Details, e.types); len(details) > 0 {
 		dst = append(dst, `,"details":`...)

@@ -62,6 +62,10 @@ type Error struct {
 	// Limit is the exceeded limit, if no other code counts it; see [Over].
 	Limit Limit
 
+	// ItemsSent is how many items of a stream of requests were sent before the failure, so that the backend may have them; nil
+	// if the call sends no stream.
+	ItemsSent *int
+
 	// BackendStatus is the backend's status if Connect does not define its number, else 0.
 	BackendStatus uint32
 
@@ -107,6 +111,13 @@ func Wrap(code Code, cause error, opts ...Option) *Error {
 	e := New(code, opts...)
 	e.cause = cause
 	return e
+}
+
+// WithCause returns a copy of the error with a cause for the log. No conversion shows the cause.
+func (e *Error) WithCause(cause error) *Error {
+	out := *e
+	out.cause = cause
+	return &out
 }
 
 // From converts any error to a canonical one. It returns an *Error in the chain unchanged if its code is in the table.

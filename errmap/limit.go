@@ -14,6 +14,7 @@ const (
 	LimitBatchEntries Limit = "max_batch_entries"
 	LimitResultBytes  Limit = "max_result_bytes"
 	LimitResultItems  Limit = "max_result_items"
+	LimitInputItems   Limit = "max_input_items"
 	LimitStreams      Limit = "max_streams"
 	LimitSessions     Limit = "max_sessions"
 	LimitTasks        Limit = "max_tasks"
@@ -25,7 +26,7 @@ const (
 // Limits returns every Limit.
 func Limits() []Limit {
 	return []Limit{
-		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems,
+		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems, LimitInputItems,
 		LimitStreams, LimitSessions, LimitTasks, LimitBodyTime, LimitCatalogWait, LimitPipelined,
 	}
 }

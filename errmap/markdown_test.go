@@ -31,8 +31,11 @@ a failure of the sidecar, unless the reply is a result with ` + "`isError: true`
 The data object has its members in this order. Members marked ? are present only if known:
 
 ` + "```" + `
-{"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "backendStatus"?, "details"?}
+{"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "backendStatus"?, "itemsSent"?, "details"?}
 ` + "```" + `
+
+` + "`itemsSent`" + ` is present if the call sends a stream of requests. It is the number of items that were sent before the failure, so the backend may
+have them.
 
 ## Paths of violations
 

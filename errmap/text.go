@@ -78,6 +78,9 @@ func (e *Error) ModelText(about About) string {
 		}
 		b.WriteString(clip(v.Message, maxViolationBytes))
 	}
+	if e.ItemsSent != nil && *e.ItemsSent > 0 {
+		write(&b, "\nItems sent before: ", strconv.Itoa(*e.ItemsSent), ". The tool may have taken them.")
+	}
 	if advice != "" {
 		write(&b, "\n", advice)
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 )
 
@@ -113,6 +115,8 @@ type policyCall struct {
 	who       *access.Identity
 	tool      *catalog.Tool
 	arguments []byte // as the rules get them
+	// messages stand for the arguments of a tool that takes a stream: the rules are asked about each.
+	messages [][]byte
 }
 
 // newPolicyCall makes the call of a case, and reports what is wrong with it.
@@ -154,8 +158,39 @@ func (c *policyCall) encode(raw []byte) error {
 	if c.arguments = raw; c.tool.Native {
 		return nil
 	}
+	if c.tool.TakesStream() {
+		c.messages, err = streamMessages(c.tool, raw)
+		return err
+	}
 	c.arguments, err = c.tool.In.ToWireWith(&bytepool.Pool{}, nil, raw)
 	return err
+}
+
+// streamMessages are the messages that a call of a tool sends that takes a stream; one empty message where it sends none, as
+// the rules are asked then.
+func streamMessages(t *catalog.Tool, raw []byte) (out [][]byte, err error) {
+	header, items, err := t.Stream.Split(raw, defaults.MaxInputItems)
+	if err != nil {
+		return nil, err
+	}
+	if header != nil {
+		wire, err := t.Stream.HeaderToWire(nil, header)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, wire)
+	}
+	for i, item := range items {
+		wire, err := t.Stream.ItemToWire(&bytepool.Pool{}, nil, i, item)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, wire)
+	}
+	if len(out) == 0 {
+		out = [][]byte{nil}
+	}
+	return out, nil
 }
 
 // policyCaller is the identity of a case's caller; nil without one.
@@ -176,7 +211,21 @@ func policyCaller(c *configv1.PolicyCaller) *access.Identity {
 
 // decide asks the rules.
 func (c *policyCall) decide(engine *rules.Engine, of *configv1.PolicyCase) caseReport {
-	rule, _, refused := engine.MayCall(c.who, c.tool, c.arguments)
+	messages := c.messages
+	if messages == nil {
+		messages = [][]byte{c.arguments}
+	}
+	var rule string
+	var refused *errmap.Error
+	for i, message := range messages { // the first one decides, or the one that is refused
+		decided, _, err := engine.MayCall(c.who, c.tool, message)
+		if i == 0 || err != nil {
+			rule, refused = decided, err
+		}
+		if err != nil {
+			break
+		}
+	}
 	r := caseReport{
 		Name: of.GetName(), Tool: c.tool.Name, Expected: of.GetExpected(), WantRule: of.GetRule(),
 		Decision: string(rules.Allow), Rule: rule,

@@ -107,7 +107,7 @@ func TestServeTalksToAPerson(t *testing.T) {
 			}
 			seen := s.seen.String()
 			for _, want := range []string{
-				`Outrigger is ready.*: 16 tools of the example service`,
+				`Outrigger is ready.*: 18 tools of the example service`,
 				`  MCP +.*http://127.0.0.1:[0-9]+/mcp`, `  JSON-RPC +http://127.0.0.1:[0-9]+/rpc`, `  Admin +http://127.0.0.1:[0-9]+/readyz`,
 				"Next: connect an agent, such as `claude mcp add --transport http outrigger http://127.0.0.1:[0-9]+/mcp`",
 			} {

@@ -110,9 +110,6 @@ func hints(t *catalog.Tool) string {
 	if t.Metadata.DeprecatedIn != "" {
 		out = append(out, "deprecated")
 	}
-	if !t.IsCallable() {
-		out = append(out, "not callable yet")
-	}
 	if len(out) == 0 {
 		return "-"
 	}

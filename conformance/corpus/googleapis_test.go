@@ -129,7 +129,7 @@ func TestGoogleapisLoads(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	start := time.Now()
-	live := catalog.NewLive(from, catalog.LiveOptions{Build: catalog.BuildOptions{Overlay: overlay, ListUncallable: true}})
+	live := catalog.NewLive(from, catalog.LiveOptions{Build: catalog.BuildOptions{Overlay: overlay}})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

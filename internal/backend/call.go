@@ -33,13 +33,14 @@ type MethodOptions struct {
 	Idempotency connect.IdempotencyLevel
 }
 
-// Method calls one procedure, unary or server-streaming. It is safe for concurrent use
+// Method calls one procedure. It is safe for concurrent use
 // and valid as long as its client.
 type Method struct {
 	client    *Client
 	procedure string
 	opts      MethodOptions
 	bound     atomic.Pointer[binding]
+	duplex    atomic.Pointer[binding] // for bidirectional streams
 }
 
 // binding is a method on a link.
@@ -200,14 +201,23 @@ func (c *Client) Check(ctx context.Context) error {
 // on returns the RPC client for a link, which changes at most when a probe
 // finds another protocol.
 func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
-	if b := m.bound.Load(); b != nil && b.link == l {
+	return m.boundTo(&m.bound, l, l.pool)
+}
+
+// duplexOn is the same for bidirectional streams, which need HTTP/2.
+func (m *Method) duplexOn(l *link) *connect.Client[rawMessage, rawMessage] {
+	return m.boundTo(&m.duplex, l, m.client.h2)
+}
+
+func (m *Method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *connect.Client[rawMessage, rawMessage] {
+	if b := bound.Load(); b != nil && b.link == l {
 		return b.rpc
 	}
 	c := m.client
 	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
 	rpc := connect.NewClient[rawMessage, rawMessage](
-		&doer{pool: l.pool, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.baseURL()+m.procedure, opts...)
-	m.bound.Store(&binding{link: l, rpc: rpc})
+		&doer{pool: p, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.baseURL()+m.procedure, opts...)
+	bound.Store(&binding{link: l, rpc: rpc})
 	return rpc
 }
 

@@ -30,9 +30,10 @@ type Client struct {
 	// credentials are sent with every request; nil holds none.
 	credentials *credentials
 
-	link    atomic.Pointer[link] // nil while the protocol is not known
-	methods sync.Map             // procedure -> *Method, at most opts.MaxMethods
-	kept    atomic.Int64
+	link        atomic.Pointer[link] // nil while the protocol is not known
+	sendBuffers sync.Pool            // of open streams
+	methods     sync.Map             // procedure -> *Method, at most opts.MaxMethods
+	kept        atomic.Int64
 
 	mu     sync.Mutex
 	search *search // the probe under way, if any
@@ -78,6 +79,7 @@ func New(target Target, o Options) (*Client, error) {
 	c.conns.idle, c.conns.lost = c.opts.IdleTimeout, make(chan struct{}, 1)
 	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
 	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
+	c.sendBuffers.New = func() any { return new([sendBuffer]byte) }
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.link.Store(c.declared())
 	return c, nil

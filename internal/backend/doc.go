@@ -20,8 +20,8 @@
 // caller. It repeats a request only if the peer reported, by the rules of
 // HTTP/2, that it was not processed.
 //
-// Calls are unary ([Client.Call]) or server-streaming ([Client.Stream]). Client
-// streams are not supported.
+// Calls are unary ([Client.Call]), server-streaming ([Client.Stream]), or open streams of
+// any kind ([Client.OpenStream]).
 //
 // A Client and its Methods are safe for concurrent use. Request bytes are read
 // until the call returns, and never kept.

@@ -47,6 +47,10 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		req.Header["Authorization"] = []string{value}
 	}
 	f := factsFrom(req.Context())
+	if f != nil && f.send != nil {
+		_ = req.Body.Close()
+		req.Body = f.send
+	}
 	resp, err := d.send(req, f)
 	if f == nil {
 		return resp, err // an Endpoint's: its messages are bounded one by one
@@ -57,6 +61,12 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	f.httpStatus, f.hangsUp = resp.StatusCode, resp.Close
+	if f.send != nil {
+		// net/http does not look at the context while it waits for the request body or for
+		// the peer's window. To close the response ends both.
+		body := resp.Body
+		context.AfterFunc(req.Context(), func() { _ = body.Close() })
+	}
 	if f.stream {
 		resp.Body = newFramedBody(resp.Body, d.frames, f)
 	} else {
@@ -127,20 +137,26 @@ func (d *doer) exchange(req *http.Request, f *facts) (*http.Response, error) {
 		p.release(c)
 		return nil, err
 	}
-	resp.Body = &heldBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { p.release(c) })}
+	resp.Body = newHeldBody(resp.Body, func() { p.release(c) })
 	return resp, nil
 }
 
-// heldBody gives back the stream when the response is done with.
+// heldBody gives back the stream when the response is done with. It closes the
+// transport's body once: net/http returns the unread bytes to the connection's window
+// each time.
 type heldBody struct {
 	io.ReadCloser
-	release func()
+	close func() error
 }
 
-func (b *heldBody) Close() error {
-	defer b.release()
-	return b.ReadCloser.Close()
+func newHeldBody(body io.ReadCloser, release func()) *heldBody {
+	return &heldBody{ReadCloser: body, close: sync.OnceValue(func() error {
+		defer release()
+		return body.Close()
+	})}
 }
+
+func (b *heldBody) Close() error { return b.close() }
 
 // declineCompression keeps the library from asking for compressed answers; it
 // reads them all the same when they come.

@@ -20,13 +20,14 @@ type facts struct {
 	conn         atomic.Pointer[conn]
 	encrypted    atomic.Bool // conn is below TLS: its bytes tell nothing
 
-	stream     bool  // asked for by the call: the body is bounded frame by frame
-	onHTTP2    bool  // the pool that was used
-	sendErr    error // what the transport returned instead of a response
-	httpStatus int   // 0 while no response came
-	hangsUp    bool  // the response says that the connection is closed (HTTP/1.1)
-	bodyErr    error // a failed read of the response body, end of body aside
-	overLimit  bool  // the response body, or a frame of it, ran past its limit
+	stream     bool      // asked for by the call: the body is bounded frame by frame
+	send       *sendBody // of a stream that was opened; what Do sends in place of the library's
+	onHTTP2    bool      // the pool that was used
+	sendErr    error     // what the transport returned instead of a response
+	httpStatus int       // 0 while no response came
+	hangsUp    bool      // the response says that the connection is closed (HTTP/1.1)
+	bodyErr    error     // a failed read of the response body, end of body aside
+	overLimit  bool      // the response body, or a frame of it, ran past its limit
 }
 
 type factsKey struct{}
@@ -96,6 +97,8 @@ func (f *facts) complete() bool {
 	switch {
 	case !f.began():
 		return false
+	case f.send != nil:
+		return true // each message of it may have had its effect
 	case f.onHTTP2:
 		return f.wroteRequest.Load()
 	default:

@@ -28,7 +28,10 @@ func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration)
 		if made, ok := ctx.Value(madeKey{}).(**conn); ok && err == nil {
 			*made, _ = nc.(*conn)
 		}
-		return nc, err
+		if err != nil {
+			return nil, err
+		}
+		return &smallFrames{Conn: nc}, nil
 	}
 	return &h2Dialer{transport: transport, timeout: timeout}
 }

@@ -35,6 +35,10 @@ func (p *pool) version() string {
 	return "HTTP/1.1"
 }
 
+// streamWindow is how much of a stream's response the backend may send before it is
+// read. net/http's own is 4 MiB, which each stream with a slow reader would hold.
+const streamWindow = 64 << 10
+
 // newPools builds the pools of a target: HTTP/1.1, HTTP/2, and the HTTP/2 of unary
 // gRPC calls.
 func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h2 *pool, wires *h2Pool) {
@@ -54,6 +58,8 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 		SendPingTimeout:  o.PingAfter,
 		PingTimeout:      o.PingTimeout,
 		WriteByteTimeout: o.WriteTimeout,
+
+		MaxReceiveBufferPerStream: streamWindow,
 	}
 	if t.tls {
 		tlsConfig = tlsConfig.Clone()

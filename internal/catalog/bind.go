@@ -25,7 +25,9 @@ type binder struct {
 	inputs     map[protoreflect.FullName]*schema.Lazy
 	outputs    map[protoreflect.FullName]*schema.Lazy
 	streams    map[protoreflect.FullName]*schema.Lazy
-	messages   map[protoreflect.FullName]compiled
+	// taken are the inputs of methods that take a stream, by their digests.
+	taken    map[source.Digest]*schema.Lazy
+	messages map[protoreflect.FullName]compiled
 }
 
 // httpBody is the message that carries any document with its media type.
@@ -53,26 +55,32 @@ func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int
 		inputs:   make(map[protoreflect.FullName]*schema.Lazy, tools),
 		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
 		streams:  map[protoreflect.FullName]*schema.Lazy{},
+		taken:    map[source.Digest]*schema.Lazy{},
 		messages: make(map[protoreflect.FullName]compiled, messages),
 	}
 }
 
-// bind fills in the tool's schemas, transcoders and fingerprint.
-func (b *binder) bind(t *Tool) error {
+// bind fills in the tool's schemas, transcoders and fingerprint. The header is that of a stream of requests; nil for none.
+func (b *binder) bind(t *Tool, header protoreflect.FieldDescriptor) error {
 	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
 	if in.IsPlaceholder() || out.IsPlaceholder() {
 		return errors.New("its request or response message is not in the descriptors")
 	}
 	var err error
-	t.Input, t.Output = b.schema(in, schema.Input), b.schema(out, schema.Output)
+	t.Output = b.schema(out, schema.Output)
 	if t.In, err = b.message(in); err != nil {
 		return fmt.Errorf("transcoder of %s: %w", in.FullName(), err)
 	}
 	if t.Out, err = b.message(out); err != nil {
 		return fmt.Errorf("transcoder of %s: %w", out.FullName(), err)
 	}
-	t.HTTPBody = !t.Method.ClientStreaming && out.FullName() == httpBody
-	if t.Streams() {
+	if t.Method.ClientStreaming {
+		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, b.streamDigest(in, header))
+	} else {
+		t.Input = b.schema(in, schema.Input)
+	}
+	t.HTTPBody = out.FullName() == httpBody && !(t.Method.ClientStreaming && t.Streams())
+	if t.Streams() && !t.Method.ClientStreaming {
 		t.BytesField = onlyBytes(out)
 	}
 	switch {
@@ -139,8 +147,28 @@ func (b *binder) gatheredAs(md protoreflect.MessageDescriptor, one *schema.Lazy,
 	return b.streams[md.FullName()]
 }
 
+// stream is the schema of the arguments with a stream of messages.
+func (b *binder) stream(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor, digest source.Digest) *schema.Lazy {
+	if b.taken[digest] == nil {
+		b.taken[digest] = schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
+	}
+	return b.taken[digest]
+}
+
+// streamDigest is that of a stream's schema.
+func (b *binder) streamDigest(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor) source.Digest {
+	with := []byte{streamTaken, byte(b.profile)}
+	if header != nil {
+		with = append(with, header.FullName()...)
+	}
+	return b.digests.of(md, append(with, 0)...)
+}
+
 // streamed stands for the direction of a stream's schema in digests.
 const streamed = 2
+
+// streamTaken stands for the direction of a stream of requests.
+const streamTaken = 3
 
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
 	got, ok := b.messages[md.FullName()]
@@ -165,10 +193,15 @@ func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.
 func (b *binder) again(t *Tool) error {
 	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
 	input, output := t.Input.Digest(), t.Output.Digest()
-	t.Input = b.deferred(in, schema.Input, input)
 	var err error
 	if t.In, err = b.messageAgain(in, t.In); err != nil {
 		return err
+	}
+	if t.TakesStream() {
+		header := t.Stream.Header()
+		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, input)
+	} else {
+		t.Input = b.deferred(in, schema.Input, input)
 	}
 	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
 		return err

@@ -31,9 +31,7 @@ type BuildOptions struct {
 	Disagreed func(*transcode.DisagreementError)
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
 	MaxDepth int
-	// ListUncallable also lists client-streaming methods, which cannot be called yet.
-	ListUncallable bool
-	Limits         Limits
+	Limits   Limits
 }
 
 // Build makes a catalog from the loads of all sources. Every method becomes a tool, including streaming ones, and so
@@ -62,7 +60,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems, listUncallable: o.ListUncallable,
+		comments: comments{}, problems: problems,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	messages, tools := before.sizes()
@@ -112,8 +110,6 @@ type builder struct {
 	overlayIndex overlayIndex
 	selection    *Selection
 	limits       Limits
-	// listUncallable is BuildOptions.ListUncallable.
-	listUncallable bool
 	// world tells among other things whether the descriptors define our options.
 	world world
 	// before is the build whose tools may be taken over; nil for none.
@@ -282,7 +278,12 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	} else {
 		isMarked = true
 	}
-	if err := b.bind.bind(t); err != nil {
+	header, err := streamHeader(md, declared.GetStreamHeader())
+	if err != nil {
+		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: stream_header: " + err.Error()})
+		return nil, false, nil
+	}
+	if err := b.bind.bind(t, header); err != nil {
 		return nil, false, err
 	}
 	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
@@ -305,19 +306,14 @@ func (b *builder) finish() (*Catalog, error) {
 	if len(collisions)+len(b.problems) > 0 {
 		return nil, b.fault(collisions, b.problems...)
 	}
-	visible, listed := 0, 0
+	visible := 0
 	for _, t := range b.tools {
-		t.Unlisted = !t.IsCallable() && !b.listUncallable
-		if t.Hidden {
-			continue
-		}
-		visible++
-		if !t.Unlisted {
-			listed++
+		if !t.Hidden {
+			visible++
 		}
 	}
-	if listed == 0 {
-		return nil, b.empty(visible)
+	if visible == 0 {
+		return nil, b.empty()
 	}
 	if visible > b.limits.MaxTools {
 		return nil, b.fault(nil, Problem{"catalog",
@@ -338,7 +334,7 @@ func (b *builder) fault(collisions []Collision, problems ...Problem) *BuildError
 }
 
 // empty says why there are no tools.
-func (b *builder) empty(uncallable int) error {
+func (b *builder) empty() error {
 	var why []string
 	if b.seen == 0 {
 		why = append(why, "no source has a service with methods")
@@ -350,10 +346,7 @@ func (b *builder) empty(uncallable int) error {
 	if b.unselected > 0 {
 		why = append(why, fmt.Sprintf("--include and --exclude omit %d of %d methods", b.unselected, b.seen))
 	}
-	if uncallable > 0 {
-		why = append(why, fmt.Sprintf("%d %s a stream of requests and cannot be called yet", uncallable, shown.Plural(uncallable, "takes", "take")))
-	}
-	if n := len(b.tools) - uncallable; n > 0 {
+	if n := len(b.tools); n > 0 {
 		why = append(why, fmt.Sprintf("%d %s hidden", n, shown.Plural(n, "is", "are")))
 	}
 	if len(b.warnings) > 0 {

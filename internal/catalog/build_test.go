@@ -26,7 +26,7 @@ func TestEveryMethodBecomesATool(t *testing.T) {
 	c := garden(t)
 	want := []string{
 		"garden.uproot", "garden_keeper.drop_crate", "garden_keeper.get_plant", "garden_keeper.list_http_sensors",
-		"garden_keeper.name", "garden_keeper.put_crate", "garden_keeper.watch_plants",
+		"garden_keeper.name", "garden_keeper.put_crate", "garden_keeper.talk", "garden_keeper.watch_plants",
 		"garden_keeper.water_plant",
 	}
 	if diff := cmp.Diff(want, namesOf(c)); diff != "" {
@@ -78,35 +78,8 @@ func TestLookupTakesBothFormsAndNoHiddenTool(t *testing.T) {
 	if _, ok := c.ByProcedure("/garden.v1.GardenKeeper/SharpenTools"); ok {
 		t.Error("a hidden tool is found by its procedure")
 	}
-	if n := len(c.All()) - len(c.Tools()); n != 2 {
-		t.Errorf("All has %d more than Tools, want the hidden tool and the one that cannot be called", n)
-	}
-}
-
-// TestWhatCannotBeCalledIsNotListed, but found, so that a call can say why. That holds for what a caller may see of the
-// catalog too.
-func TestWhatCannotBeCalledIsNotListed(t *testing.T) {
-	t.Parallel()
-	const talk = "garden_keeper.talk"
-	c := garden(t)
-	for what, c := range map[string]*Catalog{"all": c, "a caller's": c.Only(func(*Tool) bool { return true })} {
-		if slices.Contains(namesOf(c), talk) {
-			t.Errorf("%s: it is listed", what)
-		}
-		for _, name := range []string{talk, "garden_keeper_talk"} {
-			if tool, ok := c.Lookup(name); !ok || !tool.Unlisted || tool.IsCallable() {
-				t.Errorf("%s: Lookup(%q) finds %v", what, name, tool)
-			}
-		}
-		if _, ok := c.ByProcedure("/garden.v1.GardenKeeper/Talk"); !ok {
-			t.Errorf("%s: its procedure finds nothing", what)
-		}
-	}
-	if _, ok := c.Only(func(t *Tool) bool { return t.Name != talk }).Lookup(talk); ok {
-		t.Error("a caller finds what it may not call")
-	}
-	if c := mustBuild(t, BuildOptions{ListUncallable: true}, loadFile(t, bufImage)); !slices.Contains(namesOf(c), talk) {
-		t.Errorf("not listed where that is asked for: %v", namesOf(c))
+	if n := len(c.All()) - len(c.Tools()); n != 1 {
+		t.Errorf("All has %d more than Tools, want the hidden tool", n)
 	}
 }
 

@@ -138,9 +138,7 @@ func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *l
 			}
 		}
 		named = append(named, t)
-		if !t.Unlisted {
-			c.own.visible = append(c.own.visible, t)
-		}
+		c.own.visible = append(c.own.visible, t)
 	}
 	addAliases(c.byName, named)
 	for _, name := range shown.SortedKeys(services) {

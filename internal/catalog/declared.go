@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -188,6 +189,9 @@ func (t *Tool) checkExample(arguments []byte) error {
 	}
 	if t.Native {
 		return nil
+	}
+	if t.TakesStream() {
+		return t.Stream.Check(arguments, defaults.MaxInputItems)
 	}
 	_, err = t.In.ToWire(nil, arguments)
 	return err

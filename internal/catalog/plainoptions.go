@@ -20,7 +20,7 @@ const maxPlainVersionNumbers = 3
 // to that.
 func arePlain(o *outriggerv1.ToolOptions) bool {
 	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || len(o.GetTags()) > 0 ||
-		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetReadOnly() && o.GetDestructive() {
+		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetStreamHeader() != "" || o.GetReadOnly() && o.GetDestructive() {
 		return false
 	}
 	switch o.GetTaskSupport() {

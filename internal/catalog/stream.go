@@ -5,6 +5,8 @@ package catalog
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -52,6 +54,26 @@ func (i *Items) Close(truncated bool) []byte {
 		return append(i.text, truncatedTail...)
 	}
 	return append(i.text, wholeTail...)
+}
+
+// streamHeader is the field that the option stream_header names: a member of a oneof of the request of a method that takes a
+// stream. It is nil for no name.
+func streamHeader(md protoreflect.MethodDescriptor, name string) (protoreflect.FieldDescriptor, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // no name is no header
+	}
+	if !md.IsStreamingClient() {
+		return nil, errors.New("the RPC does not take a stream of requests")
+	}
+	in := md.Input()
+	field := in.Fields().ByName(protoreflect.Name(name))
+	if field == nil {
+		field = in.Fields().ByJSONName(name)
+	}
+	if field == nil || field.ContainingOneof() == nil || field.ContainingOneof().IsSynthetic() {
+		return nil, fmt.Errorf("%s has no field %s in a oneof", in.FullName(), name)
+	}
+	return field, nil
 }
 
 // gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item

@@ -42,11 +42,16 @@ type Tool struct {
 	// Method is the RPC behind the tool; never nil. For native tools, it is CallTool of the tool API.
 	Method *Method
 	// Input and Output are the schemas of request and response; never nil. If the tool has no output schema (see HasOutput),
-	// both forms of Output are nil. A server-streaming method has the schema of {"items": [...], "truncated": ...}, where
-	// each item is one response as Out writes it.
+	// both forms of Output are nil. A method that answers with a stream has the schema of {"items": [...], "truncated": ...},
+	// where each item is one response as Out writes it. A method that takes a stream has the input {"items": [...]}, where each
+	// item is one request as In reads it; if the options name a stream header, also "header".
 	Input, Output *schema.Lazy
-	// In turns arguments into the bytes of the request. Out turns the bytes of the response into JSON.
+	// In turns arguments into the bytes of the request. Out turns the bytes of the response into JSON. For a method that takes
+	// a stream, they are of one message of it.
 	In, Out *transcode.Message
+	// Stream reads the arguments of a method that takes a stream of requests, {"items": [...]}, with In for each message. It
+	// is nil for all other tools.
+	Stream *transcode.Stream
 	// OutputNotObject is set if the response's ProtoJSON form is not an object (a Timestamp, a StringValue, a ListValue).
 	// Callers that accept only objects must get it wrapped as {"value": ...}. If the request is such a message, Input and In
 	// already accept the wrapped form. It is not set for a stream, because its responses are items.
@@ -75,8 +80,6 @@ type Tool struct {
 	Timeout time.Duration
 	// Hidden tools are not offered. Lookup and ByProcedure do not find them, and Tools does not list them.
 	Hidden bool
-	// Unlisted tools are not listed, but Lookup finds them, so that a caller learns why the tool cannot be called.
-	Unlisted bool
 	// Examples are sample calls whose arguments the input schema accepts.
 	Examples []Example
 	// Errors are the statuses that the tool declares, in declaration order.
@@ -119,13 +122,11 @@ func (t *Tool) HasOutput() bool { return t.Output.IsSet() }
 // IsDocument reports whether a result is a document with a media type, and no data in JSON.
 func (t *Tool) IsDocument() bool { return t.HTTPBody || t.BytesField != 0 }
 
-// Streams reports whether the method is server-streaming only, so that a result collects many messages as items.
-// Client-streaming methods are listed but cannot be called.
-func (t *Tool) Streams() bool { return t.Method.ServerStreaming && !t.Method.ClientStreaming }
+// Streams reports whether the method answers with a stream, so that a result collects many messages as items.
+func (t *Tool) Streams() bool { return t.Method.ServerStreaming }
 
-// IsCallable reports whether a call can reach the method. A call has one request, so client-streaming methods are not
-// callable.
-func (t *Tool) IsCallable() bool { return !t.Method.ClientStreaming }
+// TakesStream reports whether the method takes a stream of requests, so that the arguments hold many messages as items.
+func (t *Tool) TakesStream() bool { return t.Stream != nil }
 
 // subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
 func (t *Tool) subject() string {

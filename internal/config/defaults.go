@@ -134,6 +134,7 @@ func defaultLimits() *configv1.Limits {
 		MaxInlineBytes:       new(int64(defaults.MaxInlineBytes)),
 		MaxHeldBytes:         new(int64(defaults.MaxHeldBytes)),
 		HeldTtl:              durationpb.New(defaults.HeldTTL),
+		MaxInputItems:        new(int32(defaults.MaxInputItems)),
 		MaxPageEntries:       new(int32(defaults.MaxPageEntries)),
 		MaxStreams:           new(int32(defaults.MaxStreams)),
 		MaxSessions:          new(int32(defaults.MaxSessions)),

@@ -90,6 +90,7 @@ const (
 	MaxHeldBytes = 8 * MaxResultBytes
 	// HeldTTL is enough for an agent to go back to a document during one conversation.
 	HeldTTL        = 10 * time.Minute
+	MaxInputItems  = 1000
 	MaxPageEntries = 1000
 )
 

@@ -39,6 +39,8 @@ type Handler struct {
 	// every result of the modern one, and modernMeta is what _meta has there
 	// besides. All are rendered once.
 	serverInfo, modernTail, modernMeta []byte
+	// inboxes are the calls whose items follow.
+	inboxes inboxes
 	// secrets are the fields that messages mark as secret, for the run record.
 	secrets redact.Messages
 }

@@ -71,7 +71,7 @@ func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema fun
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
 	dst = appendSchema(dst, t.Input.Advertised())
-	if withOutput && !t.Method.ClientStreaming {
+	if withOutput {
 		dst = append(dst, `,"outputSchema":`...)
 		dst = appendSchema(dst, t.Output.Advertised())
 	}

@@ -45,6 +45,8 @@ type Inbound struct {
 	// Paced is set if the edge applies backpressure. Then a call waits for a slot
 	// without a limit, and is not rejected because of a full queue.
 	Paced bool
+	// Follows is set if later messages of the origin can bring items of a call ([Handler.EndItems] ends them).
+	Follows bool
 	// Yield is called when the request begins to wait for its client or for changes,
 	// because these may arrive behind requests that wait for this one. It may be
 	// called more than once, and may be nil.
@@ -203,11 +205,16 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 			return ready(h.refuseCall(call, err))
 		}
 	}
+	unfollow, err := h.follow(call)
+	if err != nil {
+		return ready(h.refuseCall(call, err))
+	}
 	call.req.Header = WithTraceContext(in.Header, in.meta())
 	h.connect(call)
 	call.flight = h.Begin(ctx, call.req)
 	in.flight = call.flight
 	run = func() *Reply {
+		defer unfollow()
 		// Nothing of the reply is there while the request runs: it may run for days.
 		call.resp = call.flight.Run()
 		h.replyTo(call)
@@ -345,13 +352,15 @@ func (h *Handler) notification(ctx context.Context, in *Inbound) Reply {
 	switch {
 	case in.Message.Method == methodCancelled:
 		h.cancelled(in)
+	case in.Message.Method == methodItems && in.Follows:
+		h.took(in)
 	case in.Dialect == Canonical && h.opts.Notify != nil:
 		h.notify(ctx, in)
 	}
 	return Reply{Status: http.StatusAccepted}
 }
 
-// methodCancelled is the one notification that the sidecar acts on.
+// methodCancelled is a notification that the sidecar acts on, beside methodItems.
 const methodCancelled = "notifications/cancelled"
 
 // notify hands an event over. Whatever goes wrong there, a notification has no

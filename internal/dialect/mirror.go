@@ -62,6 +62,9 @@ func argumentAt(tool *catalog.Tool, arguments []byte, path []string) (json.RawMe
 	if !tool.Native {
 		message = tool.Method.Descriptor.Input()
 	}
+	if !tool.Native && tool.TakesStream() { // its arguments are no message, and a parameter cannot be in a list
+		message = nil
+	}
 	for _, name := range path {
 		field := fieldNamed(message, name)
 		if field == nil {

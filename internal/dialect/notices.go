@@ -23,6 +23,8 @@ type notices struct {
 	// token is the caller's progress token as it came; nil wants no progress.
 	token  []byte
 	filter bridge.EventFilter
+	// itemsOf is the id of a call whose items follow, and whose answers are passed on as they come; nil for all others.
+	itemsOf []byte
 	// quiet is told that nothing will come for a while; nil where it does not matter.
 	quiet  func()
 	broken bool
@@ -49,11 +51,14 @@ func (h *Handler) connect(call *exchange) {
 // connectCall connects a call's events, if its caller has asked for any. Nearly all have not, and cost nothing.
 func (h *Handler) connectCall(call *exchange) {
 	level := logLevel(call)
-	if call.progressToken == nil && level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
+	if call.progressToken == nil && call.req.Items == nil && level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
 		return
 	}
 	n := &notices{log: h.BoundedLog(), req: call.req, send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 	n.filter.Level, n.filter.Progress = level, n.token != nil
+	if call.req.Items != nil {
+		n.itemsOf = bytes.Clone(call.in.Message.ID.Raw())
+	}
 	call.req.Events = n.event
 }
 
@@ -90,6 +95,10 @@ func (n *notices) event(e *outriggerv1.ToolEvent) {
 		n.progress(e.Progress)
 	case *outriggerv1.ToolEvent_Log:
 		n.message(e.Log)
+	case *outriggerv1.ToolEvent_Partial:
+		if n.itemsOf != nil {
+			n.pass(item(n.itemsOf, e.Partial.GetDataJson()))
+		}
 	case *outriggerv1.ToolEvent_Quiet:
 		if n.quiet != nil {
 			n.quiet()
@@ -115,13 +124,15 @@ func (n *notices) message(m *outriggerv1.LogMessage) {
 	n.write("notifications/message", params)
 }
 
-func (n *notices) write(method string, params []byte) {
+func (n *notices) write(method string, params []byte) { n.pass(notification(method, params)) }
+
+func (n *notices) pass(message []byte) {
 	if n.broken {
 		return
 	}
-	if err := n.send(notification(method, params)); err != nil {
+	if err := n.send(message); err != nil {
 		n.broken = true
-		n.log.Debug("caller no longer accepts notifications", append(requestFields(n.req), zap.String(logkey.Method, method), logkey.Error(err))...)
+		n.log.Debug("caller no longer accepts notifications", append(requestFields(n.req), logkey.Error(err))...)
 	}
 }
 

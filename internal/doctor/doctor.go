@@ -83,12 +83,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if err != nil {
 		d.fail("", "%v", err)
 	}
-	uncallable, held := 0, 0
-	for _, t := range cat.All() {
-		if !t.Hidden && !t.IsCallable() {
-			uncallable++
-		}
-	}
+	held := 0
 	for _, t := range cat.Tools() {
 		if scope.Holds(t) {
 			held++
@@ -99,9 +94,6 @@ func (d *doctor) examine(ctx context.Context) {
 		blocked = fmt.Sprintf("none blocked because of --trust trusted (else %d by --gate %v)", held, scope)
 	}
 	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
-	if uncallable > 0 {
-		d.ok("%d client-streaming RPCs cannot be called yet; --list-uncallable lists them", uncallable)
-	}
 	d.ok("no tool names collide")
 	d.rules(cat)
 }

@@ -5,6 +5,7 @@ package mcptest
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -42,6 +43,74 @@ func (c Upstream) Stream(ctx context.Context, m *catalog.Method, in []byte, head
 	}
 	return answer, nil
 }
+
+// Open implements [bridge.Streams]: each message has its answer. An RPC that answers with one message answers with
+// that to the last.
+func (c Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (bridge.BackendStream, *errmap.Error) {
+	s := &upstreamStream{call: c, method: m, header: header, messages: make(chan []byte)}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	return s, nil
+}
+
+// upstreamStream is an open stream of an Upstream.
+type upstreamStream struct {
+	ctx      context.Context //nolint:containedctx // that of the RPC
+	cancel   context.CancelFunc
+	call     Upstream
+	method   *catalog.Method
+	header   http.Header
+	messages chan []byte
+	once     sync.Once
+	last     []byte
+}
+
+// Send implements [bridge.BackendStream].
+func (s *upstreamStream) Send(message []byte) error {
+	select {
+	case s.messages <- bytes.Clone(message):
+		return nil
+	case <-s.ctx.Done():
+		return io.EOF
+	}
+}
+
+// CloseSend implements [bridge.BackendStream].
+func (s *upstreamStream) CloseSend() { s.once.Do(func() { close(s.messages) }) }
+
+// Receive implements [bridge.BackendStream].
+func (s *upstreamStream) Receive() ([]byte, error) {
+	for {
+		select {
+		case message, ok := <-s.messages:
+			if !ok && (s.method.ServerStreaming || s.last == nil) {
+				return nil, io.EOF
+			}
+			if ok && !s.method.ServerStreaming {
+				s.last = message
+				continue
+			}
+			if !ok {
+				message = s.last
+			}
+			answer, err := s.call(s.ctx, s.method, message, s.header)
+			if err != nil {
+				return nil, err
+			}
+			return answer.Body, nil
+		case <-s.ctx.Done():
+			return nil, errmap.Wrap(errmap.Cancelled, s.ctx.Err())
+		}
+	}
+}
+
+// Header implements [bridge.BackendStream].
+func (s *upstreamStream) Header() (http.Header, bool) { return nil, true }
+
+// Trailer implements [bridge.BackendStream].
+func (s *upstreamStream) Trailer() http.Header { return nil }
+
+// Close implements [bridge.BackendStream].
+func (s *upstreamStream) Close() { s.cancel() }
 
 // Echo is an Upstream that answers with the bytes it was sent, which the response
 // of lab.echo reads like its request.

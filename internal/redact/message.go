@@ -42,6 +42,19 @@ func Items(m *Message) *Message {
 	return &Message{fields: map[string]field{"items": {message: m}}, secrets: m.secrets}
 }
 
+// Arguments returns what is secret in {"items": [...], "header": ...}, where the header has the value of a field of the
+// message. The name of the field is empty if there is no header.
+func Arguments(m *Message, header string) *Message {
+	out := Items(m)
+	if out == nil || header == "" {
+		return out
+	}
+	if f, ok := m.fields[header]; ok {
+		out.fields["header"] = f
+	}
+	return out
+}
+
 // Secrets returns the names of the secret fields at every depth, for JSON that quotes the
 // message somewhere. Do not change them.
 func (m *Message) Secrets() Names {

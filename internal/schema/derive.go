@@ -19,11 +19,11 @@ var ErrNoDescriptor = errors.New("schema: no message descriptor")
 // options always give the same bytes. What exceeds the bounds is left open and named in Warnings. The only errors are a
 // missing descriptor (ErrNoDescriptor) and one whose file could not be resolved.
 func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
-	return derive(md, dir, opts, partBoth)
+	return derive(md, dir, nil, opts, partBoth)
 }
 
-// derive is Derive for one form or both.
-func derive(md protoreflect.MessageDescriptor, dir Direction, opts Options, part Part) (*Schema, error) {
+// derive is Derive for one form or both, and DeriveStream where a stream is given.
+func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts Options, part Part) (*Schema, error) {
 	if md == nil {
 		return nil, ErrNoDescriptor
 	}
@@ -31,11 +31,11 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, opts Options, part
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
 	}
 	opts = opts.withDefaults()
-	out := &Schema{Wrapped: isWrapped(md, dir)}
+	out := &Schema{Wrapped: of == nil && isWrapped(md, dir)}
 	scratch := make([]byte, 0, usualBytes)
 	if part&PartCanonical != 0 {
 		d := newDeriver(md, dir, opts, dir == Input)
-		d.scratch = scratch
+		d.scratch, d.stream = scratch, of
 		doc, err := d.bounded(md, []plan{{share: true}})
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, opts Options, part
 	}
 	if part&PartAdvertised != 0 {
 		d := newDeriver(md, dir, opts, false)
-		d.scratch, d.shown = scratch, true
+		d.scratch, d.shown, d.stream = scratch, true, of
 		doc, err := d.advertised(md, out.Wrapped)
 		if err != nil {
 			return nil, err
@@ -86,8 +86,9 @@ type deriver struct {
 
 	graph   *graph
 	root    protoreflect.MessageDescriptor
-	share   bool // messages used more than once go to $defs
-	cut     int  // messages farther than this from the root are left open
+	stream  *Stream // the root is the items of a stream; nil: it is the document
+	share   bool    // messages used more than once go to $defs
+	cut     int     // messages farther than this from the root are left open
 	defs    *object
 	pending []protoreflect.MessageDescriptor
 	count   int
@@ -145,7 +146,7 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	d.share, d.cut, d.count = p.share, cut, 0
 	d.defs, d.pending, d.noted = &object{}, nil, nil
 	d.opened = map[protoreflect.FullName]bool{}
-	doc := d.rootSchema(md)
+	doc := d.document(md)
 	for len(d.pending) > 0 && d.count <= d.opts.MaxSchemas {
 		next := d.pending[0]
 		d.pending = d.pending[1:]
@@ -180,6 +181,22 @@ func (d *deriver) encode(doc *object) []byte {
 	return bytes.Clone(d.scratch)
 }
 
+// document writes the schema of a whole document.
+func (d *deriver) document(md protoreflect.MessageDescriptor) *object {
+	if d.stream != nil {
+		return d.streamDocument(md)
+	}
+	return d.rootSchema(md)
+}
+
+// rootRef is the reference to the place of the root message.
+func (d *deriver) rootRef() string {
+	if d.stream != nil {
+		return itemRef
+	}
+	return "#"
+}
+
 func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
 	if isWellKnown(md) {
 		doc := d.wellKnown(md, nil, nil, false)
@@ -188,7 +205,7 @@ func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
 		}
 		return doc
 	}
-	return d.message(md, "#", 0)
+	return d.message(md, d.rootRef(), 0)
 }
 
 func (d *deriver) note(format string, args ...any) {
@@ -253,7 +270,7 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 		return d.openObject(nullable)
 	}
 	if name == d.root.FullName() && !isWellKnown(d.root) {
-		return orNull(newObject("$ref", "#"), nullable)
+		return orNull(newObject("$ref", d.rootRef()), nullable)
 	}
 	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 {
 		if !d.defs.has(string(name)) {

@@ -66,6 +66,9 @@ func (d *deriver) fieldsOf(md protoreflect.MessageDescriptor) []protoreflect.Fie
 	return append(fields, more...)
 }
 
+// TakesNull reports whether JSON null is a value of a field, and not its absence.
+func TakesNull(fd protoreflect.FieldDescriptor) bool { return takesNull(fd) }
+
 // takesNull holds for the two types for which a JSON null is a value and not the absence of one.
 func takesNull(fd protoreflect.FieldDescriptor) bool {
 	if md := fd.Message(); md != nil {

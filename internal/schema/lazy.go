@@ -20,6 +20,7 @@ type Lazy struct {
 	md     protoreflect.MessageDescriptor
 	opts   *Options
 	dir    Direction
+	stream *Stream // what the message is an item of; nil for none
 	// Wrapped is Schema.Wrapped.
 	Wrapped bool
 	digest  [sha256.Size]byte
@@ -50,6 +51,11 @@ func Fixed(s *Schema) *Lazy {
 // cover everything that the result depends on. The options are shared and must not change.
 func Defer(md protoreflect.MessageDescriptor, dir Direction, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
 	return &Lazy{md: md, dir: dir, opts: opts, Wrapped: isWrapped(md, dir), digest: digest, room: room}
+}
+
+// DeferStream returns a Lazy that calls DeriveStream, as Defer does for Derive.
+func DeferStream(md protoreflect.MessageDescriptor, of Stream, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
+	return &Lazy{md: md, dir: Input, stream: &of, opts: opts, digest: digest, room: room}
 }
 
 // DeferAs returns a Lazy that calls derive, which must always return the same schema.
@@ -97,7 +103,7 @@ func (l *Lazy) part(p Part) *Schema {
 	case l.derive != nil:
 		return l.derive(p)
 	case l.md != nil:
-		if s, err := derive(l.md, l.dir, *l.opts, p); err == nil {
+		if s, err := derive(l.md, l.dir, l.stream, *l.opts, p); err == nil {
 			return s
 		}
 	}

@@ -43,10 +43,14 @@ type strict struct {
 // strict tries the most levels first, then fewer, until the schema is within the bounds. At level 0 the messages below the root
 // are text. What is over the providers' bounds then is the root alone, which is shown as it is, with a warning.
 func (d *deriver) strict(md protoreflect.MessageDescriptor) *object {
-	for levels := strictLevels; levels >= 0; levels-- {
+	most := strictLevels
+	if d.stream != nil {
+		most-- // the items and their array are a level more
+	}
+	for levels := most; levels >= 0; levels-- {
 		d.count, d.noted = 0, nil
 		s := &strict{d: d, levels: levels}
-		doc := s.root(md)
+		doc := s.document(md)
 		if d.count <= d.opts.MaxSchemas && s.properties <= strictProperties && s.values <= strictEnum && len(appendJSON(nil, doc)) <= min(strictBytes, d.opts.MaxBytes) {
 			return doc
 		}
@@ -64,6 +68,13 @@ func closed(properties *object, required []string) *object {
 		required = []string{}
 	}
 	return newObject("type", "object", "properties", properties, "required", required, "additionalProperties", false)
+}
+
+func (s *strict) document(md protoreflect.MessageDescriptor) *object {
+	if s.d.stream != nil {
+		return s.streamDocument(md)
+	}
+	return s.root(md)
 }
 
 func (s *strict) root(md protoreflect.MessageDescriptor) *object {

@@ -76,7 +76,7 @@ func (a *App) Listen(ctx context.Context) error {
 	l := a.cfg.GetListeners()
 	operators := listen.Place{Edge: route.Is(stats.EdgeAdmin)}
 	return errors.Join(
-		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place}),
+		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place, Streams: a.api.IsStream}),
 		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.probes.Handler(), operators),
 		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.probes.HealthHandler(), operators),
 	)
@@ -95,7 +95,7 @@ func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
 // Handler returns the handler of the main listener, with all outer handlers, for
 // another server. Call [App.Prepare] before.
 func (a *App) Handler(at listen.Place) (http.Handler, error) {
-	at.Edge, at.Public, at.Route = a.table.Name, a.isOpen, a.place
+	at.Edge, at.Public, at.Route, at.Streams = a.table.Name, a.isOpen, a.place, a.api.IsStream
 	return a.listeners.Front(a.callers(), at)
 }
 

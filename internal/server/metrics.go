@@ -71,6 +71,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Used: func() float64 { return float64(a.held.Stats().Bytes) }, Refused: func() uint64 { return a.held.Stats().Refused },
 		},
 		{Name: "held_ttl", Most: justTime(limits.GetHeldTtl())},
+		over(errmap.LimitInputItems, float64(limits.GetMaxInputItems())),
 		{
 			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
 			Used: func() float64 { return float64(a.streams.Stats().Used) }, Refused: a.streamsRefused,

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // exchangeRoute names the edge in logs.
@@ -43,12 +44,13 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 	x.inbound = dialect.Inbound{
 		Dialect: dialect.Canonical, Origin: s.bridge.Flights().NewOrigin(),
 		Header: stream.RequestHeader(), Caller: bridge.CallerOf(ctx, stream.Peer().Addr), Peer: stream.Peer().Addr, Transport: stream.Peer().Protocol, Route: exchangeRoute,
-		HTTP: s.rpc.Request(ctx),
+		HTTP: s.rpc.Request(ctx), Follows: true, Send: x.notify,
 	}
 	if of := streamOf(ctx); of != nil {
 		x.inbound.Stream = of.span
 	}
 	err := x.read(l.ctx)
+	s.rpc.EndItems(x.inbound.Origin)
 	// The end of the service leaves what is in flight to be answered, and the
 	// caller to read it.
 	ending := err != nil && s.life.Err() != nil
@@ -137,16 +139,35 @@ func (x *exchange) send(reply dialect.Reply) {
 	if reply.IsEmpty() {
 		return
 	}
-	envelope := envelopeFrom(reply.Bytes())
-	defer x.lasting.reader.hold(reply.ToolName(), reply.Len())()
+	_ = x.write(reply.ToolName(), reply.Len(), func() *outriggerv1.Envelope { return envelopeFrom(reply.Bytes()) })
+}
+
+// notify sends a notification of a call.
+func (x *exchange) notify(message []byte) error {
+	return x.write("", len(message), func() *outriggerv1.Envelope {
+		raw, _ := jsontext.Lookup(message, "method")
+		method, _ := jsontext.Text(raw)
+		params, _ := jsontext.Lookup(message, "params")
+		return &outriggerv1.Envelope{Message: &outriggerv1.Envelope_Notification{Notification: &outriggerv1.Notification{
+			Method: method, ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: params},
+		}}}
+	})
+}
+
+// write sends one envelope of a tool. A stream that cannot be written to is over.
+func (x *exchange) write(tool string, size int, envelope func() *outriggerv1.Envelope) error {
+	message := envelope()
+	defer x.lasting.reader.hold(tool, size)()
 	x.sending.Lock()
 	defer x.sending.Unlock()
-	if x.lasting.ctx.Err() != nil {
-		return // it is not read, and making it ready to be sent costs
+	if err := context.Cause(x.lasting.ctx); err != nil {
+		return err // it is not read, and making it ready to be sent costs
 	}
 	x.lasting.reader.waitFor()
 	defer x.lasting.reader.took()
-	if err := x.stream.Send(envelope); err != nil {
+	err := x.stream.Send(message)
+	if err != nil {
 		x.lasting.cancel(err)
 	}
+	return err
 }

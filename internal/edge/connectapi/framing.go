@@ -31,6 +31,10 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		edge := edgeOf(r, isTyped)
+		var mark asItCame
+		if isTyped {
+			r = r.WithContext(context.WithValue(r.Context(), asItCameKey{}, &mark))
+		}
 		kind := r.Header.Get("Content-Type")
 		switch {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
@@ -42,15 +46,17 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 				w = &challenger{ResponseWriter: w}
 			}
 			next.ServeHTTP(w, r)
-			s.explainTrailers(r, edge, w.Header())
+			if !mark.is {
+				s.explainTrailers(r, edge, w.Header())
+			}
 		default:
 			if isPlainGRPC(kind) {
 				w = &challenger{ResponseWriter: w}
 			}
-			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge}
+			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge, mark: &mark}
 			next.ServeHTTP(watched, r)
 			watched.finish(writer)
-			s.explainTrailers(r, edge, w.Header())
+			watched.explain()
 		}
 	})
 }
@@ -161,6 +167,14 @@ type explainer struct {
 	held    int // the status of an error of Connect, 0 for none
 	body    []byte
 	done    bool // all has been written
+	mark    *asItCame
+}
+
+// explain explains the trailers, where they are not a status of the backend.
+func (w *explainer) explain() {
+	if !w.mark.is {
+		w.service.explainTrailers(w.request, w.edge, w.Header())
+	}
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -175,7 +189,7 @@ func (w *explainer) WriteHeader(status int) {
 		w.held = status
 	default:
 		// In gRPC-Web, the status of an answer without a message stands here.
-		w.service.explainTrailers(w.request, w.edge, w.Header())
+		w.explain()
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
@@ -189,7 +203,7 @@ func (w *explainer) Write(p []byte) (int, error) {
 		w.body = append(w.body, p...)
 		return len(p), nil
 	}
-	w.service.explainTrailers(w.request, w.edge, w.Header())
+	w.explain()
 	return w.ResponseWriter.Write(p)
 }
 
@@ -199,7 +213,7 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 		return
 	}
 	var code connect.Code
-	if !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
+	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
 		refused := w.service.framing(w.edge, code)
 		w.service.toldWhy(w.request, refused)
@@ -220,7 +234,7 @@ func codeIn(body []byte) []byte {
 // Flush implements [http.Flusher], which streams need.
 func (w *explainer) Flush() {
 	if w.held == 0 && !w.done {
-		w.service.explainTrailers(w.request, w.edge, w.Header())
+		w.explain()
 		// What cannot flush writes at once.
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}

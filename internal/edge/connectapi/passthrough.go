@@ -32,19 +32,21 @@ type PassThrough struct {
 	unary   http.Handler
 	// reading is unary for methods without side effects, which Connect also calls by GET.
 	reading http.Handler
+	// client, server and duplex serve the kinds of streams.
+	client, server, duplex http.Handler
 	// plain answers plain requests, and leaves the others to the two.
-	plain  http.Handler
-	next   http.Handler
-	errors *connect.ErrorWriter
+	plain http.Handler
+	next  http.Handler
 }
 
 // PassThrough returns the handler. Paths that are not tools are passed to next.
 func (s *Service) PassThrough(next http.Handler) *PassThrough {
-	p := &PassThrough{service: s, next: next, errors: connect.NewErrorWriter()}
+	p := &PassThrough{service: s, next: next}
 	options := append(s.handlerOptions(),
 		connect.WithCodec(protoCodec{}), connect.WithCodec(codecJSON), connect.WithCodec(codecJSONCharset))
 	p.unary = s.counted(true, connect.NewUnaryHandler("", p.call, options...))
 	p.reading = s.counted(true, connect.NewUnaryHandler("", p.call, append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))...))
+	p.openStreams()
 	p.plain = &unary{service: s, call: p.plainTyped, next: http.HandlerFunc(p.serveOther)}
 	return p
 }
@@ -65,13 +67,8 @@ func (p *PassThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	if isStreaming(tool) && p.errors.IsSupported(r) {
-		// Connect's streams have content types of their own, which a unary
-		// handler would refuse without a word about the reason.
-		refused := errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Tool(tool.Name), errmap.Messagef(
-			"Method not found: %s is a streaming RPC; pass-through supports only unary RPCs", procedure)), errmap.About{})
-		p.service.toldWhy(r, refused)
-		_ = p.errors.Write(w, r, refused)
+	if isStreaming(tool) {
+		p.stream(tool).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), procedureKey{}, procedure)))
 		return
 	}
 	p.plain.ServeHTTP(w, r)
@@ -135,19 +132,40 @@ func (p *PassThrough) callTyped(ctx context.Context, r *rpc, arguments bridge.Pa
 		Route:     r.procedure,
 	})
 	if resp.Err != nil {
-		return nil, typedError(r.protocol, resp)
+		return nil, p.typedError(ctx, r.protocol, resp)
 	}
 	return resp, nil
 }
 
-// typedError is connectError for a caller who asked the backend's own method: a status of the backend's that only gRPC
-// has a number for keeps it. Connect has a word for each code, and no numbers; there the number is in the details.
-func typedError(protocol string, resp *bridge.Response) *connect.Error {
+// typedError is what a caller of the backend's own method is shown: a status of the backend as it came, and otherwise that of
+// [connectError]. Connect has a word for each code, and no numbers: a number that only gRPC has is unknown there, and stands in
+// the details of a redacted error.
+func (p *PassThrough) typedError(ctx context.Context, protocol string, resp *bridge.Response) *connect.Error {
+	if own := resp.BackendStatus(); own != nil && !p.service.opts.RedactTyped {
+		passedAsItCame(ctx)
+		if protocol == connect.ProtocolConnect && resp.Err.BackendStatus != 0 {
+			own = withCode(connect.CodeUnknown, own)
+		}
+		copyHeader(own.Meta(), resp.Header)
+		copyHeader(own.Meta(), resp.Trailer)
+		return own
+	}
 	err := connectError(resp)
 	if status := resp.Err.BackendStatus; status != 0 && protocol != connect.ProtocolConnect {
 		return withCode(connect.Code(status), err)
 	}
 	return err
+}
+
+// asItCame is set once the response is a status of the backend, to which nothing is added.
+type asItCame struct{ is bool }
+
+type asItCameKey struct{}
+
+func passedAsItCame(ctx context.Context) {
+	if mark, ok := ctx.Value(asItCameKey{}).(*asItCame); ok {
+		mark.is = true
+	}
 }
 
 // tooDeep refuses JSON that is nested deeper than the limit of all messages, where

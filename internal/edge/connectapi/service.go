@@ -39,6 +39,9 @@ type Options struct {
 	// WriteTimeout bounds how long one message of any stream may wait for its reader.
 	MaxStreams   int
 	WriteTimeout time.Duration
+	// RedactTyped redacts the backend's own statuses in the typed pass-through too, and
+	// gives them the canonical details. Without it they pass as they came.
+	RedactTyped bool
 }
 
 // EventBus accepts events and delivers them to subscribers. [event.Memory] is the bus of

@@ -69,7 +69,7 @@ func TestCallTool(t *testing.T) {
 			{name: "no name", call: toolCall("", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "tool_name"},
 			{name: "an unknown tool", call: toolCall("lab.ecko", `{}`), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "tool_name"},
 			{name: "a destructive tool", call: toolCall("fleet.cancel_order", `{"orderId":"1"}`), code: connect.CodePermissionDenied, says: errmap.DestructiveBlocked},
-			{name: "a tool that takes a stream", call: toolCall("fleet.report_positions", `{}`), code: connect.CodeUnimplemented, says: errmap.MethodNotFound},
+			{name: "a tool that takes a stream", call: toolCall("fleet.report_positions", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidToolInput, path: "items"},
 			{name: "the tool fails", call: toolCall("lab.fail", `{"code":"FAIL_CODE_ABORTED","message":"no luck"}`), code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
 			{name: "too large", call: toolCall("lab.echo", `{"nonce":"`+strings.Repeat("x", 64<<10)+`"}`), code: connect.CodeResourceExhausted, says: errmap.PayloadTooLarge},
 		} {

@@ -270,3 +270,21 @@ func (h *held) Call(ctx context.Context, _ *catalog.Method, in []byte, _ http.He
 		return nil, errmap.Wrap(errmap.Cancelled, ctx.Err())
 	}
 }
+
+// TestItemsCannotFollowOverHTTP: a request has one body, and no message can follow it.
+func TestItemsCannotFollowOverHTTP(t *testing.T) {
+	t.Parallel()
+	_, url := edge(t, rpchttp.Options{})
+	got := post(t, url, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.relay","_meta":{"dev.outrigger/items":true}}}`)
+	if got.status != http.StatusBadRequest || !strings.Contains(got.body, "only on stdio and on Exchange") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	whole := post(t, url, `{"jsonrpc":"2.0","id":"2","method":"tools/call","params":{"name":"lab.relay","arguments":{"items":[{"nonce":"a"}]}}}`)
+	if whole.status != http.StatusOK || !strings.Contains(whole.body, `{"items":[{"nonce":"a"`) {
+		t.Errorf("all items at once: %d %s", whole.status, whole.body)
+	}
+	wrong := post(t, url, `{"jsonrpc":"2.0","id":"3","method":"tools/call","params":{"name":"lab.relay","arguments":{"items":[{"nonce":"a"},{"nonce":7}]}}}`)
+	if wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.body, `"itemsSent":1`) || !strings.Contains(wrong.body, `"path":"/items/1/nonce"`) {
+		t.Errorf("a wrong item: %d %s", wrong.status, wrong.body)
+	}
+}

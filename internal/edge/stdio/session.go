@@ -77,6 +77,9 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	err := s.loop(ctx.Done(), lines)
 	close(s.ending)
 	s.closing = true
+	if s.inputEnded.Load() {
+		s.rpc.EndItems(s.origin)
+	}
 	s.queue.close()
 	if s.inputEnded.Load() {
 		// Every request that was read runs, and needs its session for that.
@@ -249,7 +252,7 @@ func (s *session) withdraw(msg *jsonrpc.Message) {
 
 // inbound is a message before it is known.
 func (s *session) inbound(d dialect.Dialect) *dialect.Inbound {
-	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio"}
+	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio", Follows: true}
 }
 
 // now is the time for the spans of messages; zero without tracing.

@@ -145,6 +145,9 @@ type Place struct {
 	// Public reports whether a page of any origin may read what a request asks for; nil
 	// for none.
 	Public func(*http.Request) bool
+	// Streams reports whether the body of a request lasts as long as its stream, besides the
+	// streams of the tool API; nil for none.
+	Streams func(*http.Request) bool
 	// Loopback enables the check of Host. TLS means that the scheme is https.
 	Loopback, TLS bool
 }
@@ -170,6 +173,9 @@ func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) 
 	}
 	bounded := httpbody.Timeout(guard.Wrap(handler), s.opts.Config.GetLimits().GetReadBodyTimeout().AsDuration(),
 		route.IsStream, func() { s.opts.Stats.Over(errmap.LimitBodyTime) })
+	if at.Streams != nil {
+		bounded = route.Streaming(bounded, at.Streams)
+	}
 	front := s.opts.Slow.Handler(bounded)
 	if s.opts.Tracer.IsOn() && at.Route != nil {
 		front = httpspan.Handler(front, httpspan.Options{Tracer: s.opts.Tracer, Route: at.Route, Edge: at.Edge})

@@ -6,6 +6,7 @@
 package route
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -139,7 +140,30 @@ func IsStream(r *http.Request) bool {
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo":
 		return true
 	}
-	return false
+	return r.Context().Value(streamKey{}) != nil
+}
+
+// streamKey is the context key of requests of [Streaming].
+type streamKey struct{}
+
+// Streaming marks the requests for which is returns true: for [IsStream], their bodies last
+// as long as their streams. Which those are depends on the catalog.
+func Streaming(next http.Handler, is func(*http.Request) bool) http.Handler {
+	return &marking{next: next, is: is}
+}
+
+// marking is a handler of small frame, because a stream waits on top of it for hours.
+type marking struct {
+	next http.Handler
+	is   func(*http.Request) bool
+}
+
+// ServeHTTP implements [http.Handler].
+func (m *marking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m.is(r) {
+		r = r.WithContext(context.WithValue(r.Context(), streamKey{}, true))
+	}
+	m.next.ServeHTTP(w, r)
 }
 
 // IsLasting reports whether a request stays open until one side ends it.

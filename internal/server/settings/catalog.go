@@ -78,9 +78,8 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	}
 	return catalog.BuildOptions{
 		Selection: selection, Overlay: overrides, Profile: profile,
-		ListUncallable: cfg.GetCatalog().GetListUncallable(),
-		Thorough:       cfg.GetValidate() == "full",
-		Limits:         catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
+		Thorough: cfg.GetValidate() == "full",
+		Limits:   catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
 		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), defaults.MaxJSONDepth),
 	}, nil

@@ -46,8 +46,8 @@ type Catalog struct {
 	RefreshInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=refresh_interval,proto3" json:"refresh_interval,omitempty"`
 	// Maximum backoff between failed attempts to load the catalog. Default: 10s. Range: 0.1 s to 10 min.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,7,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
-	// Also list client-streaming RPCs. They cannot be called yet; a call returns an error that says so. Default: false. Flag:
-	// `--list-uncallable`.
+	// No effect: RPCs that take a stream are listed and can be called. The field is kept for configurations that set it.
+	// Default: false. Flag: `--list-uncallable`.
 	ListUncallable bool `protobuf:"varint,8,opt,name=list_uncallable,proto3" json:"list_uncallable,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -1451,7 +1451,7 @@ const file_outrigger_demo_v1_fleet_proto_rawDesc = "" +
 	"distanceKm\x1a=\n" +
 	"\x0fDistanceKmEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xd4a\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xe2a\n" +
 	"\x05Fleet\x12\x8d\x06\n" +
 	"\fListVehicles\x12&.outrigger.demo.v1.ListVehiclesRequest\x1a'.outrigger.demo.v1.ListVehiclesResponse\"\xab\x05\xea\xe1\x18\xf2\x04@\x00r\x8a\x04\n" +
 	"\x12One vehicle a page\x1a\x0f{\"pageSize\": 1}\"\xe2\x03{\"vehicles\": [{\"id\": \"101\", \"callSign\": \"Kingfisher\", \"kind\": \"VEHICLE_KIND_VAN\", \"status\": \"VEHICLE_STATUS_IDLE\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"lastSeen\": \"2026-06-01T06:00:00Z\", \"batteryPercent\": 88, \"capacityKg\": 600, \"driver\": \"Moana\", \"orderIds\": [], \"labels\": {\"home\": \"Motu Nui\"}}], \"nextPageToken\": \"101\", \"countByStatus\": {\"VEHICLE_STATUS_CHARGING\": 1, \"VEHICLE_STATUS_EN_ROUTE\": 2, \"VEHICLE_STATUS_IDLE\": 5, \"VEHICLE_STATUS_IN_WORKSHOP\": 1}}\xaa\x01`\n" +
@@ -1515,10 +1515,10 @@ const file_outrigger_demo_v1_fleet_proto_rawDesc = "" +
 	"\x18One round of one vehicle\x1a${\"vehicleIds\": [\"101\"], \"rounds\": 1}\"\xc4\x01{\"items\": [{\"round\": 1, \"vehicleId\": \"101\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"status\": \"VEHICLE_STATUS_IDLE\", \"observedAt\": \"2026-06-01T06:00:00Z\"}], \"truncated\": false}\xaa\x011\n" +
 	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01$\n" +
 	"\tNOT_FOUND\x12\x17No vehicle has this id.\xaa\x01,\n" +
-	"\vUNAVAILABLE\x12\x1dThe service is shutting down.\x90\x02\x010\x01\x12\x80\x03\n" +
-	"\x0fReportPositions\x12!.outrigger.demo.v1.PositionReport\x1a*.outrigger.demo.v1.ReportPositionsResponse\"\x9b\x02\xea\xe1\x18\x93\x02(\x00@\x00r\xb1\x01\n" +
+	"\vUNAVAILABLE\x12\x1dThe service is shutting down.\x90\x02\x010\x01\x12\x8e\x03\n" +
+	"\x0fReportPositions\x12!.outrigger.demo.v1.PositionReport\x1a*.outrigger.demo.v1.ReportPositionsResponse\"\xa9\x02\xea\xe1\x18\xa1\x02(\x00@\x00r\xbf\x01\n" +
 	"\n" +
-	"One report\x1av{\"vehicleId\": \"101\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"observedAt\": \"2026-06-01T06:00:00Z\"}\"+{\"received\": \"1\", \"distanceKm\": {\"101\": 0}}\xaa\x011\n" +
+	"One report\x1a\x83\x01{\"items\": [{\"vehicleId\": \"101\", \"position\": {\"latitude\": -16.5003, \"longitude\": -151.7495}, \"observedAt\": \"2026-06-01T06:00:00Z\"}]}\"+{\"received\": \"1\", \"distanceKm\": {\"101\": 0}}\xaa\x011\n" +
 	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\xaa\x01$\n" +
 	"\tNOT_FOUND\x12\x17No vehicle has this id.\x90\x02\x02(\x01B\xca\x01\n" +
 	"\x15com.outrigger.demo.v1B\n" +

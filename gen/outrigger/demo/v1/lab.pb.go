@@ -853,7 +853,7 @@ const file_outrigger_demo_v1_lab_proto_rawDesc = "" +
 	"\x1dFAIL_DETAIL_LOCALIZED_MESSAGE\x10\b\x12\x1c\n" +
 	"\x18FAIL_DETAIL_REQUEST_INFO\x10\t\x12\x1a\n" +
 	"\x16FAIL_DETAIL_DEBUG_INFO\x10\n" +
-	"2\xcd\v\n" +
+	"2\xfc\v\n" +
 	"\x03Lab\x12\xb6\x02\n" +
 	"\x04Echo\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\xec\x01\xea\xe1\x18\xe4\x01@\x00r\xab\x01\n" +
 	"\x1bThe largest unsigned number\x1a6{\"nonce\": \"hello\", \"unsigned\": \"18446744073709551615\"}\"T{\"nonce\": \"hello\", \"signed\": \"0\", \"unsigned\": \"18446744073709551615\", \"payload\": \"\"}\xaa\x011\n" +
@@ -868,9 +868,9 @@ const file_outrigger_demo_v1_lab_proto_rawDesc = "" +
 	"\aUNKNOWN\x12?The arguments ask for it, as they may ask for any other status.\x90\x02\x01\x12\xce\x02\n" +
 	"\aInspect\x12!.outrigger.demo.v1.InspectRequest\x1a\".outrigger.demo.v1.InspectResponse\"\xfb\x01\xea\xe1\x18\xf3\x01@\x00r\xba\x01\n" +
 	"\x15What the service sees\x1a\x02{}\"\x9c\x01{\"metadata\": {\"content-type\": {\"values\": [\"application/grpc\"]}}, \"timeLeft\": \"29.982s\", \"protocol\": \"grpc\", \"httpMethod\": \"POST\", \"peer\": \"127.0.0.1:55250\"}\xaa\x011\n" +
-	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01\x12\xf3\x01\n" +
-	"\x05Relay\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\xa4\x01\xea\xe1\x18\x9c\x01@\x00rd\n" +
-	"\vOne message\x1a\x12{\"nonce\": \"hello\"}\"A{\"nonce\": \"hello\", \"signed\": \"0\", \"unsigned\": \"0\", \"payload\": \"\"}\xaa\x011\n" +
+	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01\x12\xa2\x02\n" +
+	"\x05Relay\x12\x1e.outrigger.demo.v1.EchoRequest\x1a\x1f.outrigger.demo.v1.EchoResponse\"\xd3\x01\xea\xe1\x18\xcb\x01@\x00r\x92\x01\n" +
+	"\vOne message\x1a\x1f{\"items\": [{\"nonce\": \"hello\"}]}\"b{\"items\": [{\"nonce\": \"hello\", \"signed\": \"0\", \"unsigned\": \"0\", \"payload\": \"\"}], \"truncated\": false}\xaa\x011\n" +
 	"\x10INVALID_ARGUMENT\x12\x1dAn argument breaks its rules.\x90\x02\x01(\x010\x01B\xc8\x01\n" +
 	"\x15com.outrigger.demo.v1B\bLabProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1;demov1\xa2\x02\x03ODX\xaa\x02\x11Outrigger.Demo.V1\xca\x02\x11Outrigger\\Demo\\V1\xe2\x02\x1dOutrigger\\Demo\\V1\\GPBMetadata\xea\x02\x13Outrigger::Demo::V1b\x06proto3"
 

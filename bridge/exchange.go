@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/resilience"
+)
+
+// Exchange is the caller's side of a streaming RPC in the typed pass-through. Receive is
+// called by one goroutine, and Begin and Send by another; Stop by any.
+type Exchange interface {
+	// Receive returns the caller's next message, valid until the next call, and io.EOF
+	// when none follows. An *errmap.Error is what the caller sent wrong; any other error
+	// means that the caller has gone.
+	Receive() (Payload, error)
+	// Begin sends the header of the response. It is called at most once, before Send.
+	Begin(header http.Header) error
+	// Send sends a message of the backend in the encoding of the request, and does not
+	// keep it. It waits for a caller that does not read.
+	Send(message []byte) error
+	// Stop ends a Receive under way, and lets later ones fail.
+	Stop()
+}
+
+// Streams is an [Upstream] that can also open streams of every kind.
+type Streams interface {
+	// Open begins an RPC, without waiting for a response. It ends with ctx.
+	Open(ctx context.Context, m *catalog.Method, header http.Header) (BackendStream, *errmap.Error)
+}
+
+// BackendStream is an open RPC of the backend. One goroutine may send while another
+// receives.
+type BackendStream interface {
+	// Send sends a message, and does not keep it. Its error is io.EOF if the RPC has
+	// ended, and otherwise an *errmap.Error about the message.
+	Send(message []byte) error
+	CloseSend()
+	// Receive returns the next message, valid until the next call, and io.EOF at the good
+	// end. Any other error is an *errmap.Error.
+	Receive() ([]byte, error)
+	// Header waits for the response, and reports whether there is one.
+	Header() (http.Header, bool)
+	// Trailer is there once Receive has returned an error.
+	Trailer() http.Header
+	Close()
+}
+
+// openingTime is how long the circuit breaker waits for the response of a stream to
+// begin. A service may rightly say nothing before it has read a message, which tells
+// nothing about it.
+const openingTime = 5 * time.Second
+
+// streamIdle and streamOver are why a stream was ended by its bounds.
+var (
+	errStreamIdle = errors.New("bridge: no message on the stream")
+	errStreamOver = errors.New("bridge: the stream's time is over")
+)
+
+// admitStream gives a stream a place among the long-lived ones. It takes no slot of
+// calls: those are for what ends soon.
+func (b *Bridge) admitStream(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := b.room(ctx, c); err != nil {
+		return err
+	}
+	release, err := b.OpenStream(c.req.Caller)
+	c.releaseStream = release
+	return err
+}
+
+// exchange runs a streaming RPC between its caller and the backend: one goroutine checks
+// and sends what the caller sends, and this one passes on what the backend answers.
+func (b *Bridge) exchange(ctx context.Context, c *toolCall) *errmap.Error {
+	upstream, ok := b.upstream.(Streams)
+	if !ok {
+		return unavailable("no backend is configured; set --backend")
+	}
+	ctx, stop := UntilRevoked(ctx)
+	defer stop()
+	if limit := b.streamDeadline(c); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	x := &exchange{bridge: b, call: c, caller: c.req.Exchange}
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	x.watch()
+	defer x.unwatch()
+	if err := x.first(ctx); err != nil {
+		return err
+	}
+	if err := b.recordCall(ctx, c); err != nil {
+		return err
+	}
+	defer c.req.waited(time.Now())
+	err := x.open(ctx, upstream)
+	if err == nil {
+		err = x.pass(ctx)
+	}
+	x.finish()
+	return x.outcome(ctx, err)
+}
+
+// streamDeadline is the shorter of the caller's and the tool's, zero for none. A stream
+// has no default: it may last for days.
+func (b *Bridge) streamDeadline(c *toolCall) time.Duration {
+	limit := c.tool.Timeout
+	if own := c.req.Timeout; own > 0 && (limit == 0 || own < limit) {
+		limit = own
+	}
+	return limit
+}
+
+// exchange is a streaming RPC under way.
+type exchange struct {
+	bridge *Bridge
+	call   *toolCall
+	caller Exchange
+	cancel context.CancelCauseFunc
+	stream BackendStream
+
+	// begun is the caller's first message, if it was read before the backend was called.
+	begun struct {
+		wire   []byte
+		pooled bool
+		end    bool // it has none
+		held   bool
+	}
+	sending sync.WaitGroup
+	// refused is why the sender ended the stream. It is the sender's until sending is done.
+	refused *errmap.Error
+	// done: what the sender reads from here on is none of the stream's.
+	done atomic.Bool
+	// told: the header has gone to the caller.
+	told bool
+
+	idle, most *time.Timer // nil without such a bound
+}
+
+// first reads and checks the first message before the backend is called, where that may
+// be: of a method that takes one message, as for a unary call, and where policy rules
+// look at arguments. Other streams begin at once, because their service may speak first.
+func (x *exchange) first(ctx context.Context) *errmap.Error {
+	if x.call.tool.Method.ClientStreaming && x.bridge.opts.Rules == nil {
+		return nil
+	}
+	// The wait ends with the context, too.
+	defer context.AfterFunc(ctx, x.caller.Stop)()
+	wire, pooled, err := x.next(ctx)
+	switch {
+	case errors.Is(err, io.EOF) && !x.call.tool.Method.ClientStreaming:
+		return errOneMessage()
+	case errors.Is(err, io.EOF):
+		x.begun.end, x.begun.held = true, true
+		return x.permit(ctx, nil)
+	case err != nil:
+		return x.outcome(ctx, asError(err))
+	}
+	x.begun.wire, x.begun.pooled, x.begun.held = wire, pooled, true
+	return x.permit(ctx, wire)
+}
+
+// errOneMessage refuses a stream of other than one message where a method takes one.
+func errOneMessage() *errmap.Error {
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Invalid request: this method takes exactly one request message"))
+}
+
+// permit asks the policy rules about a message. What they said of the first one is the
+// decision about the stream, unless they refuse a later one.
+func (x *exchange) permit(ctx context.Context, wire []byte) *errmap.Error {
+	return x.bridge.permitMessage(ctx, x.call, wire)
+}
+
+// next reads and checks a message of the caller.
+func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err error) {
+	in, err := x.caller.Receive()
+	if err != nil {
+		return nil, false, err
+	}
+	wire, pooled, failed := x.bridge.checkedMessage(ctx, x.call, in)
+	if failed != nil {
+		return nil, false, failed
+	}
+	return wire, pooled, nil
+}
+
+// checkedMessage is the wire form of one message of a stream, checked as the arguments of
+// a unary call are.
+func (b *Bridge) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
+	if len(in.Bytes) >= policy.LargeMessage {
+		defer b.opts.Slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
+	}
+	if in.Encoding == EncodingProtobuf {
+		if err := c.tool.In.CheckWire(in.Bytes); err != nil {
+			return nil, false, inputError(c.tool, err)
+		}
+		if c.tool.TakesStream() {
+			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
+		}
+		return in.Bytes, false, declaredMessage(c.tool, in.Bytes)
+	}
+	document := in.Bytes
+	if len(document) == 0 {
+		document = emptyObject
+	}
+	if !c.tool.TakesStream() {
+		if failed := declaredInput(c.tool, document); failed != nil {
+			return nil, false, failed
+		}
+	}
+	wire, err := c.tool.In.ToWireWith(&b.buffers, nil, document)
+	if err != nil {
+		return nil, false, inputError(c.tool, err)
+	}
+	return wire, true, nil
+}
+
+// open calls the backend and has the sender run. The circuit breaker hears of how the
+// response begins, and not of its end, which may be days away.
+func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
+	b, c := x.bridge, x.call
+	header := b.sentHeader(c.req.Header)
+	ctx, err := b.onBehalf(ctx, c.req)
+	if err != nil {
+		return err
+	}
+	risk := resilience.Call{Key: c.tool.Name, Hurried: true}
+	ctx = c.req.calling(ctx, &risk)
+	_, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
+		stream, err := upstream.Open(ctx, c.tool.Method, header)
+		if err != nil {
+			return struct{}{}, err
+		}
+		x.stream = stream
+		x.sending.Go(func() { x.send(ctx) })
+		return struct{}{}, x.heard(ctx)
+	})
+	if err != nil && errors.Is(err, errSilent) {
+		return nil
+	}
+	return err
+}
+
+// errSilent tells the circuit breaker that nothing is known yet.
+var errSilent = errors.New("bridge: the response of the stream has not begun")
+
+// heard waits until the response begins, for a bounded time.
+func (x *exchange) heard(ctx context.Context) *errmap.Error {
+	began := make(chan bool, 1)
+	x.sending.Go(func() {
+		_, ok := x.stream.Header()
+		began <- ok
+	})
+	timer := time.NewTimer(openingTime)
+	defer timer.Stop()
+	select {
+	case ok := <-began:
+		if ok {
+			return nil
+		}
+		_, err := x.stream.Receive()
+		return asError(err)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errmap.Wrap(errmap.Cancelled, errSilent)
+}
+
+// send passes on what the caller sends, until it half-closes or the stream ends.
+func (x *exchange) send(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.refuse(ctx, x.bridge.Panicked(p))
+		}
+	}()
+	if x.begun.held {
+		if x.begun.end {
+			x.stream.CloseSend()
+			return
+		}
+		err := x.stream.Send(x.begun.wire)
+		x.recycle(x.begun.wire, x.begun.pooled)
+		if !x.isSent(ctx, err) {
+			return
+		}
+	}
+	for {
+		wire, pooled, err := x.next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			x.stream.CloseSend()
+			return
+		case err != nil:
+			x.refuse(ctx, asError(err))
+			return
+		case !x.call.tool.Method.ClientStreaming:
+			x.refuse(ctx, errOneMessage())
+			return
+		}
+		if failed := x.permit(ctx, wire); failed != nil {
+			x.refuse(ctx, failed)
+			return
+		}
+		err = x.stream.Send(wire)
+		x.recycle(wire, pooled)
+		if !x.isSent(ctx, err) {
+			return
+		}
+		x.moved()
+	}
+}
+
+// recycle gives the memory of a message back.
+func (x *exchange) recycle(wire []byte, pooled bool) {
+	if pooled {
+		x.bridge.buffers.Put(wire)
+	}
+}
+
+// isSent reports whether the sender goes on. A stream that has ended is no fault of the
+// message.
+func (x *exchange) isSent(ctx context.Context, err error) bool {
+	if err != nil && !errors.Is(err, io.EOF) {
+		x.refuse(ctx, asError(err))
+	}
+	return err == nil
+}
+
+// refuse ends the stream because of what its caller sent, or because it has gone.
+func (x *exchange) refuse(ctx context.Context, err *errmap.Error) {
+	if x.done.Load() || ctx.Err() != nil && err.Code == errmap.Cancelled {
+		return
+	}
+	x.refused = err
+	x.cancel(err)
+}
+
+// pass passes on what the backend answers, until it ends.
+func (x *exchange) pass(ctx context.Context) *errmap.Error {
+	if header, ok := x.stream.Header(); ok {
+		x.told = true
+		if err := x.caller.Begin(x.bridge.opts.Metadata.Outbound(header)); err != nil {
+			return errmap.Wrap(errmap.Cancelled, err)
+		}
+	}
+	for {
+		message, err := x.stream.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return asError(err)
+		}
+		if ctx.Err() != nil {
+			return errmap.Wrap(errmap.Cancelled, context.Cause(ctx)) // at the boundary of a message
+		}
+		if failed := x.answer(ctx, message); failed != nil {
+			return failed
+		}
+		x.moved()
+	}
+}
+
+// answer checks one message of the backend and sends it in the caller's encoding.
+func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
+	b, c := x.bridge, x.call
+	out, pooled := message, false
+	if c.req.Arguments.Encoding == EncodingProtobuf {
+		if err := c.tool.Out.CheckWire(message); err != nil {
+			return outputError(err)
+		}
+	} else {
+		var err error
+		if out, err = b.answerJSON(ctx, c, nil, message); err != nil {
+			return outputError(err)
+		}
+		pooled = true
+	}
+	if b.opts.MaxResult > 0 && len(out) > b.opts.MaxResult {
+		return b.tooLargeResult(len(out))
+	}
+	err := x.caller.Send(out)
+	x.recycle(out, pooled)
+	if err != nil {
+		return errmap.Wrap(errmap.Cancelled, err)
+	}
+	return nil
+}
+
+// finish ends both sides, and waits for the sender.
+func (x *exchange) finish() {
+	if x.stream == nil {
+		return
+	}
+	x.done.Store(true)
+	x.stream.Close()
+	x.caller.Stop()
+	x.sending.Wait()
+	trailer := x.bridge.opts.Metadata.Outbound(x.stream.Trailer())
+	x.call.resp.Trailer = trailer
+	if !x.told {
+		header, _ := x.stream.Header()
+		x.call.resp.Header = x.bridge.opts.Metadata.Outbound(header)
+	}
+	x.call.worked = true
+}
+
+// outcome is what the stream ended with: a refusal of the sender's comes before what it
+// caused.
+func (x *exchange) outcome(ctx context.Context, err *errmap.Error) *errmap.Error {
+	var shown *errmap.Error
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return nil
+	case x.refused != nil:
+		return x.refused
+	case err.Code != errmap.Cancelled:
+		return err
+	case errors.Is(cause, errStreamIdle):
+		return errmap.New(errmap.Unavailable, errmap.Messagef(
+			"Stream ended: it had no message for %v (--stream-idle-timeout)", x.bridge.opts.StreamIdle))
+	case errors.Is(cause, errStreamOver):
+		return errmap.New(errmap.Unavailable, errmap.Messagef("Stream ended: it was open for %v (--max-stream-time)", x.bridge.opts.StreamTime))
+	case errors.Is(cause, context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, cause)
+	case errors.As(cause, &shown):
+		return shown // its caller's permission was revoked
+	}
+	return err
+}
+
+// watch bounds the stream's time, and its time without a message.
+func (x *exchange) watch() {
+	if d := x.bridge.opts.StreamIdle; d > 0 {
+		x.idle = time.AfterFunc(d, func() { x.cancel(errStreamIdle) })
+	}
+	if d := x.bridge.opts.StreamTime; d > 0 {
+		x.most = time.AfterFunc(d, func() { x.cancel(errStreamOver) })
+	}
+}
+
+// moved notes that a message has passed.
+func (x *exchange) moved() {
+	if x.idle != nil {
+		x.idle.Reset(x.bridge.opts.StreamIdle)
+	}
+}
+
+func (x *exchange) unwatch() {
+	if x.idle != nil {
+		x.idle.Stop()
+	}
+	if x.most != nil {
+		x.most.Stop()
+	}
+}
+
+// asError is the canonical form of an error of either side; what has none means that the
+// caller has gone.
+func asError(err error) *errmap.Error {
+	var failed *errmap.Error
+	if errors.As(err, &failed) {
+		return failed
+	}
+	return errmap.Wrap(errmap.Cancelled, err)
+}
+
+// kindOf is the kind of an RPC.
+func kindOf(m *catalog.Method) connect.StreamType {
+	kind := connect.StreamTypeUnary
+	if m.ClientStreaming {
+		kind |= connect.StreamTypeClient
+	}
+	if m.ServerStreaming {
+		kind |= connect.StreamTypeServer
+	}
+	return kind
+}

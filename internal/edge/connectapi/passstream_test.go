@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// streamsOf runs a test over every protocol and codec.
+func streamsOf(t *testing.T, o connectapi.Options, test func(t *testing.T, fleet demov1connect.FleetClient, lab demov1connect.LabClient)) {
+	t.Helper()
+	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
+	url := mount(t, rig.Bridge, o)
+	for _, p := range append(wires(),
+		wire{"gRPC JSON", []connect.ClientOption{connect.WithGRPC(), connect.WithProtoJSON()}},
+		wire{"gRPC zipped", []connect.ClientOption{connect.WithGRPC(), connect.WithSendGzip()}},
+	) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			client := mcptest.Client(t, 2)
+			test(t, demov1connect.NewFleetClient(client, url, p.options...), demov1connect.NewLabClient(client, url, p.options...))
+		})
+	}
+}
+
+// A generated client's streams of all three kinds pass, full duplex where they are
+// bidirectional.
+func TestStreamsPassThrough(t *testing.T) {
+	t.Parallel()
+	streamsOf(t, connectapi.Options{}, func(t *testing.T, fleet demov1connect.FleetClient, lab demov1connect.LabClient) {
+		relay := lab.Relay(t.Context())
+		for i := range int64(100) {
+			if err := relay.Send(&demov1.EchoRequest{Nonce: "n", Signed: math.MinInt64 + i, Unsigned: math.MaxUint64, Payload: make([]byte, i*1000)}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := relay.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.GetSigned() != math.MinInt64+i || got.GetUnsigned() != math.MaxUint64 || len(got.GetPayload()) != int(i)*1000 {
+				t.Fatalf("message %d came as %v", i, got.GetSigned())
+			}
+		}
+		_ = relay.CloseRequest()
+		if _, err := relay.Receive(); !errors.Is(err, io.EOF) {
+			t.Errorf("the end of both sides: %v", err)
+		}
+
+		watch, err := fleet.WatchVehicles(t.Context(), connect.NewRequest(&demov1.WatchVehiclesRequest{
+			VehicleIds: []int64{101, 102}, Rounds: 3, Interval: durationpb.New(time.Millisecond),
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; watch.Receive(); n++ {
+		}
+		if watch.Err() != nil || n != 6 {
+			t.Errorf("%d updates, %v", n, watch.Err())
+		}
+		_ = watch.Close()
+
+		report := fleet.ReportPositions(t.Context())
+		for range 3 {
+			if err := report.Send(&demov1.PositionReport{
+				VehicleId: 101, Position: &demov1.Position{Latitude: 1, Longitude: 2}, ObservedAt: timestamppb.Now(),
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res, err := report.CloseAndReceive()
+		if err != nil || res.Msg.GetReceived() != 3 {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
+}
+
+// What is wrong with a message ends its stream with the sidecar's own error, and what is
+// wrong with an RPC keeps it from beginning.
+func TestStreamsAreChecked(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 10
+	streamsOf(t, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: most}}, func(t *testing.T, fleet demov1connect.FleetClient, lab demov1connect.LabClient) {
+		report := fleet.ReportPositions(t.Context())
+		good := &demov1.PositionReport{VehicleId: 101, Position: &demov1.Position{Latitude: 1, Longitude: 2}, ObservedAt: timestamppb.Now()}
+		_ = report.Send(good)
+		_ = report.Send(&demov1.PositionReport{VehicleId: 101, Position: &demov1.Position{Latitude: 91}, ObservedAt: timestamppb.Now()})
+		_, err := report.CloseAndReceive()
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || reason(t, err) != errmap.InvalidToolInput {
+			t.Errorf("a broken rule: %v (%s)", err, reason(t, err))
+		}
+		if bad := detail[*errdetails.BadRequest](t, err); bad == nil || !strings.Contains(bad.GetFieldViolations()[0].GetField(), "latitude") {
+			t.Errorf("violations: %v", bad)
+		}
+
+		relay := lab.Relay(t.Context())
+		_ = relay.Send(&demov1.EchoRequest{Payload: make([]byte, most+1)})
+		_, err = relay.Receive()
+		if connect.CodeOf(err) != connect.CodeResourceExhausted || reason(t, err) != errmap.PayloadTooLarge {
+			t.Errorf("over the limit: %v (%s)", err, reason(t, err))
+		}
+
+		watch, err := fleet.WatchVehicles(t.Context(), connect.NewRequest(&demov1.WatchVehiclesRequest{Rounds: -1}))
+		if err == nil {
+			watch.Receive()
+			err = watch.Err()
+			_ = watch.Close()
+		}
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || reason(t, err) != errmap.InvalidToolInput {
+			t.Errorf("a request that breaks a rule: %v (%s)", err, reason(t, err))
+		}
+	})
+}
+
+// The backend's own status leaves a stream as it came.
+func TestStatusOfAStreamPassesAsItCame(t *testing.T) {
+	t.Parallel()
+	streamsOf(t, connectapi.Options{}, func(t *testing.T, fleet demov1connect.FleetClient, _ demov1connect.LabClient) {
+		watch, err := fleet.WatchVehicles(t.Context(), connect.NewRequest(&demov1.WatchVehiclesRequest{VehicleIds: []int64{999999}}))
+		if err == nil {
+			watch.Receive()
+			err = watch.Err()
+			_ = watch.Close()
+		}
+		if connect.CodeOf(err) != connect.CodeNotFound || reason(t, err) != "" {
+			t.Errorf("got %v (%s)", err, reason(t, err))
+		}
+	})
+}
+
+// A caller that goes away ends the backend's side, and a deadline both.
+func TestStreamsEndWithTheirCallers(t *testing.T) {
+	t.Parallel()
+	streamsOf(t, connectapi.Options{}, func(t *testing.T, fleet demov1connect.FleetClient, lab demov1connect.LabClient) {
+		ctx, cancel := context.WithCancel(t.Context())
+		relay := lab.Relay(ctx)
+		_ = relay.Send(&demov1.EchoRequest{Nonce: "n"})
+		if _, err := relay.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := relay.Receive(); connect.CodeOf(err) != connect.CodeCanceled {
+			t.Errorf("cancelled: %v", err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		watch, err := fleet.WatchVehicles(ctx, connect.NewRequest(&demov1.WatchVehiclesRequest{Rounds: 100, Interval: durationpb.New(10 * time.Second)}))
+		if err == nil {
+			for watch.Receive() {
+			}
+			err = watch.Err()
+			_ = watch.Close()
+		}
+		if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
+			t.Errorf("deadline: %v", err)
+		}
+	})
+}
+
+// Bidirectional streams need HTTP/2, and say so.
+func TestBidirectionalStreamsOnHTTP1(t *testing.T) {
+	t.Parallel()
+	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	lab := demov1connect.NewLabClient(mcptest.Client(t, 1), url)
+	relay := lab.Relay(t.Context())
+	_ = relay.Send(&demov1.EchoRequest{})
+	_ = relay.CloseRequest()
+	if _, err := relay.Receive(); err == nil || !strings.Contains(fmt.Sprint(err), http.StatusText(http.StatusHTTPVersionNotSupported)) {
+		t.Errorf("got %v", err)
+	}
+}
