@@ -140,6 +140,7 @@ func (a *App) openPipeline() error {
 		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Tasks: a.tasks,
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
+		StreamIdle: limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,

@@ -55,9 +55,15 @@ type Limits struct {
 	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Default: 1000. Range: 1 to 1000000.
 	// Flag: `--max-items`.
 	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
-	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions). Default: 10000. Range: 1 to 1048576. Flag:
+	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions, typed pass-through). Default: 10000. Range: 1 to 1048576. Flag:
 	// `--max-streams`.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
+	// Maximum time that a stream of the typed pass-through may have no message in either direction; then it ends as UNAVAILABLE.
+	// Default: 3600s. Range: 1 s to 30 days.
+	StreamIdleTimeout *durationpb.Duration `protobuf:"bytes,74,opt,name=stream_idle_timeout,proto3" json:"stream_idle_timeout,omitempty"`
+	// Maximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE. Default: none. Range: 1 s to
+	// 365 days.
+	MaxStreamTime *durationpb.Duration `protobuf:"bytes,75,opt,name=max_stream_time,proto3" json:"max_stream_time,omitempty"`
 	// Maximum legacy sessions; the least recently used one is evicted. Default: 10000. Range: 1 to 1048576. Flag:
 	// `--max-sessions`.
 	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
@@ -267,6 +273,20 @@ func (x *Limits) GetMaxStreams() int32 {
 		return *x.MaxStreams
 	}
 	return 0
+}
+
+func (x *Limits) GetStreamIdleTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.StreamIdleTimeout
+	}
+	return nil
+}
+
+func (x *Limits) GetMaxStreamTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxStreamTime
+	}
+	return nil
 }
 
 func (x *Limits) GetMaxSessions() int32 {
@@ -706,7 +726,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc1\x1c\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x1d\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -725,7 +745,9 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\"\b\x18\x80\x80\x80@(\x80\bH\aR\x10max_result_bytes\x88\x01\x01\x12<\n" +
 	"\x10max_result_items\x18\n" +
 	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x122\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\tR\vmax_streams\x88\x01\x01\x124\n" +
+	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\tR\vmax_streams\x88\x01\x01\x12^\n" +
+	"\x13stream_idle_timeout\x18J \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
+	"\x0fmax_stream_time\x18K \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
 	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\n" +
 	"R\fmax_sessions\x88\x01\x01\x12_\n" +
 	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -846,26 +868,28 @@ var file_outrigger_config_v1_limits_proto_goTypes = []any{
 }
 var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
 	4,  // 0: outrigger.config.v1.Limits.max_queue_wait:type_name -> google.protobuf.Duration
-	4,  // 1: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
-	4,  // 2: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
-	4,  // 3: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
-	4,  // 4: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
-	4,  // 5: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
-	4,  // 6: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
-	1,  // 7: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
-	2,  // 8: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
-	4,  // 9: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
-	4,  // 10: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
-	4,  // 11: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
-	3,  // 12: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
-	3,  // 13: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
-	4,  // 14: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
-	4,  // 15: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	4,  // 1: outrigger.config.v1.Limits.stream_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 2: outrigger.config.v1.Limits.max_stream_time:type_name -> google.protobuf.Duration
+	4,  // 3: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 4: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
+	4,  // 5: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
+	4,  // 6: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
+	4,  // 7: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 8: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
+	1,  // 9: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
+	2,  // 10: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
+	4,  // 11: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
+	4,  // 12: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
+	4,  // 13: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
+	3,  // 14: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
+	3,  // 15: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
+	4,  // 16: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
+	4,  // 17: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_limits_proto_init() }
