@@ -175,6 +175,21 @@ AUTHFLAGS ?=
 conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
 	$(RIG)/bin/suite run $(RIG_FLAGS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
 
+CONNECT_SUITE := $(RIG)/connect
+CONNECT_SUITE_VERSION := 1.0.6
+
+$(CONNECT_SUITE)/installed:
+	mkdir -p $(@D)
+	GOBIN=$(CURDIR)/$(@D) go install connectrpc.com/conformance/cmd/connectconformance@v$(CONNECT_SUITE_VERSION) connectrpc.com/conformance/cmd/referenceserver@v$(CONNECT_SUITE_VERSION)
+	$(BUF) build "$$(go env GOMODCACHE)/connectrpc.com/conformance@v$(CONNECT_SUITE_VERSION)" -o $(@D)/conformance.binpb
+	touch $@
+
+.PHONY: connect-conformance
+connect-conformance: build $(BUF) $(CONNECT_SUITE)/installed ## Run Connect's conformance suite: the typed pass-through in front of the reference server; what fails is named with its reason
+	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/connectserver
+	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/config.yaml --mode server --known-failing @conformance/connect/known-failing.txt $(CONNECTFLAGS) \
+		-- $(RIG)/bin/connectserver -sidecar bin/sidecar -reference $(CONNECT_SUITE)/referenceserver -descriptors $(CONNECT_SUITE)/conformance.binpb
+
 .PHONY: conformance-serve
 conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.0.1:3100/mcp until stopped
 	$(RIG)/bin/suite serve $(RIG_FLAGS) $(CONFORMANCEFLAGS)

@@ -137,6 +137,7 @@ func defaultLimits() *configv1.Limits {
 		MaxInputItems:        new(int32(defaults.MaxInputItems)),
 		MaxPageEntries:       new(int32(defaults.MaxPageEntries)),
 		MaxStreams:           new(int32(defaults.MaxStreams)),
+		StreamIdleTimeout:    durationpb.New(defaults.StreamIdleTimeout),
 		MaxSessions:          new(int32(defaults.MaxSessions)),
 		SessionIdleTimeout:   durationpb.New(defaults.SessionIdleTimeout),
 		MaxTasks:             new(int32(defaults.MaxTasks)),

@@ -125,6 +125,9 @@ const (
 // Defaults of streams, sessions and tasks.
 const (
 	MaxStreams = 10000
+	// StreamIdleTimeout is longer than the pauses of a watch, most of which send a sign of
+	// life, and ends what everybody forgot.
+	StreamIdleTimeout = time.Hour
 	// MaxSessions is the number of agents that a sidecar remembers, at some kilobytes each.
 	MaxSessions = 10000
 	// SessionIdleTimeout is longer than a pause in a conversation, and shorter than a

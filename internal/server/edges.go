@@ -157,7 +157,7 @@ func (a *App) openEdges() {
 	a.api = connectapi.New(a.rpc, connectapi.Options{
 		Limits: read, Events: a.bus, MaxStreams: int(limits.GetMaxStreams()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
-		WriteTimeout:  limits.GetWriteTimeout().AsDuration(),
+		WriteTimeout:  limits.GetWriteTimeout().AsDuration(), RedactTyped: a.cfg.GetRedactBackendStatus(),
 	})
 	paths := map[string]http.Handler{mcphttp.Path: mcp}
 	for _, path := range mcphttp.RetiredPaths() {

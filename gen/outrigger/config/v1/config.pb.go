@@ -66,6 +66,9 @@ type Config struct {
 	// Decode an object or array that a model sent as a JSON string, where the schema expects an object or array. The result's
 	// `_meta` lists the repaired paths, and a metric counts the calls. Default: false. Flag: `--repair-arguments`.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
+	// Redact the backend's own statuses in the typed pass-through too, and add the canonical details. Without it they pass as they
+	// came, for callers who use the backend's own client. Default: false.
+	RedactBackendStatus bool `protobuf:"varint,28,opt,name=redact_backend_status,proto3" json:"redact_backend_status,omitempty"`
 	// Input schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
 	// Declared schemas pass unchanged. Default: mcp. Flag: `--schema-profile`.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
@@ -233,6 +236,13 @@ func (x *Config) GetRepairArguments() bool {
 	return false
 }
 
+func (x *Config) GetRedactBackendStatus() bool {
+	if x != nil {
+		return x.RedactBackendStatus
+	}
+	return false
+}
+
 func (x *Config) GetSchemaProfile() string {
 	if x != nil && x.SchemaProfile != nil {
 		return *x.SchemaProfile
@@ -328,7 +338,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xea\x0e\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xa0\x0f\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -344,7 +354,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\bvalidate\x18\v \x01(\tB\x15\xbaH\x12r\x10R\bstandardR\x04fullH\x02R\bvalidate\x88\x01\x01\x12=\n" +
 	"\rcanonical_ids\x18\f \x01(\tB\x12\xbaH\x0fr\rR\x06stringR\x03anyH\x03R\rcanonical_ids\x88\x01\x01\x12:\n" +
 	"\adialect\x18\r \x01(\tB\x1b\xbaH\x18r\x16R\x04autoR\x03mcpR\tcanonicalH\x04R\adialect\x88\x01\x01\x12*\n" +
-	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x12?\n" +
+	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x124\n" +
+	"\x15redact_backend_status\x18\x1c \x01(\bR\x15redact_backend_status\x12?\n" +
 	"\x0eschema_profile\x18\x0f \x01(\tB\x12\xbaH\x0fr\rR\x03mcpR\x06strictH\x05R\x0eschema_profile\x88\x01\x01\x123\n" +
 	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12$\n" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
