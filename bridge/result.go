@@ -114,6 +114,9 @@ func declaredOutput(c *toolCall) *errmap.Error {
 	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
 		return nil
 	}
+	if c.tool.Operation != nil && (c.req.Procedure != "" || c.resp.Result.Encoding == EncodingProtobuf) {
+		return nil // the schema is that of what the operation ends with
+	}
 	result, isBare := c.resp.Result.Bytes, c.req.Procedure != ""
 	if c.resp.Result.Encoding == EncodingProtobuf {
 		var err error
