@@ -280,6 +280,9 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Method.ServerStreaming {
 		return b.invokeStream(ctx, c)
 	}
+	if c.tool.Paging.FetchesAll() && c.isJSON() {
+		return b.invokePages(ctx, c)
+	}
 	c.forgetArguments()
 	err := b.callRPC(ctx, c)
 	if c.pooled {

@@ -119,7 +119,9 @@ func TestHowOperationsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails := func(code codes.Code) func(string) {
-		return func(name string) { s.Fail(name, &statuspb.Status{Code: int32(code), Message: "it broke: password=hunter2hunter2"}) }
+		return func(name string) {
+			s.Fail(name, &statuspb.Status{Code: int32(code), Message: "it broke: password=hunter2hunter2"})
+		}
 	}
 	for _, tc := range []struct {
 		name, tool   string

@@ -45,6 +45,7 @@ func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes = c.answer.Body
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
+		c.tellPages()
 		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
 		c.resp.Result.pooled = true
 		c.answer = nil // all of it is there as JSON

@@ -93,6 +93,8 @@ type Tool struct {
 	// Operation is set for a method that starts a long-running operation; else nil. Out is then of the RPC's own response, the
 	// operation, and Output of what the operation ends with.
 	Operation *Operation
+	// Paging is set for a method that lists in pages (AIP-158); else nil.
+	Paging *Paging
 	// Continues is set for a tool of the sidecar's own by which callers go on with operations. Native is then set too, but
 	// no backend runs the tool.
 	Continues Continuation
