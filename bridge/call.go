@@ -270,6 +270,12 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
 	if err := b.recordCall(ctx, c); err != nil {
 		return err
 	}
+	switch { // what waits for an operation, whose time says nothing about the backend
+	case c.tool.Continues != catalog.NoContinuation:
+		return b.continueOperation(ctx, c)
+	case c.tool.Operation != nil && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "":
+		return b.invokeOperation(ctx, c)
+	}
 	defer func() { c.worked = err == nil || err.FromTool() }()
 	if c.tool.Native {
 		return b.invokeNative(ctx, c)
@@ -292,6 +298,9 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		return b.invokeExchange(ctx, c)
 	case c.tool.Streams():
 		return b.invokeStream(ctx, c)
+	}
+	if c.tool.Paging.FetchesAll() && c.isJSON() {
+		return b.invokePages(ctx, c)
 	}
 	c.forgetArguments()
 	err := b.callRPC(ctx, c)

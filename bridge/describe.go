@@ -91,7 +91,7 @@ func (b *Bridge) Features(cat *catalog.Catalog) Features {
 		PromptsChanged:     native.GetPrompts().GetListChanged(),
 		Completions:        native.GetCompletions(),
 		Logging:            native.GetLogging(),
-		Tasks:              native.GetTasks() || b.mayBecomeTasks(cat),
+		Tasks:              native.GetTasks() || cat.HasOperations() || b.mayBecomeTasks(cat),
 	}
 	b.offers.newest.Store(&offered{catalog: cat, features: f})
 	return f

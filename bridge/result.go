@@ -43,6 +43,7 @@ func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result.Bytes = c.answer.Body
 		err = c.tool.Out.CheckWire(c.answer.Body)
 	default:
+		c.tellPages()
 		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
 		c.resp.Result.pooled = true
 		c.answer = nil // all of it is there as JSON
@@ -111,6 +112,9 @@ func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 func declaredOutput(c *toolCall) *errmap.Error {
 	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
 		return nil
+	}
+	if c.tool.Operation != nil && (c.req.Procedure != "" || c.resp.Result.Encoding == EncodingProtobuf) {
+		return nil // the schema is that of what the operation ends with
 	}
 	result, isBare := c.resp.Result.Bytes, c.req.Procedure != ""
 	if c.resp.Result.Encoding == EncodingProtobuf {

@@ -143,6 +143,13 @@ func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *
 		return &Response{Err: err}
 	}
 	named, _ := req.Message.(interface{ GetTaskId() string })
+	if h, ok := b.openOperation(req.Caller, named.GetTaskId()); ok {
+		resp := b.taskOfOperation(ctx, req, cat, h)
+		if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
+			t.TaskId = named.GetTaskId()
+		}
+		return resp
+	}
 	ref, ok := b.openTask(req.Caller, named.GetTaskId())
 	if !ok {
 		return &Response{Err: unknownTask(req)}

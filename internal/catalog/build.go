@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -88,15 +89,19 @@ func (b *builder) build(loads []*source.Loaded) (*Catalog, error) {
 	b.tellVersions(offers)
 	b.keepSuffixes(offers)
 	for _, s := range offers {
-		if s.isTyped {
+		switch {
+		case s.isOperations():
+			b.operationsService(s)
+		case s.isTyped:
 			b.typedService(s)
-		} else {
+		default:
 			b.service(s)
 		}
 	}
 	for _, load := range loads {
 		b.native(load)
 	}
+	b.continueOperations()
 	return b.finish()
 }
 
@@ -129,10 +134,12 @@ type builder struct {
 
 	tools []*Tool
 	// typed are RPCs of a sidecar behind, for typed callers alone.
-	typed     []*Tool
-	resources []*resource.Method
-	problems  []Problem
-	warnings  []source.Warning
+	typed []*Tool
+	// operations are the RPCs of google.longrunning.Operations, for typed callers alone.
+	operations []*Tool
+	resources  []*resource.Method
+	problems   []Problem
+	warnings   []source.Warning
 	// passedOver are services that are there and not offered.
 	passedOver []string
 	// seen counts the methods that were looked at, unselected those that no glob took.
@@ -143,7 +150,8 @@ type builder struct {
 type offer struct {
 	service protoreflect.ServiceDescriptor
 	source  string
-	// isTyped is set where a sidecar offers it, which lists tools of its own for it.
+	// isTyped is set where it makes no tools: a sidecar offers it, which lists tools of its own for it, or it is
+	// google.longrunning.Operations.
 	isTyped bool
 }
 
@@ -161,7 +169,7 @@ func (b *builder) offered(loads []*source.Loaded) []offer {
 				b.passedOver = append(b.passedOver, name)
 			} else if _, ok := from[name]; !ok {
 				from[name] = load.Source
-				isTyped[name] = isSidecar && load.Reflected
+				isTyped[name] = isSidecar && load.Reflected || name == longrunning.OperationsService && !b.selection.namesService(name)
 			}
 		}
 	}
@@ -286,10 +294,17 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.bind.bind(t, header); err != nil {
 		return nil, false, err
 	}
+	if err := b.operation(t); err != nil {
+		return nil, false, err
+	}
 	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
 		return nil, false, err
 	}
 	b.describe(t, options, declared)
+	if t.Operation != nil {
+		isMarked = true // it depends on files that the method's file need not import
+		t.settleOperation()
+	}
 	b.resource(t, schemas.Resource)
 	return t, isMarked, nil
 }

@@ -30,6 +30,8 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
 	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), b.describeMethod(md))
+	t.Paging = pagingOf(t, declared)
+	text = t.Paging.describe(text)
 	text, wasCut := shown.CutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
 	if wasCut {
 		b.warn(id, fmt.Sprintf("its description is truncated to %d bytes", b.limits.MaxDescriptionBytes))

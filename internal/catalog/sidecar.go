@@ -39,7 +39,7 @@ func (b *builder) typedTools() []*Tool {
 			made[t.behind] = append(made[t.behind], t)
 		}
 	}
-	var out []*Tool
+	out := b.operations
 	for _, rpc := range b.typed {
 		tools := made[rpc.Method.Procedure]
 		if len(tools) == 0 {

@@ -97,6 +97,14 @@ type Tool struct {
 	// TaskUnsaid means that task support is unset: the sidecar's own setting may let calls become tasks.
 	TaskUnsaid bool
 	TaskAfter  time.Duration
+	// Operation is set for a method that starts a long-running operation; else nil. Out is then of the RPC's own response, the
+	// operation, and Output of what the operation ends with.
+	Operation *Operation
+	// Paging is set for a method that lists in pages (AIP-158); else nil.
+	Paging *Paging
+	// Continues is set for a tool of the sidecar's own by which callers go on with operations. Native is then set too, but
+	// no backend runs the tool.
+	Continues Continuation
 	// StreamTime is how long a call of a streaming RPC collects messages; 0 means the default, which follows the deadline.
 	StreamTime time.Duration
 

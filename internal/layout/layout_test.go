@@ -26,7 +26,8 @@ func allowed() map[string][]string {
 		"internal/transcode":    {"internal/schema"},
 		"internal/access":       {"internal/glob"},
 		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap"},
-		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/schema", "internal/transcode", "gen"},
+		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen"},
+		"internal/longrunning":  {},
 		"internal/backend":      {"internal/tracing", "internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
 		"internal/grpcwire":     {},
 		"internal/fieldrules":   {},
@@ -50,7 +51,7 @@ func allowed() map[string][]string {
 		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
 		"correlate":             {"internal/jsonrpc"},
 		"errmap":                {"gen"},
-		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "correlate", "errmap", "gen", "internal/record"},
+		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "internal/longrunning", "correlate", "errmap", "gen", "internal/record"},
 		"internal/httpspan":     {"internal/tracing", "internal/stats", "errmap"},
 		"internal/dialect":      {"internal/tracing", "internal/httpspan", "internal/stats", "bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/telemetry":    {"internal/tracing", "internal/stats", "internal/tlsfiles", "gen"},
@@ -107,7 +108,8 @@ func thirdParties() map[string][]string {
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
 		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry", "internal/otlptest"},
-		"google.golang.org/grpc":                   {"internal/oddtest"},
+		"google.golang.org/grpc":                   {"internal/oddtest", "internal/operationtest"},
+		"cloud.google.com/go/longrunning":          {"internal/operationtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}
 }

@@ -276,7 +276,7 @@ func (a *App) warnOfRandomKey(now *catalog.Catalog) {
 	if a.cfg.GetState().GetKeyFile() != "" || a.keyWarned {
 		return
 	}
-	seals := now.Description() != nil || a.cfg.GetDestructive() == "confirm" ||
+	seals := now.Description() != nil || now.HasOperations() || a.cfg.GetDestructive() == "confirm" ||
 		len(now.Tools()) > int(a.cfg.GetLimits().GetMaxPageEntries())
 	if !seals {
 		return

@@ -444,13 +444,13 @@ const file_outrigger_v1_notification_proto_rawDesc = "" +
 	"\achanges\x18\x02 \x01(\v2\x1a.outrigger.v1.ChangeFilterH\x00R\achangesB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\";\n" +
 	"\vEventFilter\x12,\n" +
-	"\amethods\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\x02\"\ar\x05\x10\x01(\x80\bR\amethods\"\xa0\x02\n" +
+	"\amethods\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\x02\"\ar\x05\x10\x01(\x80\bR\amethods\"\x9d\x02\n" +
 	"\fChangeFilter\x12.\n" +
 	"\x12tools_list_changed\x18\x01 \x01(\bR\x12tools_list_changed\x122\n" +
 	"\x14prompts_list_changed\x18\x02 \x01(\bR\x14prompts_list_changed\x126\n" +
 	"\x16resources_list_changed\x18\x03 \x01(\bR\x16resources_list_changed\x129\n" +
-	"\rresource_uris\x18\x04 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\"\br\x06(\x80@\x88\x01\x01R\rresource_uris\x129\n" +
-	"\btask_ids\x18\x05 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\x80\b\"\x12r\x102\x0e^[!-~]{1,256}$R\btask_idsB\xb7\x01\n" +
+	"\rresource_uris\x18\x04 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\"\br\x06(\x80@\x88\x01\x01R\rresource_uris\x126\n" +
+	"\btask_ids\x18\x05 \x03(\tB\x1a\xbaH\x17\x92\x01\x14\x10\x80\b\"\x0fr\r(\x80\x102\b^[!-~]+$R\btask_idsB\xb7\x01\n" +
 	"\x10com.outrigger.v1B\x11NotificationProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
 
 var (

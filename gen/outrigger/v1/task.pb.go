@@ -95,7 +95,7 @@ func (TaskStatus) EnumDescriptor() ([]byte, []int) {
 // Task is a tool call that continues after the response of its RPC (MCP extension `io.modelcontextprotocol/tasks`).
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the task: unguessable, visible ASCII, at most 256 bytes. The sidecar binds it to the caller; a foreign id is like
+	// Id of the task: unguessable, visible ASCII, at most 2,048 bytes. The sidecar binds it to the caller; a foreign id is like
 	// an unknown one. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,proto3" json:"task_id,omitempty"`
 	// Status. Required.
@@ -554,9 +554,9 @@ var File_outrigger_v1_task_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x17outrigger/v1/task.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19outrigger/v1/client.proto\x1a\x18outrigger/v1/error.proto\x1a\x18outrigger/v1/input.proto\x1a\x19outrigger/v1/result.proto\"\xbd\t\n" +
-	"\x04Task\x12/\n" +
-	"\atask_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[!-~]{1,256}$R\atask_id\x12<\n" +
+	"\x17outrigger/v1/task.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19outrigger/v1/client.proto\x1a\x18outrigger/v1/error.proto\x1a\x18outrigger/v1/input.proto\x1a\x19outrigger/v1/result.proto\"\xba\t\n" +
+	"\x04Task\x12,\n" +
+	"\atask_id\x18\x01 \x01(\tB\x12\xbaH\x0fr\r(\x80\x102\b^[!-~]+$R\atask_id\x12<\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x18.outrigger.v1.TaskStatusB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06status\x121\n" +
 	"\x0estatus_message\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x0estatus_message\x12B\n" +
@@ -581,20 +581,20 @@ const file_outrigger_v1_task_proto_rawDesc = "" +
 	"\x13task.input_requests\x12?a task that requires input has input_requests, and no other has\x1a6(this.status == 2) == (this.input_requests.size() > 0)B\f\n" +
 	"\n" +
 	"completionB\v\n" +
-	"\tmeta_form\"y\n" +
-	"\x0eGetTaskRequest\x12/\n" +
-	"\atask_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[!-~]{1,256}$R\atask_id\x126\n" +
-	"\acontext\x18\x02 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\xce\x02\n" +
-	"\x11UpdateTaskRequest\x12/\n" +
-	"\atask_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[!-~]{1,256}$R\atask_id\x12p\n" +
+	"\tmeta_form\"v\n" +
+	"\x0eGetTaskRequest\x12,\n" +
+	"\atask_id\x18\x01 \x01(\tB\x12\xbaH\x0fr\r(\x80\x102\b^[!-~]+$R\atask_id\x126\n" +
+	"\acontext\x18\x02 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\xcb\x02\n" +
+	"\x11UpdateTaskRequest\x12,\n" +
+	"\atask_id\x18\x01 \x01(\tB\x12\xbaH\x0fr\r(\x80\x102\b^[!-~]+$R\atask_id\x12p\n" +
 	"\x0finput_responses\x18\x02 \x03(\v23.outrigger.v1.UpdateTaskRequest.InputResponsesEntryB\x11\xbaH\x0e\x9a\x01\v\x10@\"\ar\x05\x10\x01(\x80\x02R\x0finput_responses\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\x1a^\n" +
 	"\x13InputResponsesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\x14\n" +
-	"\x12UpdateTaskResponse\"|\n" +
-	"\x11CancelTaskRequest\x12/\n" +
-	"\atask_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[!-~]{1,256}$R\atask_id\x126\n" +
+	"\x12UpdateTaskResponse\"y\n" +
+	"\x11CancelTaskRequest\x12,\n" +
+	"\atask_id\x18\x01 \x01(\tB\x12\xbaH\x0fr\r(\x80\x102\b^[!-~]+$R\atask_id\x126\n" +
 	"\acontext\x18\x02 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\x14\n" +
 	"\x12CancelTaskResponse*\xb0\x01\n" +
 	"\n" +
