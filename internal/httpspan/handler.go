@@ -3,7 +3,6 @@
 package httpspan
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -84,9 +83,9 @@ type handler struct {
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := &writer{ResponseWriter: w}
-	own.request = Request{opts: &h.opts, start: time.Now(), http: r}
+	own.request.Context, own.request.opts, own.request.start, own.request.http = r.Context(), &h.opts, time.Now(), r
 	defer own.end()
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &own.request))
+	r = r.WithContext(&own.request)
 	if r.Body != nil && r.Body != http.NoBody {
 		own.body = timedBody{ReadCloser: r.Body, request: &own.request}
 		r.Body = &own.body

@@ -11,11 +11,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Calls are the attempts of one call of the backend. The context of the call has them, so that the client of the backend
+// Calls are the attempts of one call of the backend. They are the context of the call, so that the client of the backend
 // starts their spans. Nil does nothing. It is safe for concurrent use.
 type Calls struct {
+	context.Context //nolint:containedctx // the context of the call is this one with a value
+
 	of      *Span
 	attempt atomic.Int32
+	// first is the span of the first attempt, which is usually the only one.
+	first    Attempt
+	hasFirst atomic.Bool
+}
+
+// Value implements [context.Context].
+func (c *Calls) Value(key any) any {
+	if key == (callsKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // callsKey is the context key of Calls.
@@ -26,8 +39,12 @@ func (s *Span) Calls(ctx context.Context) (context.Context, *Calls) {
 	if s == nil {
 		return ctx, nil
 	}
-	c := &Calls{of: s}
-	return context.WithValue(ctx, callsKey{}, c), c
+	c := &s.calls
+	if !s.hasCalls.CompareAndSwap(false, true) {
+		c = new(Calls)
+	}
+	c.Context, c.of = ctx, s
+	return c, c
 }
 
 // CallsOf returns what [Span.Calls] put into a context; nil for none.
@@ -61,7 +78,11 @@ func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if n := c.attempt.Load(); n > 1 {
 		attributes = append(attributes, Int(RetryAttempt, int64(n)-1))
 	}
-	return c.of.Attempt(rpc, attributes...)
+	a := &c.first
+	if !c.hasFirst.CompareAndSwap(false, true) {
+		a = new(Attempt)
+	}
+	return c.of.begin(a, rpc, attributes)
 }
 
 // Attempt is one attempt to call the backend.
@@ -79,12 +100,16 @@ func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if s == nil {
 		return nil
 	}
-	out := &Attempt{tracer: s.tracer}
+	return s.begin(new(Attempt), rpc, attributes)
+}
+
+func (s *Span) begin(a *Attempt, rpc string, attributes []Attribute) *Attempt {
+	a.tracer = s.tracer
 	if !s.recorded {
 		attributes = nil
 	}
-	s.tracer.begin(&out.node, s.origin, start{name: rpc, kind: trace.SpanKindClient, attributes: attributes})
-	return out
+	s.tracer.begin(&a.node, s.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
+	return a
 }
 
 // Inject writes the context of the attempt into the headers of its request, where it replaces that of the caller.

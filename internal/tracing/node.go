@@ -23,14 +23,13 @@ type origin struct {
 // noOrigin is the origin of a trace.
 func noOrigin() origin { return origin{within: context.Background()} }
 
-// start is how a span begins.
+// start is how a span begins. Its attributes go beside it: what has a name that is kept would move them to the heap.
 type start struct {
 	name string
 	kind trace.SpanKind
 	// at is when; zero is now.
-	at         time.Time
-	attributes []Attribute
-	links      []Context
+	at    time.Time
+	links []Context
 }
 
 // node is one span, of a provider or of our own [Recorder]. Its slices of attributes are copied, so that those of callers can
@@ -49,9 +48,9 @@ type node struct {
 }
 
 // begin starts a span.
-func (t *Tracer) begin(n *node, below origin, s start) {
+func (t *Tracer) begin(n *node, below origin, s start, attributes []Attribute) {
 	if t.recorder != nil {
-		t.recorder.begin(n, below, s)
+		t.recorder.begin(n, below, s, attributes)
 		return
 	}
 	opts := make([]trace.SpanStartOption, 0, 4)
@@ -64,8 +63,8 @@ func (t *Tracer) begin(n *node, below origin, s start) {
 	if !s.at.IsZero() {
 		opts = append(opts, trace.WithTimestamp(s.at))
 	}
-	if len(s.attributes) > 0 {
-		opts = append(opts, trace.WithAttributes(slices.Clone(s.attributes)...))
+	if len(attributes) > 0 {
+		opts = append(opts, trace.WithAttributes(slices.Clone(attributes)...))
 	}
 	if len(s.links) > 0 {
 		links := make([]trace.Link, len(s.links))

@@ -45,6 +45,6 @@ func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attri
 	parent := trace.SpanContextFromContext(ctx)
 	out := &Span{tracer: t, method: method}
 	t.begin(&out.node, origin{parent, trace.ContextWithSpanContext(context.Background(), parent)},
-		start{name: method, kind: trace.SpanKindServer, attributes: attributes})
+		start{name: method, kind: trace.SpanKindServer}, attributes)
 	return out
 }

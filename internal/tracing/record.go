@@ -61,7 +61,6 @@ func (of *Recorder) newRecord(parent Context, s *start) *record {
 	for _, l := range s.links {
 		r.link(l)
 	}
-	r.set(s.attributes)
 	return r
 }
 

@@ -50,7 +50,7 @@ func (s Sampling) samples(parent Context, id trace.TraceID) bool {
 }
 
 // begin decides before it makes anything: a span that is not recorded only has ids.
-func (r *Recorder) begin(n *node, below origin, s start) {
+func (r *Recorder) begin(n *node, below origin, s start, attributes []Attribute) {
 	ids := trace.SpanContextConfig{TraceID: below.ids.TraceID(), TraceState: below.ids.TraceState()}
 	if !ids.TraceID.IsValid() {
 		ids.TraceID = newTraceID()
@@ -66,6 +66,7 @@ func (r *Recorder) begin(n *node, below origin, s start) {
 		s.at = time.Now()
 	}
 	n.record = r.newRecord(below.ids, &s)
+	n.record.set(attributes)
 }
 
 // newTraceID returns an id that is not zero. The source is ChaCha8 of the runtime: ids need to be unique, not secret.

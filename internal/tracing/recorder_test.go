@@ -157,7 +157,8 @@ func drive(t *tracing.Tracer, script []byte) {
 		}
 		return o
 	}
-	a := tracing.Arrival{Method: "tools/call", Start: long(0), Attributes: attributes()}
+	a := tracing.Arrival{Method: "tools/call", Start: long(0)}
+	facts := attributes()
 	if n := next(); n%4 == 0 {
 		a.Message = propagation.MapCarrier{"traceparent": parent[:len(parent)-2] + [...]string{"00", "01", "02", "03"}[n/4%4], "tracestate": "a=1,b=2"}
 	} else if n%4 == 1 {
@@ -166,7 +167,7 @@ func drive(t *tracing.Tracer, script []byte) {
 	if next()%3 == 0 {
 		a.Header = http.Header{"Traceparent": {other}}
 	}
-	span := t.Start(a)
+	span := t.Start(a, facts...)
 	_, calls := span.Calls(context.Background())
 	var attempts []*tracing.Attempt
 	for range 64 {
@@ -360,7 +361,7 @@ func TestWhatIsLateIsDropped(t *testing.T) {
 func TestInvalidTextsAreReplaced(t *testing.T) {
 	t.Parallel()
 	tracer, out := own(t, tracing.Options{}, tracing.Sampling{Ratio: 1}, wide())
-	span := tracer.Start(tracing.Arrival{Method: "m\xff", Attributes: []tracing.Attribute{tracing.Text("k\xff", "v\xff")}})
+	span := tracer.Start(tracing.Arrival{Method: "m\xff"}, tracing.Text("k\xff", "v\xff"))
 	span.Event("e\xff", tracing.Text("k\xff", "v\xff"))
 	span.End(tracing.Outcome{ErrorType: "t\xff", Message: "d\xff"})
 	s := out.spans[0]

@@ -3,6 +3,7 @@
 package tracing
 
 import (
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -16,6 +17,9 @@ type Span struct {
 
 	tracer *Tracer
 	method string
+	// calls are the attempts of the call that a message usually makes; further ones have their own.
+	calls    Calls
+	hasCalls atomic.Bool
 }
 
 // Context returns the ids of the span; the zero value for a nil Span.
@@ -116,14 +120,14 @@ func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
 		return nil
 	}
 	out := &Span{tracer: s.tracer, method: name}
-	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, attributes: attributes, links: []Context{s.ids}})
+	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
 	return out
 }
 
 // child adds a child span that has ended; a zero end is now.
 func (s *Span) child(name string, at, end time.Time, attributes []Attribute) {
 	var child node
-	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at, attributes: attributes})
+	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
 	child.end(&Outcome{}, end)
 }
 

@@ -100,8 +100,6 @@ type Arrival struct {
 	Message Carrier
 	// Header has the trace context of the connection's request. Where Message has a context, this one is only linked.
 	Header http.Header
-	// Attributes are further facts, see attributes.go.
-	Attributes []Attribute
 	// Links are contexts of other traces that led to this one.
 	Links []Context
 }
@@ -109,14 +107,15 @@ type Arrival struct {
 // IsOn reports whether spans are made. Edges need not collect what is only for spans where it is false.
 func (t *Tracer) IsOn() bool { return t != nil }
 
-// Start starts the span of a message. The result is nil for a nil Tracer.
-func (t *Tracer) Start(a Arrival) *Span {
+// Start starts the span of a message, with facts that a sampler may know, see attributes.go. They are no field of Arrival, because
+// its carriers would move them to the heap. The result is nil for a nil Tracer.
+func (t *Tracer) Start(a Arrival, attributes ...Attribute) *Span {
 	if t == nil {
 		return nil
 	}
 	parent, links := t.origin(&a)
 	out := &Span{tracer: t, method: a.Method}
-	t.begin(&out.node, parent, start{name: a.Method, kind: trace.SpanKindServer, at: a.Start, attributes: a.Attributes, links: links})
+	t.begin(&out.node, parent, start{name: a.Method, kind: trace.SpanKindServer, at: a.Start, links: links}, attributes)
 	return out
 }
 
