@@ -201,6 +201,7 @@ func TestQueueIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	cfg := small()
 	cfg.Endpoint, cfg.MaxQueuedItems, cfg.MaxQueuedBytes = hung(t), proto.Int32(1000), proto.Int64(64<<10)
+	cfg.ExportTimeout, cfg.FlushTimeout = durationpb.New(time.Hour), durationpb.New(10*time.Millisecond) // nothing leaves the queue meanwhile
 	exports, _ := open(t, resolve(t, cfg))
 	large := strings.Repeat("x", 1<<20) // cut to the maximum length of a value
 	for range 100 {
