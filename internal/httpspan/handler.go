@@ -82,8 +82,7 @@ type handler struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	own := &writer{ResponseWriter: w}
-	own.request.Context, own.request.opts, own.request.start, own.request.http = r.Context(), &h.opts, time.Now(), r
+	own := &writer{ResponseWriter: w, request: Request{Context: r.Context(), opts: &h.opts, start: time.Now(), http: r}}
 	defer own.end()
 	r = r.WithContext(&own.request)
 	if r.Body != nil && r.Body != http.NoBody {

@@ -85,12 +85,12 @@ func library(tb testing.TB, o tracing.Options, s sdktrace.Sampler, l tracing.Lim
 	return tracing.New(o), out
 }
 
-// comparable replaces ids that were made by their order, and times that were read by whether they are possible.
-func comparable(tb testing.TB, spans []*tracepb.Span) []*tracepb.Span {
+// alike replaces ids that were made by their order, and times that were read by whether they are possible.
+func alike(tb testing.TB, spans []*tracepb.Span) []*tracepb.Span {
 	tb.Helper()
 	names := map[string]string{}
 	made := func(id []byte) []byte {
-		if len(id) == 0 || strings.Contains(parent+other, hexOf(id)) {
+		if len(id) == 0 || isGiven(id) {
 			return id
 		}
 		if _, ok := names[string(id)]; !ok {
@@ -98,7 +98,7 @@ func comparable(tb testing.TB, spans []*tracepb.Span) []*tracepb.Span {
 		}
 		return []byte(names[string(id)])
 	}
-	now := uint64(time.Now().UnixNano()) //nolint:gosec // after 1970
+	now := uint64(time.Now().UnixNano())
 	read := func(at uint64) uint64 {
 		if at > now {
 			tb.Errorf("a time to come: %d", at)
@@ -250,7 +250,7 @@ func FuzzTheLibraryRecordsTheSame(f *testing.F) {
 				s.DroppedLinksCount = 0
 			}
 		}
-		if diff := cmp.Diff(comparable(t, want.spans), comparable(t, got.spans), protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(alike(t, want.spans), alike(t, got.spans), protocmp.Transform()); diff != "" {
 			t.Errorf("the library's (-) and ours (+):\n%s", diff)
 		}
 	})
@@ -261,7 +261,7 @@ func TestTheSamplersOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{-1, 0, 1e-9, 0.01, 0.3, 0.5, 1, 2, math.NaN()} {
 		for _, isParentBased := range []bool{false, true} {
-			var sampler sdktrace.Sampler = sdktrace.TraceIDRatioBased(ratio)
+			sampler := sdktrace.TraceIDRatioBased(ratio)
 			if isParentBased {
 				sampler = sdktrace.ParentBased(sampler)
 			}
@@ -371,4 +371,8 @@ func TestInvalidTextsAreReplaced(t *testing.T) {
 	}
 }
 
-func hexOf(id []byte) string { return hex.EncodeToString(id) }
+// isGiven holds for ids that a test sends.
+func isGiven(id []byte) bool {
+	const given = parent + other
+	return strings.Contains(given, hex.EncodeToString(id))
+}

@@ -175,7 +175,7 @@ func appendAttribute(dst []byte, field protowire.Number, a *Attribute) []byte {
 	switch a.Value.Type() {
 	case attribute.INT64:
 		dst = protowire.AppendTag(dst, valueInt, protowire.VarintType)
-		return protowire.AppendVarint(dst, uint64(a.Value.AsInt64())) //nolint:gosec // as Protobuf encodes an int64
+		return protowire.AppendVarint(dst, uint64(a.Value.AsInt64()))
 	case attribute.BOOL:
 		dst = protowire.AppendTag(dst, valueBool, protowire.VarintType)
 		return protowire.AppendVarint(dst, protowire.EncodeBool(a.Value.AsBool()))
@@ -195,7 +195,7 @@ func sizeOfAttribute(a *Attribute) int {
 func sizeOfValue(a *Attribute, text string) int {
 	switch a.Value.Type() {
 	case attribute.INT64:
-		return protowire.SizeTag(valueInt) + protowire.SizeVarint(uint64(a.Value.AsInt64())) //nolint:gosec // as in appendAttribute
+		return protowire.SizeTag(valueInt) + protowire.SizeVarint(uint64(a.Value.AsInt64()))
 	case attribute.BOOL:
 		return protowire.SizeTag(valueBool) + protowire.SizeVarint(1)
 	case attribute.FLOAT64:
@@ -212,7 +212,7 @@ func textOf(a *Attribute) string {
 	case textType:
 		return valid(a.Value.AsString())
 	}
-	return valid(a.Value.Emit())
+	return valid(a.Value.String())
 }
 
 func sizeOfText(field protowire.Number, text string) int {
@@ -241,5 +241,5 @@ func appendNumber(dst []byte, field protowire.Number, value uint64) []byte {
 
 // appendTime appends Unix nanoseconds.
 func appendTime(dst []byte, field protowire.Number, at time.Time) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(dst, field, protowire.Fixed64Type), uint64(max(0, at.UnixNano()))) //nolint:gosec // not negative
+	return protowire.AppendFixed64(protowire.AppendTag(dst, field, protowire.Fixed64Type), uint64(max(0, at.UnixNano())))
 }
