@@ -71,6 +71,8 @@ type Inbound struct {
 	// found is what meta found when it has looked.
 	found     []byte
 	hasLooked bool
+	// context is the same as the carrier of trace context.
+	context metaContext
 	// flight is the request that the message became; nil until then.
 	flight *bridge.Flight
 	// ctx is that of the message, for the audit trail.

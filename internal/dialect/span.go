@@ -40,27 +40,30 @@ func (h *Handler) startSpan(in *Inbound) *tracing.Span {
 	method := h.spanMethod(in)
 	a := tracing.Arrival{Start: in.Start, Method: method, Header: in.Header}
 	if meta := in.meta(); meta != nil {
-		a.Message = metaContext(meta)
+		in.context = meta
+		a.Message = &in.context
 	}
 	if in.Stream != nil {
 		a.Links = []tracing.Context{in.Stream.Context()}
 	}
-	if method != spanInvalid {
-		a.Attributes = []tracing.Attribute{tracing.Text(tracing.MethodName, method)}
+	var span *tracing.Span
+	if method == spanInvalid {
+		span = h.start(in.HTTP, a)
+	} else {
+		span = h.start(in.HTTP, a, tracing.Text(tracing.MethodName, method))
 	}
-	span := h.start(in.HTTP, a)
 	if span.IsRecording() {
-		span.Set(in.spanAttributes()...)
+		span.Set(in.appendSpanAttributes(make([]tracing.Attribute, 0, 8))...)
 	}
 	return span
 }
 
 // start starts a span for what came in an HTTP request, or, where that is nil, in none.
-func (h *Handler) start(r *httpspan.Request, a tracing.Arrival) *tracing.Span {
+func (h *Handler) start(r *httpspan.Request, a tracing.Arrival, attributes ...tracing.Attribute) *tracing.Span {
 	if r != nil {
-		return r.Start(a)
+		return r.Start(a, attributes...)
 	}
-	return h.Tracer().Start(a)
+	return h.Tracer().Start(a, attributes...)
 }
 
 // spanMethod is what the span of a message is called.
@@ -91,14 +94,13 @@ func notificationMethod(method string) string {
 	return spanOther
 }
 
-// spanAttributes are the facts of a message that its span has besides its method.
-func (in *Inbound) spanAttributes() []tracing.Attribute {
-	out := make([]tracing.Attribute, 0, 5)
+// appendSpanAttributes appends the facts of a message that its span has besides its method.
+func (in *Inbound) appendSpanAttributes(out []tracing.Attribute) []tracing.Attribute {
 	out = append(out, tracing.Text(tracing.Edge, stats.EdgeOf(in.Transport, in.Route, false).String()))
 	if id := in.Message.ID; !id.IsZero() {
 		out = append(out, tracing.Text(tracing.RequestID, idText(id)))
 	}
-	out = append(out, in.eraAttributes()...)
+	out = in.appendEra(out)
 	switch {
 	case in.HTTP != nil: // which knows better
 	case in.Header == nil:
@@ -109,12 +111,11 @@ func (in *Inbound) spanAttributes() []tracing.Attribute {
 	return out
 }
 
-// eraAttributes say which revision of MCP a message is of, and of which session.
-func (in *Inbound) eraAttributes() []tracing.Attribute {
+// appendEra appends which revision of MCP a message is of, and of which session.
+func (in *Inbound) appendEra(out []tracing.Attribute) []tracing.Attribute {
 	if in.Dialect == Canonical {
-		return nil
+		return out
 	}
-	var out []tracing.Attribute
 	if version := in.era(); version != unknownRevision {
 		out = append(out, tracing.Text(tracing.ProtocolVersion, version))
 	}
@@ -130,7 +131,7 @@ func (in *Inbound) TraceContext() tracing.Context { return in.span.Context() }
 // Describe adds the session to the span of a request without a message, as GET and DELETE of legacy sessions are.
 func (in *Inbound) Describe() {
 	if span := in.HTTP.Span(); span.IsRecording() {
-		span.Set(in.eraAttributes()...)
+		span.Set(in.appendEra(nil)...)
 	}
 }
 
@@ -215,16 +216,16 @@ func (in *Inbound) aboutSpan() errmap.About {
 type metaContext []byte
 
 // Get returns a member that is a header value, as [WithTraceContext] takes it.
-func (m metaContext) Get(key string) string {
-	value, _ := traceMember(m, key)
+func (m *metaContext) Get(key string) string {
+	value, _ := traceMember(*m, key)
 	return value
 }
 
 // Set does nothing.
-func (m metaContext) Set(string, string) {}
+func (m *metaContext) Set(string, string) {}
 
 // Keys returns none: nothing asks for them.
-func (m metaContext) Keys() []string { return nil }
+func (m *metaContext) Keys() []string { return nil }
 
 // traceMember is a member of _meta that may become a header; false if there is none, or one that is no header value.
 func traceMember(meta []byte, key string) (string, bool) {
@@ -255,12 +256,13 @@ func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Reque
 	if !h.Tracer().IsOn() {
 		return nil
 	}
-	a := tracing.Arrival{Method: method, Header: req.Header, Attributes: []tracing.Attribute{tracing.Text(tracing.MethodName, method)}}
+	a := tracing.Arrival{Method: method, Header: req.Header}
 	if req.Meta != nil {
-		a.Message = metaContext(req.Meta)
+		meta := metaContext(req.Meta)
+		a.Message = &meta
 	}
 	in := httpspan.Of(ctx)
-	span := h.start(in, a)
+	span := h.start(in, a, tracing.Text(tracing.MethodName, method))
 	if span.IsRecording() {
 		span.Set(tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, httpspan.RPCSystem(req.Transport)),
 			tracing.Text(tracing.Edge, stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String()))

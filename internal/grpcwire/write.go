@@ -184,11 +184,19 @@ func (r *Request) fields(yield func(hpack.HeaderField)) {
 		yield(hpack.HeaderField{Name: "grpc-timeout", Value: encodeTimeout(r.Timeout), Sensitive: true})
 	}
 	for name, values := range r.Metadata {
-		name = strings.ToLower(name)
+		name = lower(name)
 		for _, value := range values {
 			yield(hpack.HeaderField{Name: name, Value: value, Sensitive: isOfOneCall(name)})
 		}
 	}
+}
+
+// lower is a name as HTTP/2 has it. With tracing, every call has the first one.
+func lower(name string) string {
+	if name == "Traceparent" {
+		return "traceparent"
+	}
+	return strings.ToLower(name)
 }
 
 // isOfOneCall holds for metadata that differs from call to call. In the table of the connection it would only push out what repeats,

@@ -3,7 +3,6 @@
 package httpspan
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -83,10 +82,9 @@ type handler struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	own := &writer{ResponseWriter: w}
-	own.request = Request{opts: &h.opts, start: time.Now(), http: r}
+	own := &writer{ResponseWriter: w, request: Request{Context: r.Context(), opts: &h.opts, start: time.Now(), http: r}}
 	defer own.end()
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &own.request))
+	r = r.WithContext(&own.request)
 	if r.Body != nil && r.Body != http.NoBody {
 		own.body = timedBody{ReadCloser: r.Body, request: &own.request}
 		r.Body = &own.body

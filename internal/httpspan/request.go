@@ -16,8 +16,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
-// Request is one HTTP request, for the spans of what comes in it. Nil does nothing. Its methods may be called concurrently.
+// Request is one HTTP request, for the spans of what comes in it. It is its context, too. Nil does nothing. Its methods may be
+// called concurrently.
 type Request struct {
+	context.Context //nolint:containedctx // the context of the request is this one with a value
+
 	opts  *Options
 	start time.Time
 	http  *http.Request
@@ -41,6 +44,14 @@ type step struct {
 }
 
 type requestKey struct{}
+
+// Value implements [context.Context].
+func (r *Request) Value(key any) any {
+	if key == (requestKey{}) {
+		return r
+	}
+	return r.Context.Value(key)
+}
 
 // Of returns the request that a context belongs to, or nil without tracing.
 func Of(ctx context.Context) *Request {
@@ -82,7 +93,7 @@ func (r *Request) tell(span *tracing.Span) {
 
 // Start starts the span of a message that came in the request. A message without a start of its own began with the request, and
 // has the steps of it.
-func (r *Request) Start(a tracing.Arrival) *tracing.Span {
+func (r *Request) Start(a tracing.Arrival, attributes ...tracing.Attribute) *tracing.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hasMessage = true
@@ -90,9 +101,9 @@ func (r *Request) Start(a tracing.Arrival) *tracing.Span {
 	if !own {
 		a.Start = r.start
 	}
-	span := r.opts.Tracer.Start(a)
+	span := r.opts.Tracer.Start(a, attributes...)
 	if span.IsRecording() {
-		span.Set(r.network()...)
+		span.Set(r.appendNetwork(make([]tracing.Attribute, 0, 5))...)
 		if !own {
 			r.tell(span)
 		}
@@ -119,7 +130,7 @@ func (r *Request) own() *tracing.Span {
 	route := r.opts.Route(r.http)
 	r.span = r.opts.Tracer.Start(tracing.Arrival{Start: r.start, Method: route.name(r.http.Method), Header: r.http.Header})
 	if r.span.IsRecording() {
-		r.span.Set(r.network()...)
+		r.span.Set(r.appendNetwork(make([]tracing.Attribute, 0, 5))...)
 		r.span.Set(route.attributes(r.http)...)
 		r.span.Set(tracing.Text(tracing.Edge, r.opts.Edge(r.http).String()))
 		r.tell(r.span)
@@ -167,17 +178,19 @@ func (r *Request) end(status int) {
 	}
 }
 
-// network is what is known of the connection.
-func (r *Request) network() []tracing.Attribute {
-	out := make([]tracing.Attribute, 0, 5)
+// appendNetwork appends what is known of the connection.
+func (r *Request) appendNetwork(out []tracing.Attribute) []tracing.Attribute {
 	out = append(out, tracing.Text(tracing.NetworkProtocol, "http"), tracing.Text(tracing.NetworkVersion, version(r.http)))
 	return AppendPeer(out, r.http.RemoteAddr)
 }
 
 // version is the version of HTTP, as the conventions write it.
 func version(r *http.Request) string {
-	if r.ProtoMajor >= 2 {
+	switch {
+	case r.ProtoMajor >= 2:
 		return strconv.Itoa(r.ProtoMajor)
+	case r.ProtoMinor == 1:
+		return "1.1"
 	}
 	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }

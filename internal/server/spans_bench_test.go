@@ -22,16 +22,23 @@ type discard struct{}
 func (discard) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (discard) Shutdown(context.Context) error                             { return nil }
 
-// BenchmarkTracing is a small call without the sockets of its caller, by what is traced. Encoding and sending the spans is not a
-// part of it.
+// BenchmarkTracing is a small call without the sockets of its caller, by what is traced and by what records it: the sidecar itself,
+// or the provider of a program that embeds it. Sending the spans is not a part of it; nor is encoding those of a provider.
 func BenchmarkTracing(b *testing.B) {
-	tracer := func(sampler sdktrace.Sampler) *tracing.Tracer {
+	provided := func(sampler sdktrace.Sampler) *tracing.Tracer {
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(discard{}))
 		b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
 		return tracing.New(tracing.Options{Provider: provider})
 	}
+	recorded := func(ratio float64) *tracing.Tracer {
+		return tracing.New(tracing.Options{Recorder: &tracing.Recorder{
+			Sampling: tracing.Sampling{Ratio: ratio, ParentBased: true}, Export: func([]byte) {},
+			Limits: tracing.Limits{Attributes: 128, Events: 128, Links: 128, EventAttributes: 128, Value: 4096},
+		}})
+	}
 	for name, of := range map[string]*tracing.Tracer{
-		"off": nil, "unsampled": tracer(sdktrace.NeverSample()), "sampled": tracer(sdktrace.AlwaysSample()),
+		"off": nil, "unsampled": recorded(0), "sampled": recorded(1),
+		"provider unsampled": provided(sdktrace.NeverSample()), "provider sampled": provided(sdktrace.AlwaysSample()),
 	} {
 		b.Run(name, func(b *testing.B) {
 			rig := mcptest.Start(b, mcptest.Options{Change: func(o *server.Options) { o.Tracer = of }})

@@ -53,6 +53,8 @@ type Series struct {
 	// use one edge.
 	ends [edges]atomic.Pointer[byCode]
 	took histogram
+	// usual is nil before the first call that is counted by the conventions for MCP.
+	usual atomic.Pointer[usualEnd]
 }
 
 // Begin counts the start of a request. [Series.End] counts its end.

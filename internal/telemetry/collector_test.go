@@ -201,10 +201,11 @@ func TestQueueIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	cfg := small()
 	cfg.Endpoint, cfg.MaxQueuedItems, cfg.MaxQueuedBytes = hung(t), proto.Int32(1000), proto.Int64(64<<10)
+	cfg.ExportTimeout, cfg.FlushTimeout = durationpb.New(time.Hour), durationpb.New(10*time.Millisecond) // nothing leaves the queue meanwhile
 	exports, _ := open(t, resolve(t, cfg))
 	large := strings.Repeat("x", 1<<20) // cut to the maximum length of a value
 	for range 100 {
-		exports.Tracer().Start(tracing.Arrival{Method: "tools/call", Attributes: []tracing.Attribute{tracing.Text("large", large)}}).End(tracing.Outcome{})
+		exports.Tracer().Start(tracing.Arrival{Method: "tools/call"}, tracing.Text("large", large)).End(tracing.Outcome{})
 		if s := exports.Stats()[0]; s.Bytes > 64<<10 {
 			t.Fatalf("%d bytes wait", s.Bytes)
 		}

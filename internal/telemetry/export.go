@@ -10,11 +10,9 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 const (
@@ -53,44 +51,6 @@ func (e exporter) client() (*http.Client, error) {
 		// A redirect would send the headers, and what they authenticate, somewhere else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
-}
-
-// spanExporter sends spans, and tells the lane how it went.
-type spanExporter struct {
-	sdktrace.SpanExporter
-
-	lane *lane
-	end  context.Context //nolint:containedctx // see Telemetry.ctx
-}
-
-func newSpanExporter(ctx context.Context, l *lane) (sdktrace.SpanExporter, error) {
-	client, err := l.exporter.client()
-	if err != nil {
-		return nil, err
-	}
-	compression := otlptracehttp.NoCompression
-	if l.exporter.isGzip {
-		compression = otlptracehttp.GzipCompression
-	}
-	inner, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(l.exporter.url), otlptracehttp.WithHeaders(l.exporter.headers), otlptracehttp.WithTimeout(l.exporter.timeout),
-		otlptracehttp.WithCompression(compression), otlptracehttp.WithHTTPClient(client),
-		otlptracehttp.WithMaxRequestSize(maxRequest), otlptracehttp.WithMaxResponseSize(maxResponse),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: retryBackoff, MaxInterval: retryMaxBackoff, MaxElapsedTime: l.exporter.timeout,
-		}))
-	return spanExporter{inner, l, ctx}, err
-}
-
-// ExportSpans implements [sdktrace.SpanExporter].
-func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	size := int64(0)
-	for _, s := range spans {
-		size += sizeOfSpan(s)
-	}
-	defer e.lane.leave(len(spans), size)
-	e.lane.export(ctx, e.end, len(spans), func(ctx context.Context) error { return e.SpanExporter.ExportSpans(ctx, spans) })
-	return nil
 }
 
 // logExporter sends log records, and tells the lane how it went.

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Report is called with each fault: the variable or the path of the field, and what is wrong with it.
@@ -49,7 +48,7 @@ func Resolve(cfg *configv1.Telemetry, environ []string, report Report) *Settings
 	if !s.IsOn() {
 		return s
 	}
-	s.sampler = r.sampler()
+	s.sampling = r.sampler()
 	s.resource = r.resource()
 	s.limits, s.records = r.spanLimits(), r.recordLimits()
 	s.batches[Traces], s.batches[Logs] = r.batch("OTEL_BSP_"), r.batch("OTEL_BLRP_")
@@ -175,15 +174,16 @@ func (r *reader) batch(prefix string) batch {
 }
 
 // spanLimits reads what one span may have. Unlike OpenTelemetry's default, values have a maximum length.
-func (r *reader) spanLimits() sdktrace.SpanLimits {
+func (r *reader) spanLimits() tracing.Limits {
 	count := r.number("OTEL_ATTRIBUTE_COUNT_LIMIT", maxAttributes, 0, math.MaxInt32)
-	return sdktrace.SpanLimits{
-		AttributeValueLengthLimit:   r.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes(), 0, math.MaxInt32),
-		AttributeCountLimit:         r.number("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
-		EventCountLimit:             r.number("OTEL_SPAN_EVENT_COUNT_LIMIT", maxEvents, 0, math.MaxInt32),
-		LinkCountLimit:              r.number("OTEL_SPAN_LINK_COUNT_LIMIT", maxLinks, 0, math.MaxInt32),
-		AttributePerEventCountLimit: r.number("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
-		AttributePerLinkCountLimit:  r.number("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
+	// No link has attributes, so their limit is only checked.
+	r.number("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32)
+	return tracing.Limits{
+		Value:           r.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes(), 0, math.MaxInt32),
+		Attributes:      r.number("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
+		Events:          r.number("OTEL_SPAN_EVENT_COUNT_LIMIT", maxEvents, 0, math.MaxInt32),
+		Links:           r.number("OTEL_SPAN_LINK_COUNT_LIMIT", maxLinks, 0, math.MaxInt32),
+		EventAttributes: r.number("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
 	}
 }
 

@@ -12,14 +12,15 @@ import (
 	"go.opentelemetry.io/contrib/propagators/autoprop"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // parentBased begins the names of samplers that follow the caller's decision.
 const parentBased = "parentbased_"
 
 // sampler reads which requests are traced.
-func (r *reader) sampler() sdktrace.Sampler {
+func (r *reader) sampler() tracing.Sampling {
 	const name, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	ratio := r.cfg.GetSamplerRatio()
 	if text := r.vars[argument]; text != "" {
@@ -34,22 +35,17 @@ func (r *reader) sampler() sdktrace.Sampler {
 		said = r.cfg.GetSampler()
 	}
 	root, isParentBased := strings.CutPrefix(said, parentBased)
-	var sampler sdktrace.Sampler
+	out := tracing.Sampling{ParentBased: isParentBased}
 	switch root {
 	case "always_on":
-		sampler = sdktrace.AlwaysSample()
+		out.Ratio = 1
 	case "always_off":
-		sampler = sdktrace.NeverSample()
 	case "traceidratio":
-		sampler = sdktrace.TraceIDRatioBased(ratio)
+		out.Ratio = ratio
 	default:
 		r.report(name, fmt.Sprintf("unknown sampler %q: use always_on, always_off or traceidratio, or one of them with the prefix parentbased_", r.vars[name]))
-		sampler = sdktrace.NeverSample()
 	}
-	if isParentBased {
-		return sdktrace.ParentBased(sampler)
-	}
-	return sampler
+	return out
 }
 
 // propagator reads the formats of trace context.

@@ -8,18 +8,18 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // Settings are what the variables and the configuration say together. Make them with [Resolve].
 type Settings struct {
 	exporters  [numSignals]exporter
 	batches    [numSignals]batch // of traces and logs
-	sampler    sdktrace.Sampler
+	sampling   tracing.Sampling
 	propagator propagation.TextMapPropagator
-	limits     sdktrace.SpanLimits
+	limits     tracing.Limits
 	records    recordLimits
 	resource   []attribute.KeyValue
 	maxBytes   int64

@@ -13,7 +13,6 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -36,7 +35,7 @@ type Options struct {
 // Telemetry is the set of running exporters. Make one with [Open]. Nil exports nothing.
 type Telemetry struct {
 	opts   Options
-	traces *sdktrace.TracerProvider
+	spans  *spanQueue
 	logs   *sdklog.LoggerProvider
 	ends   []func(context.Context) error // of the processors
 	health *health
@@ -70,18 +69,24 @@ func Open(ctx context.Context, o Options) (*Telemetry, error) {
 
 // Tracer returns the tracer of requests; nil if traces are not exported.
 func (t *Telemetry) Tracer() *tracing.Tracer {
-	if t == nil || t.traces == nil {
+	if t == nil || t.spans == nil {
 		return nil
 	}
-	return NewTracer(t.traces, t.opts.Settings.propagator, t.opts.Settings.config)
+	s := t.opts.Settings
+	return newTracer(tracing.Options{
+		Recorder:   &tracing.Recorder{Sampling: s.sampling, Limits: s.limits, Export: t.spans.add},
+		Propagator: s.propagator,
+	}, s.config)
 }
 
 // NewTracer returns a tracer of requests on any provider, with what the configuration says about spans.
 func NewTracer(p tracing.Provider, context tracing.Propagator, c *configv1.Telemetry) *tracing.Tracer {
-	return tracing.New(tracing.Options{
-		Provider: p, Propagator: context,
-		Threshold: c.GetStepThreshold().AsDuration(), Payloads: c.GetPayloads(), MaxPayload: int(c.GetMaxPayloadBytes()),
-	})
+	return newTracer(tracing.Options{Provider: p, Propagator: context}, c)
+}
+
+func newTracer(o tracing.Options, c *configv1.Telemetry) *tracing.Tracer {
+	o.Threshold, o.Payloads, o.MaxPayload = c.GetStepThreshold().AsDuration(), c.GetPayloads(), int(c.GetMaxPayloadBytes())
+	return tracing.New(o)
 }
 
 // LogCore returns a core that exports the log; nil if logs are not exported. level decides what is logged.
@@ -143,16 +148,11 @@ func (t *Telemetry) openTraces() error {
 	if !s.Exports(Traces) {
 		return nil
 	}
-	exporter, err := newSpanExporter(t.ctx, t.lanes[Traces])
+	queue, err := newSpanQueue(t.ctx, t.lanes[Traces], s.batches[Traces], t.resource())
 	if err != nil {
 		return err
 	}
-	b := s.batches[Traces]
-	queue := sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithMaxQueueSize(b.queue), sdktrace.WithMaxExportBatchSize(b.size),
-		sdktrace.WithBatchTimeout(b.delay), sdktrace.WithExportTimeout(b.timeout))
-	t.ends = append(t.ends, queue.Shutdown)
-	t.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource()), sdktrace.WithSampler(s.sampler),
-		sdktrace.WithRawSpanLimits(s.limits), sdktrace.WithSpanProcessor(&spanQueue{SpanProcessor: queue, lane: t.lanes[Traces]}))
+	t.spans, t.ends = queue, append(t.ends, queue.shutdown)
 	return nil
 }
 

@@ -8,15 +8,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Calls are the attempts of one call of the backend. The context of the call has them, so that the client of the backend
+// Calls are the attempts of one call of the backend. They are the context of the call, so that the client of the backend
 // starts their spans. Nil does nothing. It is safe for concurrent use.
 type Calls struct {
+	context.Context //nolint:containedctx // the context of the call is this one with a value
+
 	of      *Span
 	attempt atomic.Int32
+	// first is the span of the first attempt, which is usually the only one.
+	first    Attempt
+	hasFirst atomic.Bool
+}
+
+// Value implements [context.Context].
+func (c *Calls) Value(key any) any {
+	if key == (callsKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // callsKey is the context key of Calls.
@@ -27,8 +39,12 @@ func (s *Span) Calls(ctx context.Context) (context.Context, *Calls) {
 	if s == nil {
 		return ctx, nil
 	}
-	c := &Calls{of: s}
-	return context.WithValue(ctx, callsKey{}, c), c
+	c := &s.calls
+	if !s.hasCalls.CompareAndSwap(false, true) {
+		c = new(Calls)
+	}
+	c.Context, c.of = ctx, s
+	return c, c
 }
 
 // CallsOf returns what [Span.Calls] put into a context; nil for none.
@@ -52,7 +68,7 @@ func (c *Calls) Held(attempt int) {
 }
 
 // IsRecording reports whether the spans of attempts are sampled.
-func (c *Calls) IsRecording() bool { return c != nil && c.of.isRecording }
+func (c *Calls) IsRecording() bool { return c != nil && c.of.recorded }
 
 // Attempt starts the span of an attempt, as [Span.Attempt] does, with the number of the retry. Nil returns nil.
 func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
@@ -62,14 +78,18 @@ func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if n := c.attempt.Load(); n > 1 {
 		attributes = append(attributes, Int(RetryAttempt, int64(n)-1))
 	}
-	return c.of.Attempt(rpc, attributes...)
+	a := &c.first
+	if !c.hasFirst.CompareAndSwap(false, true) {
+		a = new(Attempt)
+	}
+	return c.of.begin(a, rpc, attributes)
 }
 
 // Attempt is one attempt to call the backend.
 type Attempt struct {
-	span trace.Span
-	ctx  context.Context //nolint:containedctx // as in Span
-	of   *Span
+	node
+
+	tracer *Tracer
 
 	messages    int
 	first, last time.Time
@@ -80,13 +100,16 @@ func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if s == nil {
 		return nil
 	}
-	opts := make([]trace.SpanStartOption, 0, 2)
-	opts = append(opts, s.tracer.client)
-	if s.isRecording {
-		opts = append(opts, trace.WithAttributes(attributes...))
+	return s.begin(new(Attempt), rpc, attributes)
+}
+
+func (s *Span) begin(a *Attempt, rpc string, attributes []Attribute) *Attempt {
+	a.tracer = s.tracer
+	if !s.recorded {
+		attributes = nil
 	}
-	ctx, span := s.tracer.tracer.Start(s.ctx, rpc, opts...) //nolint:spancheck // End of the Attempt does it
-	return &Attempt{span: span, ctx: ctx, of: s}            //nolint:spancheck // the same
+	s.tracer.begin(&a.node, s.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
+	return a
 }
 
 // Inject writes the context of the attempt into the headers of its request, where it replaces that of the caller.
@@ -94,21 +117,21 @@ func (a *Attempt) Inject(h http.Header) {
 	if a == nil {
 		return
 	}
-	for _, name := range a.of.tracer.fields {
+	for _, name := range a.tracer.fields {
 		delete(h, name)
 	}
-	a.of.tracer.opts.Propagator.Inject(a.ctx, propagation.HeaderCarrier(h))
+	a.tracer.inject(&a.node, h)
 }
 
 // Set adds attributes.
 func (a *Attempt) Set(attributes ...Attribute) {
 	if a.IsRecording() {
-		a.span.SetAttributes(attributes...)
+		a.set(attributes)
 	}
 }
 
 // IsRecording reports whether the span is sampled.
-func (a *Attempt) IsRecording() bool { return a != nil && a.span.IsRecording() }
+func (a *Attempt) IsRecording() bool { return a != nil && a.recorded }
 
 // Message notes that a message of a server stream has come. It is not safe for concurrent use.
 func (a *Attempt) Message() {
@@ -131,12 +154,12 @@ func (a *Attempt) Messages() {
 	if !a.IsRecording() {
 		return
 	}
-	a.span.SetAttributes(Int(Messages, int64(a.messages)))
+	a.set([]Attribute{Int(Messages, int64(a.messages))})
 	if a.messages > 0 {
-		a.span.AddEvent(EventFirstMessage, trace.WithTimestamp(a.first))
+		a.event(EventFirstMessage, a.first, nil)
 	}
 	if a.messages > 1 {
-		a.span.AddEvent(EventLastMessage, trace.WithTimestamp(a.last))
+		a.event(EventLastMessage, a.last, nil)
 	}
 }
 
@@ -145,9 +168,5 @@ func (a *Attempt) End(o Outcome) {
 	if a == nil {
 		return
 	}
-	if a.span.IsRecording() {
-		a.span.SetAttributes(o.Attributes...)
-		fail(a.span, o.ErrorType, o.Message)
-	}
-	a.span.End()
+	a.end(&o, time.Time{})
 }

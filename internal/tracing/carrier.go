@@ -3,10 +3,12 @@
 package tracing
 
 import (
+	"encoding/hex"
 	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // baggageKey is the name of baggage in every carrier.
@@ -51,4 +53,30 @@ func isW3C(fields []string) bool {
 		}
 	}
 	return len(fields) > 0
+}
+
+// inject writes the context of a span into headers that have none. W3C's needs no context of the library.
+func (t *Tracer) inject(n *node, h http.Header) {
+	switch {
+	case n.of != nil:
+		t.opts.Propagator.Inject(n.within, propagation.HeaderCarrier(h))
+	case !t.isW3C:
+		t.opts.Propagator.Inject(trace.ContextWithSpanContext(n.within, n.ids), propagation.HeaderCarrier(h))
+	default:
+		h["Traceparent"] = []string{parentHeader(n.ids)}
+		if state := n.ids.TraceState(); state.Len() > 0 {
+			h["Tracestate"] = []string{state.String()}
+		}
+	}
+}
+
+// parentHeader is a context as the value of traceparent, version 00.
+func parentHeader(of Context) string {
+	traceID, spanID := of.TraceID(), of.SpanID()
+	flags := [1]byte{byte(of.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom))}
+	var out [len("00-") + 32 + len("-") + 16 + len("-") + 2]byte
+	dst := append(out[:0], "00-"...)
+	dst = append(hex.AppendEncode(dst, traceID[:]), '-')
+	dst = append(hex.AppendEncode(dst, spanID[:]), '-')
+	return string(hex.AppendEncode(dst, flags[:]))
 }

@@ -2,7 +2,8 @@
 
 // Package tracing makes the spans of requests, by OpenTelemetry's semantic conventions for MCP and for RPCs.
 //
-// Everything works on a nil [Tracer] and a nil [Span], and costs nothing then. The exporters are set up in package telemetry.
+// Everything works on a nil [Tracer] and a nil [Span], and costs nothing then. Spans are made by a [Recorder], or by the provider
+// of a program that embeds the sidecar. The exporters are set up in package telemetry.
 //
 // # A message
 //

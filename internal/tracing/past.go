@@ -27,14 +27,13 @@ func (s *Span) Past(name string, start, end time.Time, attributes ...Attribute) 
 	if !s.IsRecording() || end.Sub(start) < s.tracer.opts.Threshold {
 		return
 	}
-	_, child := s.tracer.tracer.Start(s.ctx, name, trace.WithTimestamp(start), trace.WithAttributes(attributes...))
-	child.End(trace.WithTimestamp(end))
+	s.child(name, start, end, attributes)
 }
 
 // Opened adds the event that the caller of a stream has been told that it is open. The span itself ends with the stream.
 func (s *Span) Opened() {
 	if s.IsRecording() {
-		s.span.AddEvent(EventStreamOpened)
+		s.event(EventStreamOpened, time.Time{}, nil)
 	}
 }
 
@@ -43,7 +42,9 @@ func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attri
 	if t == nil {
 		return nil
 	}
-	parent := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(ctx))
-	within, span := t.tracer.Start(parent, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)) //nolint:spancheck // End of the Span does it
-	return &Span{tracer: t, ctx: within, span: span, method: method, isRecording: span.IsRecording()}                             //nolint:spancheck // the same
+	parent := trace.SpanContextFromContext(ctx)
+	out := &Span{tracer: t, method: method}
+	t.begin(&out.node, origin{parent, trace.ContextWithSpanContext(context.Background(), parent)},
+		start{name: method, kind: trace.SpanKindServer}, attributes)
+	return out
 }

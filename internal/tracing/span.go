@@ -3,11 +3,9 @@
 package tracing
 
 import (
-	"context"
+	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outrigger-mcp/outrigger/internal/redact"
@@ -15,11 +13,13 @@ import (
 
 // Span is the span of one message. Nil does nothing. Its methods may be called concurrently, but End ends it once.
 type Span struct {
-	tracer      *Tracer
-	ctx         context.Context //nolint:containedctx // the library keeps spans in contexts
-	span        trace.Span
-	method      string
-	isRecording bool
+	node
+
+	tracer *Tracer
+	method string
+	// calls are the attempts of the call that a message usually makes; further ones have their own.
+	calls    Calls
+	hasCalls atomic.Bool
 }
 
 // Context returns the ids of the span; the zero value for a nil Span.
@@ -27,7 +27,7 @@ func (s *Span) Context() Context {
 	if s == nil {
 		return Context{}
 	}
-	return s.span.SpanContext()
+	return s.ids
 }
 
 // TraceID returns the id of the trace in lower case hexadecimal digits, "" for a nil Span.
@@ -35,7 +35,7 @@ func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
 	}
-	return s.span.SpanContext().TraceID().String()
+	return s.ids.TraceID().String()
 }
 
 // SpanID returns the id of the span in the same form.
@@ -43,30 +43,30 @@ func (s *Span) SpanID() string {
 	if s == nil {
 		return ""
 	}
-	return s.span.SpanContext().SpanID().String()
+	return s.ids.SpanID().String()
 }
 
 // IsRecording reports whether the span is sampled. Attributes of a span that is not need not be made.
-func (s *Span) IsRecording() bool { return s != nil && s.isRecording }
+func (s *Span) IsRecording() bool { return s != nil && s.recorded }
 
 // Set adds attributes.
 func (s *Span) Set(attributes ...Attribute) {
 	if s.IsRecording() {
-		s.span.SetAttributes(attributes...)
+		s.set(attributes)
 	}
 }
 
 // Link links the span to another one; not to itself.
 func (s *Span) Link(of Context) {
-	if s.IsRecording() && of.IsValid() && of.SpanID() != s.span.SpanContext().SpanID() {
-		s.span.AddLink(trace.Link{SpanContext: of})
+	if s.IsRecording() && of.IsValid() && of.SpanID() != s.ids.SpanID() {
+		s.link(of)
 	}
 }
 
 // Event adds something that happened now.
 func (s *Span) Event(name string, attributes ...Attribute) {
 	if s.IsRecording() {
-		s.span.AddEvent(name, trace.WithAttributes(attributes...))
+		s.event(name, time.Time{}, attributes)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *Span) Payload(name string, text []byte, size int, secret *redact.Messag
 // of the span's, so it must be one that exists.
 func (s *Span) Found(name string) {
 	if s.IsRecording() && name != "" {
-		s.span.SetName(s.method + " " + name)
+		s.rename(s.method + " " + name)
 	}
 }
 
@@ -110,8 +110,7 @@ func (s *Span) Step(name string, start time.Time, attributes ...Attribute) {
 	if !s.IsRecording() || start.IsZero() || time.Since(start) < s.tracer.opts.Threshold {
 		return
 	}
-	_, child := s.tracer.tracer.Start(s.ctx, name, trace.WithTimestamp(start), trace.WithAttributes(attributes...))
-	child.End()
+	s.child(name, start, time.Time{}, attributes)
 }
 
 // RunOn starts a span for work that goes on after the message has its reply, such as a task. It is in the trace of the
@@ -120,9 +119,16 @@ func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
 	if s == nil {
 		return nil
 	}
-	link := trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()})
-	ctx, span := s.tracer.tracer.Start(s.ctx, name, link, trace.WithAttributes(attributes...))          //nolint:spancheck // End of the Span does it
-	return &Span{tracer: s.tracer, ctx: ctx, span: span, method: name, isRecording: span.IsRecording()} //nolint:spancheck // the same
+	out := &Span{tracer: s.tracer, method: name}
+	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
+	return out
+}
+
+// child adds a child span that has ended; a zero end is now.
+func (s *Span) child(name string, at, end time.Time, attributes []Attribute) {
+	var child node
+	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
+	child.end(&Outcome{}, end)
 }
 
 // Outcome is how a message ended.
@@ -140,17 +146,5 @@ func (s *Span) End(o Outcome) {
 	if s == nil {
 		return
 	}
-	if s.isRecording {
-		s.span.SetAttributes(o.Attributes...)
-		fail(s.span, o.ErrorType, o.Message)
-	}
-	s.span.End()
-}
-
-// fail marks a span as failed; an empty type does not.
-func fail(span trace.Span, errorType, message string) {
-	if errorType != "" {
-		span.SetAttributes(attribute.String(ErrorType, errorType))
-		span.SetStatus(codes.Error, message)
-	}
+	s.end(&o, time.Time{})
 }

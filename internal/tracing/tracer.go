@@ -15,16 +15,17 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
-// scope is the instrumentation scope of all spans.
-const scope = "github.com/outrigger-mcp/outrigger"
+// Scope is the instrumentation scope of all spans.
+const Scope = "github.com/outrigger-mcp/outrigger"
 
 // DefaultThreshold is the shortest duration of a step that gets a span of its own.
 const DefaultThreshold = defaults.SpanThreshold
 
 // Options configure a Tracer.
 type Options struct {
-	// Provider makes the spans; it samples and exports them.
+	// Provider makes the spans; it samples and exports them. Without one, Recorder does.
 	Provider trace.TracerProvider
+	Recorder *Recorder
 	// Propagator reads and writes trace context. Nil is W3C Trace Context. Baggage it neither reads nor writes: that crosses as
 	// a header, see package metadata.
 	Propagator propagation.TextMapPropagator
@@ -40,8 +41,10 @@ type Options struct {
 
 // Tracer starts spans. Make one with [New]. It is safe for concurrent use; nil starts none.
 type Tracer struct {
-	opts   Options
-	tracer trace.Tracer
+	opts Options
+	// tracer is that of the provider; nil where recorder is not.
+	tracer   trace.Tracer
+	recorder *Recorder
 	// fields are the headers that the propagator writes, in canonical form. isW3C: it knows only those of W3C Trace Context,
 	// which reads nothing without a traceparent.
 	fields   []string
@@ -62,11 +65,17 @@ func New(o Options) *Tracer {
 		o.Redact = redact.DefaultNames()
 	}
 	fields := headersOf(o.Propagator)
-	return &Tracer{
-		opts: o, tracer: o.Provider.Tracer(scope), fields: fields, isW3C: isW3C(fields),
+	t := &Tracer{
+		opts: o, fields: fields, isW3C: isW3C(fields),
 		redactor: redact.Redactor{Base: redact.NewNames(o.Redact)},
 		server:   trace.WithSpanKind(trace.SpanKindServer), client: trace.WithSpanKind(trace.SpanKindClient),
 	}
+	if o.Provider == nil {
+		t.recorder = o.Recorder
+	} else {
+		t.tracer = o.Provider.Tracer(Scope)
+	}
+	return t
 }
 
 // Redacting returns a Tracer that leaves the values of members with these names out of payloads, in place of those of the
@@ -91,8 +100,6 @@ type Arrival struct {
 	Message Carrier
 	// Header has the trace context of the connection's request. Where Message has a context, this one is only linked.
 	Header http.Header
-	// Attributes are further facts, see attributes.go.
-	Attributes []Attribute
 	// Links are contexts of other traces that led to this one.
 	Links []Context
 }
@@ -100,57 +107,47 @@ type Arrival struct {
 // IsOn reports whether spans are made. Edges need not collect what is only for spans where it is false.
 func (t *Tracer) IsOn() bool { return t != nil }
 
-// Start starts the span of a message. The result is nil for a nil Tracer.
-func (t *Tracer) Start(a Arrival) *Span {
+// Start starts the span of a message, with facts that a sampler may know, see attributes.go. They are no field of Arrival, because
+// its carriers would move them to the heap. The result is nil for a nil Tracer.
+func (t *Tracer) Start(a Arrival, attributes ...Attribute) *Span {
 	if t == nil {
 		return nil
 	}
 	parent, links := t.origin(&a)
-	if a.Start.IsZero() {
-		a.Start = time.Now()
-	}
-	opts := make([]trace.SpanStartOption, 0, 4)
-	opts = append(opts, t.server, trace.WithTimestamp(a.Start))
-	if len(a.Attributes) > 0 {
-		opts = append(opts, trace.WithAttributes(a.Attributes...))
-	}
-	if len(links) > 0 {
-		opts = append(opts, trace.WithLinks(links...))
-	}
-	ctx, span := t.tracer.Start(parent, a.Method, opts...)                                           //nolint:spancheck // End of the Span does it
-	return &Span{tracer: t, ctx: ctx, span: span, method: a.Method, isRecording: span.IsRecording()} //nolint:spancheck // the same
+	out := &Span{tracer: t, method: a.Method}
+	t.begin(&out.node, parent, start{name: a.Method, kind: trace.SpanKindServer, at: a.Start, links: links}, attributes)
+	return out
 }
 
 // origin is the parent of a message's span, and what it links to.
-func (t *Tracer) origin(a *Arrival) (context.Context, []trace.Link) {
-	parent := context.Background()
+func (t *Tracer) origin(a *Arrival) (origin, []Context) {
+	parent := noOrigin()
 	if a.Message != nil {
 		parent = t.extract(a.Message)
 	}
-	var links []trace.Link
+	var links []Context
 	if a.Header != nil {
-		connection := t.extract(propagation.HeaderCarrier(a.Header))
-		switch of := trace.SpanContextFromContext(connection); {
-		case !of.IsValid():
-		case trace.SpanContextFromContext(parent).IsValid():
-			links = append(links, trace.Link{SpanContext: of})
+		switch connection := t.extract(propagation.HeaderCarrier(a.Header)); {
+		case !connection.ids.IsValid():
+		case parent.ids.IsValid():
+			links = append(links, connection.ids)
 		default:
 			parent = connection
 		}
 	}
 	for _, of := range a.Links {
 		if of.IsValid() {
-			links = append(links, trace.Link{SpanContext: of})
+			links = append(links, of)
 		}
 	}
 	return parent, links
 }
 
 // extract reads the trace context of a carrier. What is malformed is as if it were not there.
-func (t *Tracer) extract(from Carrier) context.Context {
+func (t *Tracer) extract(from Carrier) origin {
 	if t.isW3C && from.Get(traceparent) == "" {
-		return context.Background() // most messages have none, and this way the look for it allocates nothing
+		return noOrigin() // most messages have none, and this way the look for it allocates nothing
 	}
-	ctx := t.opts.Propagator.Extract(context.Background(), withoutBaggage{from})
-	return baggage.ContextWithoutBaggage(ctx)
+	ctx := baggage.ContextWithoutBaggage(t.opts.Propagator.Extract(context.Background(), withoutBaggage{from}))
+	return origin{trace.SpanContextFromContext(ctx), ctx}
 }
