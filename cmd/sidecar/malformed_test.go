@@ -31,7 +31,7 @@ func TestMalformedHeadsAreCounted(t *testing.T) {
 		}
 	}
 	send("GET /livez HTTP/1.1\r\nHos", false) // the client went away: nobody was refused
-	for i, head := range []string{"nonsense", "GET /mcp HTTP/1.1\r\nBad Header: x\r\nHost: localhost", "GET /mcp HTTP/9.1\r\nHost: localhost"} {
+	for i, head := range []string{"GET /livez and more HTTP/1.1\r\nHost: localhost", "GET /mcp HTTP/1.1\r\nBad Header: x\r\nHost: localhost", "GET /mcp HTTP/9.1\r\nHost: localhost"} {
 		send(head+"\r\n\r\n", true)
 		wantSample(t, p, `outrigger_http_refused_total{code="INVALID_ENVELOPE",edge="other"} `+strconv.Itoa(i+1))
 	}
