@@ -176,7 +176,7 @@ func (a *App) Call(ctx context.Context, from, route, tool string, arguments []by
 	if t := a.bridge.Tracer(); t.IsOn() {
 		attributes := []tracing.Attribute{tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String())}
 		if header != nil {
-			req.Span = t.Start(tracing.Arrival{Method: route, Header: header, Attributes: attributes})
+			req.Span = t.Start(tracing.Arrival{Method: route, Header: header}, attributes...)
 		} else {
 			req.Span = t.StartIn(ctx, route, attributes...)
 		}

@@ -125,6 +125,10 @@ type ToolOptions struct {
 	// OAuth scopes that a call needs, at most 16. `access.oauth.tool_scopes` of the configuration takes precedence. They apply to
 	// callers with OAuth tokens. Default: `access.oauth.scope_rule` decides.
 	Scopes []string `protobuf:"bytes,23,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// For an RPC that takes a stream of requests: the field of its request, in a oneof, that the service expects in the first
+	// message and in no other. The tool then takes that field's value as `header` beside `items`, and sends it first. Default:
+	// the tool takes only `items`.
+	StreamHeader string `protobuf:"bytes,24,opt,name=stream_header,proto3" json:"stream_header,omitempty"`
 	// A call of a method that lists in pages (AIP-158: `page_token`, `next_page_token`) fetches all of them, within the bounds of
 	// one result and the call's deadline. Absent: one page.
 	AllPages      *bool `protobuf:"varint,26,opt,name=all_pages,proto3,oneof" json:"all_pages,omitempty"`
@@ -307,6 +311,13 @@ func (x *ToolOptions) GetScopes() []string {
 		return x.Scopes
 	}
 	return nil
+}
+
+func (x *ToolOptions) GetStreamHeader() string {
+	if x != nil {
+		return x.StreamHeader
+	}
+	return ""
 }
 
 func (x *ToolOptions) GetAllPages() bool {
@@ -517,7 +528,7 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"&\n" +
 	"\fFieldOptions\x12\x16\n" +
-	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xbe\v\n" +
+	"\x06secret\x18\x01 \x01(\bR\x06secret\"\x8b\f\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -546,7 +557,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\x05icons\x18\x12 \x03(\v2\x12.outrigger.v1.IconB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05icons\x129\n" +
 	"\x06errors\x18\x15 \x03(\v2\x17.outrigger.v1.ToolErrorB\b\xbaH\x05\x92\x01\x02\x10\x10R\x06errors\x12K\n" +
 	"\vstream_time\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vstream_time\x129\n" +
-	"\x06scopes\x18\x17 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10\x10\x18\x01\"\x15r\x13(\x80\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12!\n" +
+	"\x06scopes\x18\x17 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10\x10\x18\x01\"\x15r\x13(\x80\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12K\n" +
+	"\rstream_header\x18\x18 \x01(\tB%\xbaH\"\xd8\x01\x01r\x1d(\x80\x022\x18^[A-Za-z_][A-Za-z0-9_]*$R\rstream_header\x12!\n" +
 	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +

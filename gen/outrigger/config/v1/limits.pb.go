@@ -55,15 +55,28 @@ type Limits struct {
 	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Default: 1000. Range: 1 to 1000000.
 	// Flag: `--max-items`.
 	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
+	// Maximum size of a document (google.api.HttpBody, or a stream of bytes) that is part of a tool's result, in bytes. A
+	// larger one is held, and the result links to it. Default: 262144 (256 KiB). Range: 1 to 134217728. Flag:
+	// `--max-inline-bytes`.
+	MaxInlineBytes *int64 `protobuf:"varint,80,opt,name=max_inline_bytes,proto3,oneof" json:"max_inline_bytes,omitempty"`
+	// Maximum bytes of all documents that are held for their callers. A document that exceeds it, or the caller's share of
+	// it, is RESOURCE_EXHAUSTED; a stream is truncated. Default: 67108864 (64 MiB). Range: 1048576 (1 MiB) to 1099511627776
+	// (1 TiB). Flag: `--max-held-bytes`.
+	MaxHeldBytes *int64 `protobuf:"varint,81,opt,name=max_held_bytes,proto3,oneof" json:"max_held_bytes,omitempty"`
+	// How long a document is held. Default: 600s. Range: 1 s to 1 day. Flag: `--held-ttl`.
+	HeldTtl *durationpb.Duration `protobuf:"bytes,82,opt,name=held_ttl,proto3" json:"held_ttl,omitempty"`
+	// Maximum messages that one call sends to an RPC that takes a stream; a call with more is INVALID_TOOL_INPUT.
+	// Default: 1000. Range: 1 to 1000000. Flag: `--max-input-items`.
+	MaxInputItems *int32 `protobuf:"varint,74,opt,name=max_input_items,proto3,oneof" json:"max_input_items,omitempty"`
 	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions, typed pass-through). Default: 10000. Range: 1 to 1048576. Flag:
 	// `--max-streams`.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
 	// Maximum time that a stream of the typed pass-through may have no message in either direction; then it ends as UNAVAILABLE.
 	// Default: 3600s. Range: 1 s to 30 days.
-	StreamIdleTimeout *durationpb.Duration `protobuf:"bytes,74,opt,name=stream_idle_timeout,proto3" json:"stream_idle_timeout,omitempty"`
+	StreamIdleTimeout *durationpb.Duration `protobuf:"bytes,76,opt,name=stream_idle_timeout,proto3" json:"stream_idle_timeout,omitempty"`
 	// Maximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE. Default: none. Range: 1 s to
 	// 365 days.
-	MaxStreamTime *durationpb.Duration `protobuf:"bytes,75,opt,name=max_stream_time,proto3" json:"max_stream_time,omitempty"`
+	MaxStreamTime *durationpb.Duration `protobuf:"bytes,77,opt,name=max_stream_time,proto3" json:"max_stream_time,omitempty"`
 	// Maximum legacy sessions; the least recently used one is evicted. Default: 10000. Range: 1 to 1048576. Flag:
 	// `--max-sessions`.
 	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
@@ -264,6 +277,34 @@ func (x *Limits) GetMaxResultBytes() int64 {
 func (x *Limits) GetMaxResultItems() int32 {
 	if x != nil && x.MaxResultItems != nil {
 		return *x.MaxResultItems
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxInlineBytes() int64 {
+	if x != nil && x.MaxInlineBytes != nil {
+		return *x.MaxInlineBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxHeldBytes() int64 {
+	if x != nil && x.MaxHeldBytes != nil {
+		return *x.MaxHeldBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetHeldTtl() *durationpb.Duration {
+	if x != nil {
+		return x.HeldTtl
+	}
+	return nil
+}
+
+func (x *Limits) GetMaxInputItems() int32 {
+	if x != nil && x.MaxInputItems != nil {
+		return *x.MaxInputItems
 	}
 	return 0
 }
@@ -726,7 +767,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x1d\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb8 \n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -744,27 +785,32 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x10max_result_bytes\x18\t \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80@(\x80\bH\aR\x10max_result_bytes\x88\x01\x01\x12<\n" +
 	"\x10max_result_items\x18\n" +
-	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x122\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\tR\vmax_streams\x88\x01\x01\x12^\n" +
-	"\x13stream_idle_timeout\x18J \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
-	"\x0fmax_stream_time\x18K \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
-	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\n" +
-	"R\fmax_sessions\x88\x01\x01\x12_\n" +
+	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x12=\n" +
+	"\x10max_inline_bytes\x18P \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x01H\tR\x10max_inline_bytes\x88\x01\x01\x12=\n" +
+	"\x0emax_held_bytes\x18Q \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
+	"R\x0emax_held_bytes\x88\x01\x01\x12G\n" +
+	"\bheld_ttl\x18R \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01R\bheld_ttl\x12:\n" +
+	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\vR\x0fmax_input_items\x88\x01\x01\x122\n" +
+	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\fR\vmax_streams\x88\x01\x01\x12^\n" +
+	"\x13stream_idle_timeout\x18L \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
+	"\x0fmax_stream_time\x18M \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
+	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\rR\fmax_sessions\x88\x01\x01\x12_\n" +
 	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12.\n" +
-	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\vR\tmax_tasks\x88\x01\x01\x12G\n" +
+	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0eR\tmax_tasks\x88\x01\x01\x12G\n" +
 	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12H\n" +
-	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\fR\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
+	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x0fR\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
 	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x13read_header_timeout\x12[\n" +
 	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
 	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\rR\x10max_header_bytes\x88\x01\x01\x12S\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x10R\x10max_header_bytes\x88\x01\x01\x12S\n" +
 	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
-	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x0eR\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
-	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x0fR\x14caller_share_percent\x88\x01\x01\x12>\n" +
-	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x10R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x11R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x12R\x14caller_share_percent\x88\x01\x01\x12>\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x13R\x12tool_share_percent\x88\x01\x01\x12L\n" +
 	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
 	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
@@ -775,20 +821,20 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x11R\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x12R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x13R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x14R\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x15R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x16R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x14R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x17R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x15R\x11max_learned_types\x88\x01\x01\x12.\n" +
-	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x16R\tmax_tools\x88\x01\x01\x12H\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x18R\x11max_learned_types\x88\x01\x01\x12.\n" +
+	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x19R\tmax_tools\x88\x01\x01\x12H\n" +
 	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x17R\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x18R\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x19R\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1aR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1bR\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1cR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1aR\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1dR\x17max_connection_requests\x88\x01\x01\x12[\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
 	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -801,7 +847,10 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x15_max_concurrent_callsB\x13\n" +
 	"\x11_max_queued_callsB\x13\n" +
 	"\x11_max_result_bytesB\x13\n" +
-	"\x11_max_result_itemsB\x0e\n" +
+	"\x11_max_result_itemsB\x13\n" +
+	"\x11_max_inline_bytesB\x11\n" +
+	"\x0f_max_held_bytesB\x12\n" +
+	"\x10_max_input_itemsB\x0e\n" +
 	"\f_max_streamsB\x0f\n" +
 	"\r_max_sessionsB\f\n" +
 	"\n" +
@@ -868,28 +917,29 @@ var file_outrigger_config_v1_limits_proto_goTypes = []any{
 }
 var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
 	4,  // 0: outrigger.config.v1.Limits.max_queue_wait:type_name -> google.protobuf.Duration
-	4,  // 1: outrigger.config.v1.Limits.stream_idle_timeout:type_name -> google.protobuf.Duration
-	4,  // 2: outrigger.config.v1.Limits.max_stream_time:type_name -> google.protobuf.Duration
-	4,  // 3: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
-	4,  // 4: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
-	4,  // 5: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
-	4,  // 6: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
-	4,  // 7: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
-	4,  // 8: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
-	1,  // 9: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
-	2,  // 10: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
-	4,  // 11: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
-	4,  // 12: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
-	4,  // 13: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
-	3,  // 14: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
-	3,  // 15: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
-	4,  // 16: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
-	4,  // 17: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	4,  // 1: outrigger.config.v1.Limits.held_ttl:type_name -> google.protobuf.Duration
+	4,  // 2: outrigger.config.v1.Limits.stream_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 3: outrigger.config.v1.Limits.max_stream_time:type_name -> google.protobuf.Duration
+	4,  // 4: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 5: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
+	4,  // 6: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
+	4,  // 7: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
+	4,  // 8: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 9: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
+	1,  // 10: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
+	2,  // 11: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
+	4,  // 12: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
+	4,  // 13: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
+	4,  // 14: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
+	3,  // 15: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
+	3,  // 16: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
+	4,  // 17: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
+	4,  // 18: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_limits_proto_init() }
