@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -27,7 +28,7 @@ func (b *Bridge) encodeStream(c *toolCall) *errmap.Error {
 func (b *Bridge) splitItems(c *toolCall) *errmap.Error {
 	arguments := c.arguments()
 	if c.req.Items != nil && c.req.Arguments.Bytes == nil {
-		arguments = noItems
+		arguments = []byte(schema.NoItems) // the items follow
 	}
 	if failed := declaredInput(c.tool, arguments); failed != nil {
 		return failed
@@ -45,9 +46,6 @@ func (b *Bridge) splitItems(c *toolCall) *errmap.Error {
 	}
 	return failed
 }
-
-// noItems are arguments behind which the items follow.
-var noItems = []byte(`{"items":[]}`)
 
 // encodeFirst encodes the header, or else the first item.
 func (b *Bridge) encodeFirst(c *toolCall) (failed *errmap.Error) {

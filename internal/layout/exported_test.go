@@ -12,11 +12,11 @@ import (
 // exportedCeilings are the most exported names of each public package, methods and
 // fields aside. "." is the module's root. A package that is not listed has none.
 func exportedCeilings() map[string]int {
-	return map[string]int{".": 25, "bridge": 75, "correlate": 29, "errmap": 129}
+	return map[string]int{".": 25, "bridge": 78, "correlate": 29, "errmap": 130}
 }
 
 // exportedTotal is the ceiling of all public packages together.
-const exportedTotal = 258
+const exportedTotal = 262
 
 // TestTheSurfaceIsSmall counts the exported names of the packages that others can
 // import. Raise a ceiling only for a name that a program outside of this module needs.

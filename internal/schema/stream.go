@@ -12,6 +12,9 @@ const (
 	HeaderMember = "header"
 )
 
+// NoItems are arguments that send no message.
+const NoItems = `{"` + ItemsMember + `":[]}`
+
 // itemRef is the reference to the schema of an item.
 const itemRef = "#/properties/" + ItemsMember + "/items"
 
