@@ -138,8 +138,11 @@ func (w *watcher) follow(ctx context.Context, until time.Time) *errmap.Error {
 	var missing *errmap.Error
 	mayWait := !w.once
 	for {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+		}
 		left := time.Until(until)
-		if left <= 0 {
+		if left <= 0 || ctx.Err() != nil {
 			return missing
 		}
 		asked := time.Now()
@@ -156,7 +159,7 @@ func (w *watcher) follow(ctx context.Context, until time.Time) *errmap.Error {
 			}
 			w.report(ctx)
 		case ctx.Err() != nil:
-			return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+			continue
 		case mayWait && (isBackend(failed, connect.CodeUnimplemented) || failed.Code == errmap.Timeout):
 			mayWait = false // it has no WaitOperation, or one that waits for the end
 			continue
