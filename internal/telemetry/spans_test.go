@@ -5,6 +5,7 @@ package telemetry_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,12 +53,26 @@ func (e *exported) spans() []int {
 	return out
 }
 
+func (e *exported) first() *tracepb.ExportTraceServiceRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.all[0]
+}
+
+// bytes are the sizes of the requests so far.
+func (e *exported) bytes() []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.sizes)
+}
+
 // TestSpansAreExportedInBatches: a full batch at once, and what is left at the end.
 func TestSpansAreExportedInBatches(t *testing.T) {
 	t.Parallel()
 	got := &exported{}
 	cfg := small()
 	cfg.Endpoint, cfg.BatchDelay, cfg.ExportTimeout = answering(t, got.take), durationpb.New(patience), durationpb.New(patience)
+	cfg.FlushTimeout = durationpb.New(patience)
 	exports, _ := open(t, resolve(t, cfg, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=3", "OTEL_SERVICE_NAME=orders"))
 	for range 7 {
 		request(exports, "ping")
@@ -67,7 +82,7 @@ func TestSpansAreExportedInBatches(t *testing.T) {
 	if diff := cmp.Diff([]int{3, 3, 1}, got.spans()); diff != "" {
 		t.Error(diff)
 	}
-	all := got.all[0].GetResourceSpans()
+	all := got.first().GetResourceSpans()
 	if len(all) != 1 || len(all[0].GetScopeSpans()) != 1 || all[0].GetScopeSpans()[0].GetScope().GetName() != tracing.Scope ||
 		otlptest.Texts(all[0].GetResource().GetAttributes())["service.name"] != "orders" {
 		t.Errorf("got %v", all)
@@ -83,6 +98,7 @@ func TestLargeSpansMakeSmallBatches(t *testing.T) {
 	got := &exported{}
 	cfg := small()
 	cfg.Endpoint, cfg.BatchDelay, cfg.ExportTimeout = answering(t, got.take), durationpb.New(patience), durationpb.New(patience)
+	cfg.FlushTimeout = durationpb.New(patience)
 	cfg.MaxQueuedBytes = proto.Int64(64 << 20)
 	exports, _ := open(t, resolve(t, cfg, "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT=2000000"))
 	large := strings.Repeat("x", 1<<20)
@@ -93,7 +109,7 @@ func TestLargeSpansMakeSmallBatches(t *testing.T) {
 	if diff := cmp.Diff([]int{4, 4, 2}, got.spans()); diff != "" {
 		t.Error(diff)
 	}
-	for _, size := range got.sizes {
+	for _, size := range got.bytes() {
 		if size > 5<<20 {
 			t.Errorf("a request of %d bytes", size)
 		}
