@@ -86,7 +86,7 @@ func TestAStreamRunsOnAsATask(t *testing.T) {
 			Op: bridge.OpGetTask, Origin: rig.Bridge.Flights().NewOrigin(), Message: &outriggerv1.GetTaskRequest{TaskId: id}, Context: call.Context,
 		})
 		task, _ := got.Message.(*outriggerv1.Task)
-		return strings.Contains(task.String(), "completed") && strings.Count(task.String(), "nonce") == 2
+		return task.GetStatus() == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED && strings.Count(task.String(), "nonce") == 2
 	})
 }
 

@@ -4,11 +4,7 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -23,18 +19,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
-const (
-	// heldURI begins the URI of a result that is held; a sealed id follows.
-	heldURI = "outrigger://results/"
-	// heldTemplate is what all of them are like (RFC 6570).
-	heldTemplate = heldURI + "{id}{?offset,length}"
-	// purposeHeld is the purpose of the sealed id.
-	purposeHeld = "held-result"
-	// RangeKey is the member of _meta of a part of a held result that says which part
-	// it is: {"offset", "length", "size", "next"}, in bytes; "next" is the URI of the
-	// next part as long as one follows.
-	RangeKey = "dev.outrigger/range"
-)
+// purposeHeld is the purpose of the sealed id of a held result.
+const purposeHeld = "held-result"
 
 // holdsResults reports whether tools of a catalog may have results that are held.
 func (b *Bridge) holdsResults(cat *catalog.Catalog) bool {
@@ -89,10 +75,8 @@ func (b *Bridge) hold(c *toolCall, mediaType string, data []byte, hold holdFunc)
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}
-	uri, size := heldURI+token, int64(len(data))
-	what := fmt.Sprintf("%d bytes of %s, until %s", size, mediaType, until.UTC().Format(time.RFC3339))
-	text := fmt.Sprintf("The result is too large to be shown here (%d bytes of %s). Read it with resources/read from %s, or a part of it with ?offset=0&length=%d added to that URI. "+
-		"It can be read until %s.", size, mediaType, uri, min(size, int64(b.opts.MaxInline)), until.UTC().Format(time.RFC3339))
+	uri, size := held.URI+token, int64(len(data))
+	what, text := held.Explain(uri, mediaType, len(data), min(len(data), b.opts.MaxInline), until)
 	return []*outriggerv1.ContentBlock{
 		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
 		{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
@@ -112,9 +96,11 @@ func heldBinding(caller string, ttl time.Duration) seal.Binding {
 
 // readHeld reads a result that is held for the caller, or the part of it that the URI asks for.
 func (b *Bridge) readHeld(ctx context.Context, req *Request, uri string) *Response {
-	token, part, failed := splitHeld(req.pointer("uri"), uri)
-	if failed != nil {
-		return &Response{Err: failed}
+	token, part, wrong := held.Parse(uri)
+	if wrong != "" {
+		return &Response{Err: errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+			Path: req.pointer("uri"), Keyword: "format", Message: wrong,
+		}))}
 	}
 	d, until, ok := b.openHeld(req.Caller, token)
 	if !ok {
@@ -135,8 +121,8 @@ func (b *Bridge) readHeld(ctx context.Context, req *Request, uri string) *Respon
 	} else {
 		contents.Data = &outriggerv1.ResourceContents_Blob{Blob: data}
 	}
-	if part.asked {
-		contents.MetaForm = &outriggerv1.ResourceContents_MetaJson{MetaJson: part.meta(token, len(data), len(d.Data))}
+	if part.Asked {
+		contents.MetaForm = &outriggerv1.ResourceContents_MetaJson{MetaJson: part.Meta(uri, len(data), len(d.Data))}
 	}
 	return &Response{Message: &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_Result{Result: &outriggerv1.ResourceResult{
 		Contents: []*outriggerv1.ResourceContents{contents},
@@ -169,46 +155,6 @@ func (b *Bridge) mayReadHeld(ctx context.Context, name string) *errmap.Error {
 	return nil
 }
 
-// heldPart is the part of a held result that its caller asks for, in bytes.
-type heldPart struct {
-	// asked: the URI has an offset or a length.
-	asked  bool
-	offset int
-	// length is -1 where it is all that follows.
-	length int
-}
-
-// splitHeld splits the URI of a held result into the sealed id and the part.
-func splitHeld(pointer, uri string) (token string, part heldPart, failed *errmap.Error) {
-	part.length = -1
-	token, query, found := strings.Cut(strings.TrimPrefix(uri, heldURI), "?")
-	if !found {
-		return token, part, nil
-	}
-	wrong := func(message string) (string, heldPart, *errmap.Error) {
-		return "", heldPart{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{Path: pointer, Keyword: "format", Message: message}))
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return wrong("the query of the URI cannot be read")
-	}
-	part.asked = true
-	for name, given := range values {
-		n, err := strconv.Atoi(given[0])
-		switch {
-		case name != "offset" && name != "length":
-			return wrong("the URI may have the parameters offset and length, and not " + errmap.Quote(name))
-		case err != nil || n < 0 || len(given) != 1 || name == "length" && n == 0:
-			return wrong(name + " has to be given once, as a number of bytes")
-		case name == "offset":
-			part.offset = n
-		default:
-			part.length = n
-		}
-	}
-	return token, part, nil
-}
-
 // wholeRunes is a part of a text without a character that it has only the beginning of,
 // unless it has nothing else.
 func wholeRunes(data []byte) []byte {
@@ -226,16 +172,16 @@ func wholeRunes(data []byte) []byte {
 // cut is the part of a document that is asked for; of a text, it ends with a whole
 // character. A part that would be too large is refused rather than shortened: a reader
 // might take it for the whole.
-func (b *Bridge) cut(pointer, token string, part heldPart, d *held.Document) ([]byte, *errmap.Error) {
+func (b *Bridge) cut(pointer, token string, part held.Part, d *held.Document) ([]byte, *errmap.Error) {
 	data := d.Data
-	if part.offset > len(data) {
+	if part.Offset > len(data) {
 		return nil, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
 			Path: pointer, Keyword: "maximum", Message: fmt.Sprintf("offset is behind the end: the result has %d bytes", len(data)),
 		}))
 	}
-	data = data[part.offset:]
-	if part.length >= 0 && part.length < len(data) {
-		data = data[:part.length]
+	data = data[part.Offset:]
+	if part.Length >= 0 && part.Length < len(data) {
+		data = data[:part.Length]
 		if d.IsText {
 			data = wholeRunes(data)
 		}
@@ -243,34 +189,15 @@ func (b *Bridge) cut(pointer, token string, part heldPart, d *held.Document) ([]
 	if limit := b.opts.MaxResult; limit > 0 && len(data) > limit {
 		b.opts.Stats.Over(errmap.LimitResultBytes)
 		return nil, errmap.Because(errmap.ResourceExhausted, fmt.Sprintf(
-			"it is %d bytes; the limit is %d (--max-result-bytes): read it in parts, from %s%s?offset=%d&length=%d on", len(data), limit, heldURI, token, part.offset, limit))
+			"it is %d bytes; the limit is %d (--max-result-bytes): read it in parts, from %s on", len(data), limit, held.PartURI(held.URI+token, part.Offset, limit)))
 	}
 	return data, nil
-}
-
-// meta is _meta of a part.
-func (p heldPart) meta(token string, length, size int) []byte {
-	type about struct {
-		Offset int    `json:"offset"`
-		Length int    `json:"length"`
-		Size   int    `json:"size"`
-		Next   string `json:"next,omitempty"`
-	}
-	out := about{Offset: p.offset, Length: length, Size: size}
-	if end := p.offset + length; end < size && length > 0 {
-		out.Next = fmt.Sprintf("%s%s?offset=%d&length=%d", heldURI, token, end, p.length)
-	}
-	raw, err := json.Marshal(map[string]about{RangeKey: out})
-	if err != nil {
-		return nil // numbers and a URI always have a JSON form
-	}
-	return raw
 }
 
 // heldResults is the template of all results that are held.
 func heldResults() *outriggerv1.ResourceTemplate {
 	return &outriggerv1.ResourceTemplate{
-		UriTemplate: heldTemplate, Name: "held results", Title: "Large results",
+		UriTemplate: held.Template, Name: "held results", Title: "Large results",
 		Description: "Results that were too large to be part of a tool's answer, which has the URI. offset and length, in bytes, select a part; " +
 			"without them all is read. Only the caller of the tool can read a result, and only for some minutes.",
 	}

@@ -71,12 +71,12 @@ func TestTheListingFollowsTheCatalog(t *testing.T) {
 			}
 		}
 	}
-	// One RPC of either service takes a stream of requests and is not listed.
-	check(4)
+	// RPCs that take a stream of requests are listed as well.
+	check(5)
 	from.grown.Store(true)
-	check(4 + 12)
+	check(5 + 13)
 	from.grown.Store(false)
-	check(4)
+	check(5)
 }
 
 // A reply is one line on stdio, so nothing that a catalog holds may break one.

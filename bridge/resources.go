@@ -5,13 +5,13 @@ package bridge
 import (
 	"context"
 	"net/url"
-	"strings"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
+	"github.com/outrigger-mcp/outrigger/internal/held"
 )
 
 // maxURI bounds a resource's URI, as outrigger.v1.ReadResourceRequest does.
@@ -26,7 +26,7 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	if !f.Resources {
 		return &Response{Err: errmap.NotOffered("resources")}
 	}
-	if b.opts.Held != nil && strings.HasPrefix(ask.GetUri(), heldURI) && len(ask.GetUri()) <= maxURI {
+	if b.opts.Held != nil && held.Is(ask.GetUri()) && len(ask.GetUri()) <= maxURI {
 		return b.readHeld(ctx, req, ask.GetUri())
 	}
 	if len(ask.GetUri()) <= maxURI {
