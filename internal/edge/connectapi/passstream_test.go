@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
@@ -188,4 +189,97 @@ func TestBidirectionalStreamsOnHTTP1(t *testing.T) {
 	if _, err := relay.Receive(); err == nil || !strings.Contains(fmt.Sprint(err), http.StatusText(http.StatusHTTPVersionNotSupported)) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// What the backend said of a unary call leaves with its bytes, in the library's way and in
+// the plain one, and redacted only where that is asked for.
+func TestStatusOfACallPassesAsItCame(t *testing.T) {
+	t.Parallel()
+	const said = "line\r\nBearer hunter2hunter2 % ü"
+	for _, redacts := range []bool{false, true} {
+		url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{RedactTyped: redacts})
+		for _, p := range wires() {
+			for _, details := range [][]demov1.FailDetail{nil, {demov1.FailDetail_FAIL_DETAIL_HELP}} {
+				t.Run(fmt.Sprintf("%s, %d details, redacted %t", p.name, len(details), redacts), func(t *testing.T) {
+					t.Parallel()
+					lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)
+					_, err := lab.Fail(t.Context(), connect.NewRequest(&demov1.FailRequest{
+						Code: demov1.FailCode_FAIL_CODE_ABORTED, Message: said, Details: details,
+					}))
+					var failed *connect.Error
+					if !errors.As(err, &failed) || failed.Code() != connect.CodeAborted {
+						t.Fatalf("got %v", err)
+					}
+					if redacts {
+						if strings.Contains(failed.Message(), "hunter2") || reason(t, err) != errmap.ToolExecutionFailed {
+							t.Errorf("got %q (%s)", failed.Message(), reason(t, err))
+						}
+						return
+					}
+					if failed.Message() != said || len(failed.Details()) != len(details) {
+						t.Errorf("got %q with %d details", failed.Message(), len(failed.Details()))
+					}
+				})
+			}
+		}
+	}
+}
+
+// A stream takes a place, gives it back, and ends when nothing passes on it.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Limits.MaxStreams = new(int32(1))
+		c.Limits.StreamIdleTimeout = durationpb.New(time.Second)
+	}})
+	url := mount(t, rig.Bridge, connectapi.Options{})
+	lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, connect.WithGRPC())
+	first := lab.Relay(t.Context())
+	_ = first.Send(&demov1.EchoRequest{Nonce: "n"})
+	if _, err := first.Receive(); err != nil {
+		t.Fatal(err)
+	}
+	second := lab.Relay(t.Context())
+	_ = second.Send(&demov1.EchoRequest{Nonce: "n"})
+	if _, err := second.Receive(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "--max-streams") {
+		t.Errorf("one stream too many: %v", err)
+	}
+	if _, err := first.Receive(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "stream_idle_timeout") {
+		t.Errorf("an idle stream: %v", err)
+	}
+	for {
+		third := lab.Relay(t.Context())
+		_ = third.Send(&demov1.EchoRequest{Nonce: "n"})
+		_, err := third.Receive()
+		_ = third.CloseRequest()
+		_ = third.CloseResponse()
+		if err == nil {
+			return
+		}
+		if connect.CodeOf(err) != connect.CodeUnavailable {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A drain leaves streams their grace period, and then ends them between two messages.
+func TestADrainEndsStreams(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Limits.DrainGrace = durationpb.New(2 * time.Second) }})
+	url := mount(t, rig.Bridge, connectapi.Options{})
+	for _, p := range wires() {
+		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)
+		relay := lab.Relay(t.Context())
+		_ = relay.Send(&demov1.EchoRequest{Nonce: "n"})
+		if _, err := relay.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_, err := relay.Receive()
+			if connect.CodeOf(err) != connect.CodeUnavailable || reason(t, err) != errmap.Unavailable {
+				t.Errorf("%s: %v (%s)", p.name, err, reason(t, err))
+			}
+		}()
+	}
+	rig.End()
 }
