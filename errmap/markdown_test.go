@@ -50,6 +50,9 @@ code determines the document that the path points into:
 | every other code, over JSON-RPC | the JSON-RPC message | ` + "`/params/name`" + ` |
 | every other code, over Connect, gRPC and gRPC-Web | the request message of ToolService, with the field names of its JSON form | ` + "`/tool_name`" + ` |
 
+In the typed pass-through, the backend's own status leaves as it came: code, message and details, with nothing added. Only the sidecar's own
+refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status: true`" + ` it is redacted and explained as on every other edge.
+
 ## The table
 
 | code | HTTP | JSON-RPC | MCP modern | MCP legacy | Connect | error type | message | retryable | blames the caller |

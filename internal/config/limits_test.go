@@ -115,6 +115,13 @@ are ended, the longest stalled first. If all callers together hold too much, or 
 use, stalled responses of the caller with the most bytes are ended first, before new calls are rejected for lack of memory.
 A single response or body of a caller that holds nothing else may have any size.
 
+## Streams of the typed pass-through
+
+A stream has one of the ` + "`max_streams`" + ` places, with the share of its caller, and no slot of calls. Each message is bounded by
+` + "`max_message_bytes`" + ` towards the backend and ` + "`max_result_bytes`" + ` towards the caller. A slow reader slows the writer, on both sides: the sidecar
+takes 64 KiB of a stream from the backend ahead of its reader. A caller that takes nothing for ` + "`write_timeout`" + ` loses the stream. A stream
+without a message for ` + "`stream_idle_timeout`" + ` ends, and so does one that is open for ` + "`max_stream_time`" + `, if that is set.
+
 ## Concurrent calls and the queue
 
 There is nothing to set for the usual case. Each tool has a concurrency limit that adapts: where more concurrent calls only
