@@ -150,7 +150,7 @@ func (a *App) openPipeline() error {
 		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
-		StreamIdle: limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
+		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
 		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
