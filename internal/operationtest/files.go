@@ -96,8 +96,8 @@ func jsonName(name string) string {
 }
 
 // Files returns the descriptors of the services, with all that they import.
-func Files(t testing.TB) *descriptorpb.FileDescriptorSet {
-	t.Helper()
+func Files(tb testing.TB) *descriptorpb.FileDescriptorSet {
+	tb.Helper()
 	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
 	var add func(protoreflect.FileDescriptor)
 	add = func(f protoreflect.FileDescriptor) {
@@ -110,16 +110,16 @@ func Files(t testing.TB) *descriptorpb.FileDescriptorSet {
 		}
 		set.File = append(set.File, protodesc.ToFileDescriptorProto(f))
 	}
-	add(descriptor(t))
+	add(descriptor(tb))
 	return set
 }
 
 // descriptor is the linked descriptor of the server's own file.
-func descriptor(t testing.TB) protoreflect.FileDescriptor {
-	t.Helper()
+func descriptor(tb testing.TB) protoreflect.FileDescriptor {
+	tb.Helper()
 	f, err := protodesc.NewFile(file(), protoregistry.GlobalFiles)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f
 }
