@@ -21,8 +21,8 @@ func TestGlobsWithoutATool(t *testing.T) {
 		t.Errorf("without a fault:\n%s", text)
 	}
 	rewrite(t, h.callers, strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.ecko, \"flet.*\", \"fleet.get_*\"]", 1))
-	h.await(t, `"caller":"planner","tools":"lab.ecko"`)
-	h.await(t, `"caller":"planner","tools":"flet.*"`)
+	h.await(t, `"outrigger.caller":"planner","pattern":"lab.ecko"`)
+	h.await(t, `"outrigger.caller":"planner","pattern":"flet.*"`)
 	until(t, "it shows", func() bool {
 		return strings.Contains(verbose(), `planner: tools "lab.ecko" match none; planner: tools "flet.*" match none`)
 	})
@@ -35,7 +35,7 @@ func TestGlobsWithoutATool(t *testing.T) {
 		text := verbose()
 		return strings.Contains(text, "flet") && !strings.Contains(text, "ecko")
 	})
-	if n := strings.Count(h.log.String(), `"tools":"flet.*"`); n != 1 {
+	if n := strings.Count(h.log.String(), `"pattern":"flet.*"`); n != 1 {
 		t.Errorf("it is told %d times", n)
 	}
 	rewrite(t, h.callers, callersYAML())

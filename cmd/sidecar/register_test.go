@@ -20,8 +20,11 @@ import (
 
 // auditLine is what the log says about listeners and registrations.
 type auditLine struct {
-	Msg, Listener, Addr, Tool, Caller, Code string
-	Created                                 bool
+	Msg, Listener, Addr string
+	Tool                string `json:"outrigger.tool.name"`
+	Caller              string `json:"outrigger.caller"`
+	Code                string `json:"outrigger.error.code"`
+	Created             bool
 }
 
 // TestRegistrationOverTheAdminListener runs the sidecar as it is, registers a

@@ -203,7 +203,8 @@ func TestErrorDetailsOfTheBackendsOwnTypes(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	err = conn.Invoke(t.Context(), "/odd.v1.Odd/Fail", request, oddMessage(t, "odd.v1.Box", ""))
-	if s := status.Convert(err); s.Code() != 2017 || s.Message() != oddtest.Message || len(s.Proto().GetDetails()) < 3 {
+	// As the backend sent it: a typed caller knows what is in there.
+	if s := status.Convert(err); s.Code() != 2017 || s.Message() != oddtest.Message || len(s.Proto().GetDetails()) != 2 {
 		t.Errorf("typed gRPC: %d %q %v", s.Code(), s.Message(), s.Proto().GetDetails())
 	}
 	for name, option := range map[string]connect.ClientOption{"gRPC-Web": connect.WithGRPCWeb(), "Connect": connect.WithProtoJSON()} {

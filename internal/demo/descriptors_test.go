@@ -3,6 +3,7 @@
 package demo_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -187,13 +188,23 @@ func TestExamplesAreArgumentsThatTheRulesAccept(t *testing.T) {
 				}
 				for _, example := range tool.GetExamples() {
 					examples++
-					message := dynamicpb.NewMessage(method.Input())
-					if err := protojson.Unmarshal([]byte(example.GetArgumentsJson()), message); err != nil {
-						t.Errorf("%s: %s: %v", method.FullName(), example.GetName(), err)
-						continue
+					arguments := []json.RawMessage{json.RawMessage(example.GetArgumentsJson())}
+					if method.IsStreamingClient() {
+						var stream struct{ Items []json.RawMessage }
+						if err := json.Unmarshal(arguments[0], &stream); err != nil || len(stream.Items) == 0 {
+							t.Errorf("%s: %s: no items: %v", method.FullName(), example.GetName(), err)
+						}
+						arguments = stream.Items
 					}
-					if err := protovalidate.Validate(message); err != nil {
-						t.Errorf("%s: %s: %v", method.FullName(), example.GetName(), err)
+					for _, raw := range arguments {
+						message := dynamicpb.NewMessage(method.Input())
+						if err := protojson.Unmarshal(raw, message); err != nil {
+							t.Errorf("%s: %s: %v", method.FullName(), example.GetName(), err)
+							continue
+						}
+						if err := protovalidate.Validate(message); err != nil {
+							t.Errorf("%s: %s: %v", method.FullName(), example.GetName(), err)
+						}
 					}
 				}
 			}

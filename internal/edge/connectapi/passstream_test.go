@@ -262,6 +262,25 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
+// A stream that is never idle ends all the same, where streams have a maximum time.
+func TestAStreamHasItsTime(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Limits.MaxStreamTime = durationpb.New(time.Second) }})
+	lab := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}), connect.WithGRPC())
+	relay := lab.Relay(t.Context())
+	for {
+		_ = relay.Send(&demov1.EchoRequest{Nonce: "n"})
+		if _, err := relay.Receive(); err != nil {
+			if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "max_stream_time") {
+				t.Errorf("after its time: %v", err)
+			}
+			break
+		}
+	}
+	_ = relay.CloseRequest()
+	_ = relay.CloseResponse()
+}
+
 // A drain leaves streams their grace period, and then ends them between two messages.
 func TestADrainEndsStreams(t *testing.T) {
 	t.Parallel()
