@@ -165,7 +165,7 @@ func TestReadChangeFilter(t *testing.T) {
 		bad("null", `null`, ``), bad("array", `[]`, ``), bad("flag null", `{"toolsListChanged":null}`, `/toolsListChanged`), bad("flag text", `{"promptsListChanged":"true"}`, `/promptsListChanged`),
 		bad("flag number", `{"resourcesListChanged":1}`, `/resourcesListChanged`), bad("one resource", `{"resourceSubscriptions":"file:///a"}`, `/resourceSubscriptions`),
 		bad("bad resource", `{"resourceSubscriptions":["a:b","a b"]}`, `/resourceSubscriptions/1`), bad("number as resource", `{"resourceSubscriptions":["a:b",7]}`, `/resourceSubscriptions/1`),
-		bad("bad task", `{"taskIds":["t","t t"]}`, `/taskIds/1`), bad("empty task", `{"taskIds":[""]}`, `/taskIds/0`), bad("long task", `{"taskIds":["`+strings.Repeat("t", 257)+`"]}`, `/taskIds/0`),
+		bad("bad task", `{"taskIds":["t","t t"]}`, `/taskIds/1`), bad("empty task", `{"taskIds":[""]}`, `/taskIds/0`), bad("long task", `{"taskIds":["`+strings.Repeat("t", 2049)+`"]}`, `/taskIds/0`),
 		bad("many resources", `{"resourceSubscriptions":`+times(maxItems+1, `"a:b"`)+`}`, `/resourceSubscriptions`),
 		bad("many tasks", `{"taskIds":`+times(maxItems+1, `"a"`)+`}`, `/taskIds`),
 	})
