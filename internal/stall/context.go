@@ -17,11 +17,12 @@ const steps = 10
 // timeout. The context has no deadline other than its parent's.
 func WithTimeout(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	c := &patient{Context: parent, done: make(chan struct{}), left: steps}
-	stop := context.AfterFunc(parent, func() { c.end(parent.Err()) })
 	step := max(timeout/steps, 1)
 	c.mu.Lock()
 	c.timer = time.AfterFunc(step, func() { c.step(step) })
 	c.mu.Unlock()
+	// After the timer, which end stops: the parent may be over already.
+	stop := context.AfterFunc(parent, func() { c.end(parent.Err()) })
 	return c, func() {
 		stop()
 		c.end(context.Canceled)

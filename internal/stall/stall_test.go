@@ -79,3 +79,18 @@ func TestATimeoutIsCountedInSteps(t *testing.T) {
 		}
 	})
 }
+
+// TestAParentThatIsOver ends the context, at whatever moment it is noticed.
+func TestAParentThatIsOver(t *testing.T) {
+	t.Parallel()
+	parent, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10000 {
+		ctx, stop := WithTimeout(parent, time.Minute)
+		<-ctx.Done()
+		if ctx.Err() == nil {
+			t.Error("over without an error")
+		}
+		stop()
+	}
+}
