@@ -175,7 +175,7 @@ func (g *gathering) progress(n int, unit string) {
 func (g *gathering) takePart(message []byte) error {
 	var mediaType string
 	var data []byte
-	isRead := false
+	var isRead bool
 	if number := g.call.tool.BytesField; number != 0 {
 		data, isRead = readBytes(message, number)
 	} else {

@@ -274,8 +274,8 @@ func TestReflectionExample(t *testing.T) {
 	t.Parallel()
 	addr := peer.Reflection.Run(t, built.examples)
 	server := sidecar.Serve(t, built.binary, "--backend", "http://"+addr)
-	if n := server.Ready(t); n != 3 {
-		t.Errorf("%d tools, want 3: one greeting and the two kinds of echo that can be called", n)
+	if n := server.Ready(t); n != 5 {
+		t.Errorf("%d tools, want 5: one greeting and four kinds of echo", n)
 	}
 	agent := caller.Find(t, "sdk-modern-http").Dial(t, target(server))
 	defer agent.Close()

@@ -3,6 +3,7 @@
 package caller
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -27,6 +28,15 @@ func canonicalCode(details []*anypb.Any) string {
 	return ""
 }
 
+// backendCode is the canonical code of a status without one: in the typed pass-through it is the backend's own, as it came. A
+// status without details can also be the client's.
+func backendCode(details []*anypb.Any) string {
+	if len(details) == 0 {
+		return ""
+	}
+	return "TOOL_EXECUTION_FAILED"
+}
+
 // connectAnswer reads a failed call of connect-go.
 func connectAnswer(err error) Answer {
 	var failure *connect.Error
@@ -37,7 +47,7 @@ func connectAnswer(err error) Answer {
 	for _, d := range failure.Details() {
 		details = append(details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
-	code := canonicalCode(details)
+	code := cmp.Or(canonicalCode(details), backendCode(details))
 	if code == "" {
 		return failed(err)
 	}
@@ -52,7 +62,7 @@ func grpcAnswer(err error) Answer {
 	if !ok {
 		return failed(err)
 	}
-	code := canonicalCode(st.Proto().GetDetails())
+	code := cmp.Or(canonicalCode(st.Proto().GetDetails()), backendCode(st.Proto().GetDetails()))
 	if code == "" {
 		return failed(err)
 	}

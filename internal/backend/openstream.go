@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -103,9 +104,7 @@ func (m *Method) open(ctx context.Context, a *tracing.Attempt, kind connect.Stre
 		stream := m.on(l).CallClientStream(s.ctx)
 		s.conn, _ = stream.Conn()
 	}
-	for name, values := range metadata {
-		s.conn.RequestHeader()[name] = values
-	}
+	maps.Copy(s.conn.RequestHeader(), metadata)
 	_ = s.conn.Send(nil) // begins the request; Receive tells how that went
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -44,9 +45,7 @@ func metadataOf(h http.Header) http.Header {
 func connectStreams() *http.ServeMux {
 	mux := streamMux(count)
 	mux.Handle(chatProcedure, connect.NewBidiStreamHandler(chatProcedure, func(_ context.Context, s *connect.BidiStream[rawMessage, rawMessage]) error {
-		for name, values := range metadataOf(s.RequestHeader()) {
-			s.ResponseHeader()[name] = values
-		}
+		maps.Copy(s.ResponseHeader(), metadataOf(s.RequestHeader()))
 		s.ResponseTrailer().Set("X-Tail", "end")
 		if err := s.Send(nil); err != nil { // the header, before any message
 			return err
@@ -77,9 +76,7 @@ func connectStreams() *http.ServeMux {
 		}
 		message := rawMessage(counted(n))
 		resp := connect.NewResponse(&message)
-		for name, values := range metadataOf(s.RequestHeader()) {
-			resp.Header()[name] = values
-		}
+		maps.Copy(resp.Header(), metadataOf(s.RequestHeader()))
 		resp.Trailer().Set("X-Tail", "end")
 		return resp, nil
 	}, connect.WithCodec(rawCodec{})))

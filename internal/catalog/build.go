@@ -289,7 +289,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	header, err := streamHeader(md, declared.GetStreamHeader())
 	if err != nil {
 		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: stream_header: " + err.Error()})
-		return nil, false, nil
+		return nil, false, nil //nolint:nilerr // it is a problem of the catalog, as others are
 	}
 	if err := b.bind.bind(t, header); err != nil {
 		return nil, false, err

@@ -186,7 +186,7 @@ func (h *Handler) follow(call *exchange) (func(), *errmap.Error) {
 }
 
 // itemsKeyToken is itemsKey in a JSON Pointer.
-const itemsKeyToken = "dev.outrigger~1items"
+const itemsKeyToken = "dev.outrigger~1items" //nolint:gosec // a part of a path, and no credential
 
 // took takes a notification with items. It ignores those for no call, because they may cross its answer on their way.
 func (h *Handler) took(in *Inbound) {

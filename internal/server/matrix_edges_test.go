@@ -256,6 +256,9 @@ func ofRPC(err error) outcome {
 		return outcome{}
 	}
 	out := outcome{code: "? " + err.Error(), body: failed.Code().String()}
+	if connect.IsWireError(err) {
+		out.code = "TOOL_EXECUTION_FAILED" // a status without a canonical code is the backend's own
+	}
 	// A client that asks for the error of a stream again repeats its metadata.
 	out.challenge = strings.Join(slices.Compact(failed.Meta().Values("www-authenticate")), " AND ")
 	for _, d := range failed.Details() {

@@ -180,7 +180,7 @@ func TestRefusedRequestsHaveTheirEdgeAndCode(t *testing.T) {
 		}
 		counted := false
 		for _, n := range r.Rig.App().Bridge().Stats().Snapshot().HTTP {
-			counted = counted || n.Edge.String() == tt.edge && string(n.Code) == tt.code
+			counted = counted || n.Edge.String() == tt.edge && n.Code == tt.code
 		}
 		if !counted {
 			t.Errorf("%s %s is not counted at edge %s", tt.path, tt.kind, tt.edge)
