@@ -36,7 +36,8 @@ func main() {
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "connectserver:", err)
-		os.Exit(1)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
 	}
 }
 
@@ -183,7 +184,7 @@ func writeMessage(w io.Writer, raw []byte) error {
 
 // startReference starts the reference server and returns its URL.
 func (o *options) startReference(ctx context.Context) (url string, wait func(), err error) {
-	cmd := exec.CommandContext(ctx, o.reference)
+	cmd := exec.CommandContext(ctx, o.reference) //nolint:gosec // the command of whoever runs this program
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
