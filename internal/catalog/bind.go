@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -96,13 +97,14 @@ func (b *binder) bind(t *Tool, header protoreflect.FieldDescriptor) error {
 }
 
 // onlyBytes returns the number of the only field of a message if that is a single one of
-// type bytes, else 0. Streams of such messages are documents in parts.
+// type bytes, else 0. Streams of such messages are documents in parts. A field that is
+// marked as secret stays a field: records know by it what to leave out.
 func onlyBytes(md protoreflect.MessageDescriptor) protowire.Number {
 	if md.Fields().Len() != 1 {
 		return 0
 	}
 	field := md.Fields().Get(0)
-	if field.Kind() != protoreflect.BytesKind || field.IsList() {
+	if field.Kind() != protoreflect.BytesKind || field.IsList() || redact.IsSecret(field) {
 		return 0
 	}
 	return field.Number()

@@ -304,3 +304,21 @@ func TestItems(t *testing.T) {
 		}
 	}
 }
+
+// A stream of bytes is a document, unless the bytes are secret.
+func TestAStreamOfBytesIsADocument(t *testing.T) {
+	t.Parallel()
+	for _, isSecret := range []bool{false, true} {
+		f := rpcFile("page.proto", "page.v1", "Pages/Download")
+		method := f.GetService()[0].GetMethod()[0]
+		method.ServerStreaming, method.OutputType = new(true), new(".page.v1.Chunk")
+		f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{Name: new("Chunk"), Field: []*descriptorpb.FieldDescriptorProto{{
+			Name: new("data"), Number: new(int32(7)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+			Type: descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum(), Options: &descriptorpb.FieldOptions{DebugRedact: &isSecret},
+		}}})
+		tool := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(f)), "pages.download")
+		if tool.IsDocument() == isSecret || tool.HasOutput() != isSecret || (tool.BytesField == 7) == isSecret {
+			t.Errorf("secret: %t: field %d, output %s", isSecret, tool.BytesField, tool.Output.Advertised())
+		}
+	}
+}

@@ -26,7 +26,7 @@ func allowed() map[string][]string {
 		"internal/transcode":    {"internal/schema"},
 		"internal/access":       {"internal/glob"},
 		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap"},
-		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen"},
+		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen", "internal/redact"},
 		"internal/longrunning":  {},
 		"internal/held":         {"internal/share"},
 		"internal/backend":      {"internal/tracing", "internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},

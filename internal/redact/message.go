@@ -113,7 +113,7 @@ func walk(md protoreflect.MessageDescriptor, all map[protoreflect.FullName]*Mess
 	fields := md.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		f := field{isSecret: isSecret(fd)}
+		f := field{isSecret: IsSecret(fd)}
 		switch {
 		case f.isSecret:
 			secrets[fold(string(fd.Name()))], secrets[fold(fd.JSONName())] = struct{}{}, struct{}{}
@@ -129,9 +129,10 @@ func walk(md protoreflect.MessageDescriptor, all map[protoreflect.FullName]*Mess
 	return out
 }
 
-// isSecret reads the options of a field from their bytes: descriptors that were built at
-// run time hold extensions as unknown fields, and those that are linked in as typed ones.
-func isSecret(fd protoreflect.FieldDescriptor) bool {
+// IsSecret reports whether a field is marked as secret. It reads the options from their
+// bytes: descriptors that were built at run time hold extensions as unknown fields, and
+// those that are linked in as typed ones.
+func IsSecret(fd protoreflect.FieldDescriptor) bool {
 	options, ok := fd.Options().(*descriptorpb.FieldOptions)
 	if !ok || options == nil {
 		return false
