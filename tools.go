@@ -118,12 +118,13 @@ func toolsOf(now *catalog.Catalog) []Tool {
 
 // CallTool calls a tool by its canonical or MCP name, with the same validation, gate
 // and limits as a call from outside. arguments is a JSON object; nil is an empty one.
-// It returns the result as JSON. The error is an [*errmap.Error] with a canonical Code
+// It returns the data of the result as JSON, or for a result without data, such as a
+// document, the outcome as a message outrigger.v1.ToolOutcome. The error is an [*errmap.Error] with a canonical Code
 // (docs/errors.md). Before the first load it waits for the tools.
 func (s *Sidecar) CallTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	answer := s.app.Call(ctx, "go", "CallTool", name, arguments, nil)
 	if answer.Err != nil {
 		return nil, answer.Err
 	}
-	return json.RawMessage(answer.Result.Bytes), nil
+	return json.RawMessage(answer.JSON()), nil
 }

@@ -76,13 +76,22 @@ func (b *Bridge) hold(c *toolCall, mediaType string, data []byte, hold holdFunc)
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}
 	uri, size := held.URI+token, int64(len(data))
-	what, text := held.Explain(uri, mediaType, len(data), min(len(data), b.opts.MaxInline), until)
+	what, text := held.Explain(uri, mediaType, len(data), b.partOf(len(data)), until)
 	return []*outriggerv1.ContentBlock{
 		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
 		{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
 			Uri: uri, Name: c.tool.Name + " result", Description: what, MimeType: mediaType, Size: &size,
 		}}},
 	}, nil
+}
+
+// partOf is how much of a document its reader is advised to read at once.
+func (b *Bridge) partOf(size int) int {
+	part := min(size, b.opts.MaxInline)
+	if limit := b.opts.MaxResult; limit > 0 {
+		part = min(part, limit)
+	}
+	return part
 }
 
 // noRoom is RESOURCE_EXHAUSTED for a document that cannot be held now.

@@ -106,6 +106,15 @@ func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
 	}}}
 }
 
+// JSON returns the result of a successful OpCall in JSON: its data, or where it has none, such as a document, all of the
+// outcome.
+func (r *Response) JSON() []byte {
+	if r.Outcome == nil {
+		return r.Result.Bytes
+	}
+	return outcomeJSON(r)
+}
+
 // declaredOutput asks a tool's declared output schema about the result, in the
 // form in which callers of the tool get it. The backend has answered by then,
 // so no error of its own is hidden.

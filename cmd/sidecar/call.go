@@ -98,7 +98,7 @@ func (env environment) traceContext() http.Header {
 func (env environment) callOnce(ctx context.Context, a *server.App, name string, arguments json.RawMessage) error {
 	resp := a.Call(ctx, "cli", "call", name, arguments, env.traceContext())
 	if resp.Err == nil {
-		return printJSON(env.stdout, json.RawMessage(resp.Result.Bytes))
+		return printJSON(env.stdout, json.RawMessage(resp.JSON()))
 	}
 	fmt.Fprintln(env.stderr, resp.Err.ModelText(resp.About(nil)))
 	if err := printJSON(env.stderr, resp.Err.Data(resp.About(nil))); err != nil {

@@ -108,7 +108,7 @@ func (env environment) withApp(cmd *cobra.Command, fn func(context.Context, *ser
 	if err != nil {
 		return err
 	}
-	a, err := server.New(cmd.Context(), cfg, server.Options{Version: currentBuild().Version})
+	a, err := server.New(cmd.Context(), cfg, server.Options{Version: currentBuild().Version, Once: true})
 	if err != nil {
 		return err
 	}

@@ -148,8 +148,11 @@ func (s *Store) Get(id ID) (Document, bool) {
 	return e.document, true
 }
 
-// Close forgets all documents.
+// Close forgets all documents. Nil has none.
 func (s *Store) Close() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.oldest != nil {

@@ -59,6 +59,8 @@ type Options struct {
 	// Embedded means that the process belongs to another program: process-wide actions,
 	// such as releasing memory, are disabled.
 	Embedded bool
+	// Once means that the process ends after one call: nothing is held for later ones.
+	Once bool
 	// Adjust is for tests, in the process of the sidecar; the zero value changes nothing.
 	Adjust Adjust
 }

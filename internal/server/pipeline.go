@@ -109,9 +109,11 @@ func (a *App) openPipeline() error {
 		Share: settings.CallerShare(limits), Ended: a.sessionEnded,
 	}, a.opts.Adjust.Sessions))
 	a.tasks = a.newTasks()
-	a.held = held.New(held.Options{
-		MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
-	})
+	if !a.opts.Once {
+		a.held = held.New(held.Options{
+			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
+		})
+	}
 	a.bus = a.newBus()
 	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
