@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -41,7 +40,7 @@ func (b *Bridge) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error 
 	x.reset = stop
 	most := streamTime(b.timeout(c), c.tool.StreamTime)
 	if c.tool.Streams() {
-		x.gathering = &gathering{ctx: ctx, bridge: b, call: c, events: x.events, items: catalog.NewItems(), now: time.Now}
+		x.gathering = &gathering{ctx: ctx, bridge: b, call: c, events: x.events, items: catalog.NewItems()}
 		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 		defer timer.Stop()
 	}
@@ -71,7 +70,7 @@ type itemCall struct {
 	gathering *gathering // nil: the RPC answers with one message
 	events    func(*outriggerv1.ToolEvent)
 	reset     func(cause error)
-	reported  time.Time
+	progress  progress
 
 	// position is that of the next item, sent how many were sent. ended is set once the input has ended.
 	position, sent int
@@ -195,7 +194,7 @@ func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
 		x.sent++
 	}
 	if x.gathering == nil {
-		x.progress()
+		x.progress.tell(x.events, x.sent, " items sent")
 	}
 	return true
 }
@@ -246,21 +245,6 @@ func metadataOfStream(stream BackendStream, err error) *Answer {
 	}
 	header, _ := stream.Header()
 	return &Answer{Header: header, Trailer: stream.Trailer()}
-}
-
-// progress reports, now and then, how many items were sent.
-func (x *itemCall) progress() {
-	if x.events == nil {
-		return
-	}
-	now := time.Now()
-	if now.Sub(x.reported) < progressEvery {
-		return
-	}
-	x.reported = now
-	x.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
-		Progress: float64(x.sent), Message: strconv.Itoa(x.sent) + " items sent",
-	}}})
 }
 
 // unsent says that items were left over, empty where none were.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -16,14 +15,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
-const (
-	// progressEvery is the least time between two reports about one stream:
-	// often enough for a person to see it move, too seldom to cost anything.
-	progressEvery = 100 * time.Millisecond
-	// streamReserve is the part of a call's deadline that is left to answer with what
-	// a stream without an end has brought.
-	streamReserve = time.Second
-)
+// streamReserve is the part of a call's deadline that is left to answer with what
+// a stream without an end has brought.
+const streamReserve = time.Second
 
 var (
 	// errEnough ends a stream that has more to say than a result may hold.
@@ -47,7 +41,7 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 // is over, the stream is ended and the result says so: a stream that watches
 // something never ends, and what it has brought is worth more than a TIMEOUT.
 func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
-	g := &gathering{ctx: ctx, bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems(), now: time.Now}
+	g := &gathering{ctx: ctx, bridge: b, call: c, events: b.events(ctx, c), items: catalog.NewItems()}
 	if c.tool.IsDocument() {
 		g.document = held.NewWriter(b.opts.Held, c.req.Caller, b.mostDocument())
 		defer g.document.Release()
@@ -106,8 +100,8 @@ type gathering struct {
 	call   *toolCall
 	events func(*outriggerv1.ToolEvent)
 	items  *catalog.Items
-	told   time.Time
-	now    func() time.Time
+
+	progress progress
 
 	// mediaType and document are what has come of a document, if hasPart is set.
 	hasPart   bool
@@ -153,22 +147,7 @@ func (g *gathering) tell(item []byte) {
 	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Partial{Partial: &outriggerv1.PartialData{
 		DataForm: &outriggerv1.PartialData_DataJson{DataJson: item},
 	}}})
-	g.progress(g.items.Len(), " items so far")
-}
-
-// progress reports, now and then, how much there is.
-func (g *gathering) progress(n int, unit string) {
-	if g.events == nil {
-		return
-	}
-	now := g.now()
-	if now.Sub(g.told) < progressEvery {
-		return
-	}
-	g.told = now
-	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
-		Progress: float64(n), Message: strconv.Itoa(n) + unit,
-	}}})
+	g.progress.tell(g.events, g.items.Len(), " items so far")
 }
 
 // takePart adds one part of a document, or ends the stream where it gets too large.
@@ -192,6 +171,6 @@ func (g *gathering) takePart(message []byte) error {
 		g.full = "there is no room for more bytes (--max-held-bytes, --caller-share)"
 		return errEnough
 	}
-	g.progress(g.document.Len(), " bytes so far")
+	g.progress.tell(g.events, g.document.Len(), " bytes so far")
 	return nil
 }

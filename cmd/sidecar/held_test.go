@@ -5,9 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -89,28 +87,9 @@ func archive(t *testing.T) []string {
 // modern posts a request of MCP 2026-07-28 and returns the reply.
 func (p *process) modern(t *testing.T, method, name, params string) string {
 	t.Helper()
-	message := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params +
-		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.main+"/mcp", strings.NewReader(message))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range [][2]string{
-		{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"},
-		{"MCP-Protocol-Version", "2026-07-28"}, {"Mcp-Method", method}, {"Mcp-Name", name},
-	} {
-		req.Header.Set(h[0], h[1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return postedText(t, p.main+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+
+		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 }
 
 // linkIn is the URI of the link in a reply to tools/call.
