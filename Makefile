@@ -187,7 +187,7 @@ $(CONNECT_SUITE)/installed:
 .PHONY: connect-conformance
 connect-conformance: build $(BUF) $(CONNECT_SUITE)/installed ## Run Connect's conformance suite: the typed pass-through in front of the reference server; what fails is named with its reason
 	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/connectserver
-	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/config.yaml --mode server --known-failing @conformance/connect/known-failing.txt $(CONNECTFLAGS) \
+	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/config.yaml --mode server --known-failing @conformance/connect/known-failing.txt --known-flaky @conformance/connect/known-flaky.txt $(CONNECTFLAGS) \
 		-- $(RIG)/bin/connectserver -sidecar bin/sidecar -reference $(CONNECT_SUITE)/referenceserver -descriptors $(CONNECT_SUITE)/conformance.binpb
 
 .PHONY: conformance-serve

@@ -22,7 +22,7 @@ import (
 // Exchange is the caller's side of a streaming RPC in the typed pass-through. Receive is
 // called by one goroutine, and Begin and Send by another; Stop by any.
 type Exchange interface {
-	// Receive returns the caller's next message, valid until the next call, and io.EOF
+	// Receive returns the caller's next message, valid until the next message, and io.EOF
 	// when none follows. An *errmap.Error is what the caller sent wrong; any other error
 	// means that the caller has gone.
 	Receive() (Payload, error)
@@ -132,12 +132,12 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	stream BackendStream
 
-	// begun is the caller's first message, if it was read before the backend was called.
+	// begun is what was read of the caller before the backend was called.
 	begun struct {
+		held   bool // the first message, if there is one
 		wire   []byte
 		pooled bool
-		end    bool // it has none
-		held   bool
+		end    bool // nothing follows
 	}
 	sending sync.WaitGroup
 	// refused is why the sender ended the stream. It is the sender's until sending is done.
@@ -153,6 +153,8 @@ type exchange struct {
 // first reads and checks the first message before the backend is called, where that may
 // be: of a method that takes one message, as for a unary call, and where policy rules
 // look at arguments. Other streams begin at once, because their service may speak first.
+// That no second message follows one that is alone is known here, too: once a response
+// has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
 	if x.call.tool.Method.ClientStreaming && x.bridge.opts.Rules == nil {
 		return nil
@@ -164,13 +166,31 @@ func (x *exchange) first(ctx context.Context) *errmap.Error {
 	case errors.Is(err, io.EOF) && !x.call.tool.Method.ClientStreaming:
 		return errOneMessage()
 	case errors.Is(err, io.EOF):
-		x.begun.end, x.begun.held = true, true
+		x.begun.end = true
 		return x.permit(ctx, nil)
 	case err != nil:
 		return x.outcome(ctx, asError(err))
 	}
 	x.begun.wire, x.begun.pooled, x.begun.held = wire, pooled, true
+	if !x.call.tool.Method.ClientStreaming {
+		if err := x.alone(ctx); err != nil {
+			return err
+		}
+		x.begun.end = true
+	}
 	return x.permit(ctx, wire)
+}
+
+// alone waits for the end of what the caller sends.
+func (x *exchange) alone(ctx context.Context) *errmap.Error {
+	switch _, err := x.caller.Receive(); {
+	case err == nil:
+		return errOneMessage()
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return x.outcome(ctx, asError(err))
+	}
 }
 
 // errOneMessage refuses a stream of other than one message where a method takes one.
@@ -287,15 +307,15 @@ func (x *exchange) send(ctx context.Context) {
 		}
 	}()
 	if x.begun.held {
-		if x.begun.end {
-			x.stream.CloseSend()
-			return
-		}
 		err := x.stream.Send(x.begun.wire)
 		x.recycle(x.begun.wire, x.begun.pooled)
 		if !x.isSent(ctx, err) {
 			return
 		}
+	}
+	if x.begun.end {
+		x.stream.CloseSend()
+		return
 	}
 	for {
 		wire, pooled, err := x.next(ctx)
@@ -305,9 +325,6 @@ func (x *exchange) send(ctx context.Context) {
 			return
 		case err != nil:
 			x.refuse(ctx, asError(err))
-			return
-		case !x.call.tool.Method.ClientStreaming:
-			x.refuse(ctx, errOneMessage())
 			return
 		}
 		if failed := x.permit(ctx, wire); failed != nil {

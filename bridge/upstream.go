@@ -71,6 +71,10 @@ func (b *Bridge) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		risk.Claim = &c.claim
 		ctx = backend.Repeatable(ctx, &c.claim)
 	}
+	if c.req.Procedure != "" && c.req.Timeout == 0 && c.tool.Timeout == 0 {
+		// The default is the sidecar's. Typed callers and their service agree on deadlines.
+		ctx = backend.PrivateDeadline(ctx)
+	}
 	ctx = c.req.calling(ctx, &risk)
 	c.answer, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return b.upstream.Call(ctx, c.tool.Method, c.wire, header)

@@ -91,8 +91,8 @@ func (c *Client) method(procedure string) (*Method, error) {
 func (m *Method) Procedure() string { return m.procedure }
 
 // Call sends the encoded message in and returns the encoded response. The request
-// carries the context's deadline to the service, and cancellation of the context cancels
-// the call at the service. md is sent as metadata, without entries that belong to HTTP
+// carries the context's deadline to the service, unless it is a [PrivateDeadline], and
+// cancellation of the context cancels the call at the service. md is sent as metadata, without entries that belong to HTTP
 // or the protocol. The error is an *Error.
 //
 // Where the context has [tracing.Calls], the call is a span, and its trace context goes to the service.
@@ -121,7 +121,7 @@ func (m *Method) call(ctx context.Context, a *tracing.Attempt, in []byte, md htt
 		return m.callGRPC(ctx, l, in, header)
 	}
 	f := new(facts)
-	resp, err := m.on(l).CallUnary(f.attach(ctx), request(in, header))
+	resp, err := m.on(l).CallUnary(shown(f.attach(ctx)), request(in, header))
 	if err != nil {
 		return nil, c.fail(ctx, l, err, f)
 	}

@@ -52,7 +52,7 @@ func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.H
 // as the shortest time that there is.
 func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, header http.Header) grpcwire.Request {
 	var timeout time.Duration
-	if deadline, ok := ctx.Deadline(); ok {
+	if deadline, ok := ctx.Deadline(); ok && !hasPrivateDeadline(ctx) {
 		timeout = max(time.Until(deadline), 1)
 	}
 	return grpcwire.Request{

@@ -21,6 +21,9 @@ const (
 	// smallBody is the largest body that is looked for among what has arrived
 	// already, to keep the connection.
 	smallBody = 64 << 10
+	// lastByteTime is how long the last byte of such a body may take. All of them have
+	// most likely come in one segment.
+	lastByteTime = 20 * time.Millisecond
 )
 
 // past is a deadline that fails every read that would have to wait.
@@ -43,6 +46,8 @@ type held struct {
 	// told is set once late was called or must not be. done is set once the body
 	// has been read to its end, over once the handler has returned.
 	told, done, over atomic.Bool
+	// stopped is set once the handler ended a read of its own.
+	stopped atomic.Bool
 	// reading is held while the body is read: another goroutine than the handler's
 	// may do so.
 	reading sync.Mutex
@@ -95,13 +100,25 @@ func (b *held) deadline(t time.Time) error {
 	return http.NewResponseController(b.ResponseWriter).SetReadDeadline(t)
 }
 
+// SetReadDeadline implements the read deadline of [http.ResponseController]. It does
+// nothing once the body has been read to its end: net/http goes on reading, to notice
+// when the peer goes away, and takes a deadline there for that. It would end the context
+// of the connection, and with it all further requests.
+func (b *held) SetReadDeadline(t time.Time) error {
+	if b.done.Load() {
+		return nil
+	}
+	b.stopped.Store(true)
+	return b.deadline(t)
+}
+
 // decide says before the first byte of the answer whether the connection goes on.
 func (b *held) decide(status int) {
 	if b.decided {
 		return
 	}
 	b.decided = true
-	if b.done.Load() || status >= http.StatusBadRequest && b.arrived() {
+	if !b.stopped.Load() && (b.done.Load() || status >= http.StatusBadRequest && b.arrived()) {
 		return
 	}
 	b.Header().Set("Connection", "close")
@@ -119,6 +136,11 @@ func (b *held) arrived() bool {
 	if b.deadline(past) != nil {
 		return false
 	}
+	if _, err := io.CopyN(io.Discard, b, b.r.ContentLength-1); err != nil {
+		return false
+	}
+	// The deadline must not be over when the body ends; see SetReadDeadline.
+	_ = b.deadline(time.Now().Add(lastByteTime))
 	_, err := io.Copy(io.Discard, b)
 	return err == nil && b.done.Load()
 }

@@ -7,7 +7,7 @@
 //
 // It reads a ServerCompatRequest from standard input, starts a reference server that
 // speaks -protocol and a sidecar as the request wants it, and answers with the
-// sidecar's address. Both end when standard input does.
+// sidecar's address. SIGTERM, which the suite sends, ends both.
 package main
 
 import (
@@ -64,10 +64,6 @@ func run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // the suite closes its end when it has finished
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
 	backend, wait, err := o.startReference(ctx)
 	if err != nil {
 		return err
@@ -184,7 +180,7 @@ func writeMessage(w io.Writer, raw []byte) error {
 
 // startReference starts the reference server and returns its URL.
 func (o *options) startReference(ctx context.Context) (url string, wait func(), err error) {
-	cmd := exec.CommandContext(ctx, o.reference) //nolint:gosec // the command of whoever runs this program
+	cmd := exec.CommandContext(ctx, o.reference, "-port", "0") //nolint:gosec // the command of whoever runs this program
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

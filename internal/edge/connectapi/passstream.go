@@ -75,6 +75,12 @@ func (p *PassThrough) supervised(next http.Handler) http.Handler {
 			rd.timer = time.AfterFunc(rd.writeTimeout, rd.giveUp)
 			rd.timer.Stop()
 		}
+		if r.ProtoMajor == 1 {
+			// A backend may answer before the caller's last message, and net/http would
+			// take the rest of the request from its reader. Where it cannot be told, the
+			// stream ends there.
+			_ = rd.control.EnableFullDuplex()
+		}
 		defer rd.leave()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, rd)))
 	}))
@@ -132,6 +138,9 @@ func (i typedStreams) WrapStreamingHandler(connect.StreamingHandlerFunc) connect
 // exchange runs one stream, which is one call.
 func (p *PassThrough) exchange(ctx context.Context, conn connect.StreamingHandlerConn) error {
 	x := &typedExchange{conn: conn, reader: readerOf(ctx), encoding: bridge.EncodingProtobuf}
+	ctx, release, end := releasable(ctx)
+	defer end()
+	x.release = release
 	if strings.Contains(conn.RequestHeader().Get("Content-Type"), "+json") {
 		x.encoding = bridge.EncodingJSON
 	}
@@ -167,6 +176,7 @@ type typedExchange struct {
 	conn     connect.StreamingHandlerConn
 	reader   *reader
 	encoding bridge.Encoding
+	release  func()  // see releasable
 	in       message // of the last Receive
 	// framing is what was wrong with the frames of a message. It is the receiver's until
 	// the call has ended.
@@ -212,7 +222,32 @@ func (x *typedExchange) write(m any) error {
 }
 
 // Stop implements [bridge.Exchange].
-func (x *typedExchange) Stop() { x.reader.stopReading() }
+func (x *typedExchange) Stop() {
+	x.release()
+	x.reader.stopReading()
+}
+
+// releasable is a context that ends with its parent until it is released, and with the
+// parent's deadline. HTTP/1.1 knows one way to end a wait for the caller's next message,
+// which also ends the request's context if the request has just been read to its end: a
+// call that has worked would then count as one whose caller has gone.
+func releasable(parent context.Context) (ctx context.Context, release, end func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	forget := context.AfterFunc(parent, func() {
+		if !errors.Is(parent.Err(), context.DeadlineExceeded) {
+			cancel(context.Cause(parent))
+		}
+	})
+	stop := func() {}
+	if deadline, ok := parent.Deadline(); ok {
+		ctx, stop = context.WithDeadline(ctx, deadline)
+	}
+	return ctx, func() { forget() }, func() {
+		forget()
+		stop()
+		cancel(nil)
+	}
+}
 
 // streamProto is protoCodec for streams. It copies messages, which belong to their
 // sender, and reads them into memory that the receiver uses again.
