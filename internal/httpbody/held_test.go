@@ -153,6 +153,50 @@ func TestARefusalKeepsAConnectionThatIsInOrder(t *testing.T) {
 	}
 }
 
+// TestAConnectionOutlivesTheEndOfARead: net/http reads on after the end of a body, and a
+// deadline there would end the connection's context with all requests that follow.
+func TestAConnectionOutlivesTheEndOfARead(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]http.HandlerFunc{
+		"a deadline after the body": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+			w.WriteHeader(http.StatusNoContent)
+		},
+		"a deadline beside the body": func(w http.ResponseWriter, r *http.Request) {
+			body, read := r.Body, make(chan struct{})
+			go func() { defer close(read); _, _ = io.Copy(io.Discard, body) }()
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+			<-read
+			w.WriteHeader(http.StatusNoContent)
+		},
+		"a refusal without the body": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := mcptest.Serve(t, httpbody.Timeout(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := r.Context().Err(); err != nil {
+					t.Errorf("a request's context began as %v", err)
+				}
+				serve(w, r)
+			}), time.Hour, never, func() {}))
+			client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+			t.Cleanup(client.CloseIdleConnections)
+			for range 300 {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+			}
+		})
+	}
+}
+
 // TestABodyThatIsReadElsewhere while its handler answers, as a proxy does.
 func TestABodyThatIsReadElsewhere(t *testing.T) {
 	t.Parallel()

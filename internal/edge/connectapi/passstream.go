@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -181,6 +182,8 @@ type typedExchange struct {
 	// framing is what was wrong with the frames of a message. It is the receiver's until
 	// the call has ended.
 	framing error
+	// ended: the request has been read to its end.
+	ended atomic.Bool
 }
 
 // Receive implements [bridge.Exchange].
@@ -195,6 +198,7 @@ func (x *typedExchange) Receive() (bridge.Payload, error) {
 	case err == nil:
 		return bridge.Payload(x.in), nil
 	case errors.Is(err, io.EOF):
+		x.ended.Store(true)
 		return bridge.Payload{}, io.EOF
 	}
 	if failed := new(connect.Error); errors.As(err, &failed) && len(failed.Details()) > 0 {
@@ -224,13 +228,15 @@ func (x *typedExchange) write(m any) error {
 // Stop implements [bridge.Exchange].
 func (x *typedExchange) Stop() {
 	x.release()
-	x.reader.stopReading()
+	if !x.ended.Load() {
+		x.reader.stopReading()
+	}
 }
 
 // releasable is a context that ends with its parent until it is released, and with the
-// parent's deadline. HTTP/1.1 knows one way to end a wait for the caller's next message,
-// which also ends the request's context if the request has just been read to its end: a
-// call that has worked would then count as one whose caller has gone.
+// parent's deadline. A wait for the caller's next message ends by a deadline, and on
+// HTTP/1.1 that ends the request's context, too, if the last message came just now: a call
+// that has worked would count as one whose caller has gone.
 func releasable(parent context.Context) (ctx context.Context, release, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	forget := context.AfterFunc(parent, func() {

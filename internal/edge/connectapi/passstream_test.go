@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +96,54 @@ func TestStreamsPassThrough(t *testing.T) {
 			t.Errorf("%v, %v", res, err)
 		}
 	})
+}
+
+// On HTTP/1.1, streams and calls follow each other on one connection. What ends a stream
+// is not held against those behind it.
+func TestStreamsShareAConnection(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
+	url := mount(t, rig.Bridge, connectapi.Options{})
+	for _, p := range []wire{{"Connect", nil}, {"gRPC-Web", []connect.ClientOption{connect.WithGRPCWeb()}}} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			var opened atomic.Int32
+			client := mcptest.Client(t, 1)
+			transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				opened.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+			t.Cleanup(transport.CloseIdleConnections)
+			client.Transport = transport
+			fleet, lab := demov1connect.NewFleetClient(client, url, p.options...), demov1connect.NewLabClient(client, url, p.options...)
+			for range 20 {
+				report := fleet.ReportPositions(t.Context())
+				_ = report.Send(&demov1.PositionReport{
+					VehicleId: 101, Position: &demov1.Position{Latitude: 1, Longitude: 2}, ObservedAt: timestamppb.Now(),
+				})
+				if res, err := report.CloseAndReceive(); err != nil || res.Msg.GetReceived() != 1 {
+					t.Fatalf("a client's stream: %v, %v", res, err)
+				}
+				watch, err := fleet.WatchVehicles(t.Context(), connect.NewRequest(&demov1.WatchVehiclesRequest{VehicleIds: []int64{101}, Rounds: 2}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for ; watch.Receive(); n++ {
+				}
+				if watch.Err() != nil || n != 2 {
+					t.Fatalf("a server's stream: %d messages, %v", n, watch.Err())
+				}
+				_ = watch.Close()
+				if _, err := lab.Echo(t.Context(), connect.NewRequest(&demov1.EchoRequest{Nonce: "n"})); err != nil {
+					t.Fatalf("a call behind a stream: %v", err)
+				}
+			}
+			if n := opened.Load(); n > 2 {
+				t.Errorf("%d connections were opened for calls one after the other", n)
+			}
+		})
+	}
 }
 
 // What is wrong with a message ends its stream with the sidecar's own error, and what is

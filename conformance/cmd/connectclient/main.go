@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command connectclient is the client under test of Connect's conformance suite: the
+// sidecar's own client of backends.
+//
+//	connectconformance --mode client ... -- connectclient -descriptors FILE
+//
+// It reads ClientCompatRequest messages from standard input, makes each call, and answers
+// with ClientCompatResponse messages.
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// mostMessage and mostCalls bound a message of the suite and the calls under way.
+const (
+	mostMessage = 16 << 20
+	mostCalls   = 8
+)
+
+func main() {
+	descriptors := flag.String("descriptors", "", "`file` of the suite's descriptors")
+	flag.Parse()
+	if err := run(*descriptors, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "connectclient:", err)
+		os.Exit(1)
+	}
+}
+
+func run(descriptors string, in io.Reader, out io.Writer) error {
+	s, err := openSchema(descriptors)
+	if err != nil {
+		return err
+	}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	places := make(chan struct{}, mostCalls)
+	var writing sync.Mutex
+	reader := bufio.NewReader(in)
+	for {
+		raw, err := readMessage(reader)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		req := s.message("ClientCompatRequest")
+		if err := s.options().Unmarshal(raw, req); err != nil {
+			return err
+		}
+		places <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-places }()
+			resp := s.message("ClientCompatResponse")
+			resp.Set(s.field(resp, "test_name"), req.Get(s.field(req, "test_name")))
+			result, err := s.call(req)
+			if err != nil {
+				failed := s.message("ClientErrorResult")
+				failed.Set(s.field(failed, "message"), protoreflect.ValueOfString(err.Error()))
+				resp.Set(s.field(resp, "error"), protoreflect.ValueOfMessage(failed))
+			} else {
+				resp.Set(s.field(resp, "response"), protoreflect.ValueOfMessage(result))
+			}
+			raw, err := proto.Marshal(resp)
+			if err != nil {
+				panic(err) // a message that this program made
+			}
+			writing.Lock()
+			defer writing.Unlock()
+			_, _ = out.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...)) //nolint:gosec // bounded above
+		})
+	}
+}
+
+// readMessage reads a message behind its length, four bytes big-endian.
+func readMessage(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > mostMessage {
+		return nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	raw := make([]byte, n)
+	_, err := io.ReadFull(r, raw)
+	return raw, err
+}
+
+// schema is the suite's Protobuf package, whose generated code is internal to it.
+type schema struct {
+	files *protoregistry.Files
+	types *dynamicpb.Types
+}
+
+func openSchema(name string) (*schema, error) {
+	raw, err := os.ReadFile(name) //nolint:gosec // a flag of whoever runs this program
+	if err != nil {
+		return nil, err
+	}
+	set := new(descriptorpb.FileDescriptorSet)
+	if err := proto.Unmarshal(raw, set); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	files, err := protodesc.NewFiles(set)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &schema{files: files, types: dynamicpb.NewTypes(files)}, nil
+}
+
+func (s *schema) options() proto.UnmarshalOptions { return proto.UnmarshalOptions{Resolver: s.types} }
+
+// message is an empty message of the suite's package. All names are the program's own.
+func (s *schema) message(name protoreflect.Name) *dynamicpb.Message {
+	d, err := s.files.FindDescriptorByName(protoreflect.FullName("connectrpc.conformance.v1").Append(name))
+	if err != nil {
+		panic(err)
+	}
+	return dynamicpb.NewMessage(d.(protoreflect.MessageDescriptor)) //nolint:forcetypeassert // see above
+}
+
+func (*schema) field(m protoreflect.Message, name protoreflect.Name) protoreflect.FieldDescriptor {
+	f := m.Descriptor().Fields().ByName(name)
+	if f == nil {
+		panic(fmt.Sprintf("%s has no field %s", m.Descriptor().FullName(), name))
+	}
+	return f
+}
