@@ -185,10 +185,12 @@ $(CONNECT_SUITE)/installed:
 	touch $@
 
 .PHONY: connect-conformance
-connect-conformance: build $(BUF) $(CONNECT_SUITE)/installed ## Run Connect's conformance suite: the typed pass-through in front of the reference server; what fails is named with its reason
-	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/connectserver
-	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/config.yaml --mode server --known-failing @conformance/connect/known-failing.txt --known-flaky @conformance/connect/known-flaky.txt $(CONNECTFLAGS) \
+connect-conformance: build $(BUF) $(CONNECT_SUITE)/installed ## Run Connect's conformance suite, on the typed pass-through in front of the reference server and on the client of backends; what fails is named with its reason
+	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/connectserver ./cmd/connectclient
+	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/server.yaml --mode server --known-failing @conformance/connect/server-known-failing.txt --known-flaky @conformance/connect/server-known-flaky.txt $(CONNECTFLAGS) \
 		-- $(RIG)/bin/connectserver -sidecar bin/sidecar -reference $(CONNECT_SUITE)/referenceserver -descriptors $(CONNECT_SUITE)/conformance.binpb
+	$(CONNECT_SUITE)/connectconformance --conf conformance/connect/client.yaml --mode client --known-failing @conformance/connect/client-known-failing.txt $(CONNECTFLAGS) \
+		-- $(RIG)/bin/connectclient -descriptors $(CONNECT_SUITE)/conformance.binpb
 
 .PHONY: conformance-serve
 conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.0.1:3100/mcp until stopped

@@ -93,7 +93,7 @@ for era in legacy auto modern; do
     fi
     case="$era $transport"
     args=(--protocol-era "$era" --method tools/list --strict)
-    check "$case tools/list" 0 'r.tools.length === 16 && r.tools.every(t => t.description && t.inputSchema.type === "object")'
+    check "$case tools/list" 0 'r.tools.length === 18 && r.tools.every(t => t.description && t.inputSchema.type === "object")'
     args=(--protocol-era "$era" --method tools/call --tool-name lab_echo --tool-args-json '{"nonce":"é \"1\"","unsigned":"18446744073709551615"}')
     check "$case tools/call" 0 'r.isError !== true && r.structuredContent.nonce === "é \"1\"" && r.structuredContent.unsigned === "18446744073709551615"'
     args=(--protocol-era "$era" --method tools/call --tool-name lab_fail --tool-args-json '{"code":"FAIL_CODE_NOT_FOUND","message":"no such canoe"}')

@@ -198,6 +198,13 @@ func TestFaults(t *testing.T) {
 			}),
 		},
 		{
+			name: "status before the message", scheme: "grpc", want: KindGarbage,
+			peer: framed(func(fr *http2.Framer, _ net.Conn, stream uint32, _ int) bool {
+				return sendHeaders(fr, stream, false, ":status", "200", "content-type", "application/grpc", "grpc-status", "9") &&
+					fr.WriteData(stream, true, make([]byte, 5)) == nil
+			}),
+		},
+		{
 			name: "status that is no number", scheme: "grpc", want: KindGarbage,
 			peer: framed(func(fr *http2.Framer, _ net.Conn, stream uint32, _ int) bool {
 				return sendHeaders(fr, stream, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "fine")

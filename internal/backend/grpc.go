@@ -141,6 +141,8 @@ func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error)
 		return nil, garbage("unknown encoding %q", clip(a.Encoding))
 	case !a.HasStatus:
 		return nil, garbage("the response has no grpc-status")
+	case a.Messages > 0 && !a.HasTrailingStatus: // only a response without messages has it in its header
+		return nil, garbage("the response has a message, and no grpc-status after it")
 	case a.Status != "0":
 		return nil, statusOf(ctx, a)
 	case a.Cut:

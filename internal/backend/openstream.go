@@ -165,6 +165,9 @@ func (s *Stream) next() error {
 		s.keepHeader()
 	}
 	if err == nil {
+		if s.message == nil {
+			s.message = []byte{} // an empty message is one
+		}
 		s.mu.Lock()
 		s.attempt.Message()
 		s.mu.Unlock()

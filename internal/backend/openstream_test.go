@@ -30,6 +30,17 @@ const (
 	sumProcedure  = "/test.v1.Echo/Sum"
 )
 
+// nothing is a number of messages whose sum is an empty message.
+const nothing = 3
+
+// sumOf answers a client's stream of n messages.
+func sumOf(n int) []byte {
+	if n == nothing {
+		return []byte{}
+	}
+	return counted(n)
+}
+
 // metadataOf returns what a peer sends back of its request's metadata.
 func metadataOf(h http.Header) http.Header {
 	out := http.Header{}
@@ -74,7 +85,7 @@ func connectStreams() *http.ServeMux {
 		if s.Err() != nil {
 			return nil, s.Err()
 		}
-		message := rawMessage(counted(n))
+		message := rawMessage(sumOf(n))
 		resp := connect.NewResponse(&message)
 		maps.Copy(resp.Header(), metadataOf(s.RequestHeader()))
 		resp.Trailer().Set("X-Tail", "end")
@@ -141,7 +152,7 @@ func grpcStreams(tb testing.TB) string {
 				for n := 0; ; n++ {
 					var in []byte
 					if err := s.RecvMsg(&in); errors.Is(err, io.EOF) {
-						out := counted(n)
+						out := sumOf(n)
 						return s.SendMsg(&out)
 					} else if err != nil {
 						return err
@@ -220,6 +231,7 @@ func TestOpenStreamsOfEveryKind(t *testing.T) {
 			{kind: connect.StreamTypeServer, procedure: countProcedure, send: [][]byte{counted(many)}, want: many, first: counted(0)},
 			{kind: connect.StreamTypeClient, procedure: sumProcedure, send: make([][]byte, many), want: 1, first: counted(many)},
 			{kind: connect.StreamTypeClient, procedure: sumProcedure, want: 1, first: counted(0)},
+			{kind: connect.StreamTypeClient, procedure: sumProcedure, send: make([][]byte, nothing), want: 1},
 			{kind: connect.StreamTypeBidi, procedure: chatProcedure, send: [][]byte{make([]byte, 200<<10), {}, []byte("x")}, want: 3, first: make([]byte, 200<<10)},
 			{kind: connect.StreamTypeBidi, procedure: chatProcedure},
 		} {

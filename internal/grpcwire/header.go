@@ -60,7 +60,7 @@ func (r *fieldReader) field(f hpack.HeaderField) {
 	case "grpc-encoding":
 		a.Encoding = f.Value
 	case "grpc-status":
-		a.HasStatus, a.Status = true, f.Value
+		a.HasStatus, a.HasTrailingStatus, a.Status = true, r.trailer, f.Value
 	case "grpc-message":
 		a.StatusMessage = f.Value
 	case "grpc-status-details-bin":

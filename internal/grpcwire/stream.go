@@ -42,8 +42,8 @@ type Answer struct {
 	Cut bool
 	// Status, StatusMessage and StatusDetails are the received values of grpc-status,
 	// grpc-message and grpc-status-details-bin. HasStatus means that there was a
-	// grpc-status.
-	HasStatus                            bool
+	// grpc-status, and HasTrailingStatus that it came behind the messages.
+	HasStatus, HasTrailingStatus         bool
 	Status, StatusMessage, StatusDetails string
 	// Header and Trailer are the metadata in canonical form. They are nil if there is
 	// none.

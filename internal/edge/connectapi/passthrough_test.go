@@ -3,11 +3,13 @@
 package connectapi_test
 
 import (
+	"context"
 	"io"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -19,6 +21,7 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -211,5 +214,35 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 		if connect.CodeOf(err) != connect.CodeInternal || reason(t, err) != errmap.InternalError || strings.Contains(err.Error(), "nil pointer") {
 			t.Errorf("%s: got %v", p.name, err)
 		}
+	}
+}
+
+// A typed caller's deadline goes to the service, and none if it has none. An agent's
+// service is told the default, which is what the agent will wait for.
+func TestTheDefaultDeadlineIsNotSent(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{})
+	url := mount(t, rig.Bridge, connectapi.Options{})
+	for _, p := range wires() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			client := mcptest.Client(t, 2)
+			lab := demov1connect.NewLabClient(client, url, p.options...)
+			got, err := lab.Inspect(t.Context(), connect.NewRequest(&demov1.InspectRequest{}))
+			if err != nil || got.Msg.GetTimeLeft() != nil {
+				t.Errorf("without a deadline: %v, %v", got, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got, err = lab.Inspect(ctx, connect.NewRequest(&demov1.InspectRequest{}))
+			if err != nil || got.Msg.GetTimeLeft() == nil {
+				t.Errorf("with a deadline: %v, %v", got, err)
+			}
+			result, err := outriggerv1connect.NewToolServiceClient(client, url, p.options...).CallTool(t.Context(),
+				connect.NewRequest(&outriggerv1.ToolCall{ToolName: "lab.inspect"}))
+			if err != nil || !strings.Contains(result.Msg.String(), "timeLeft") {
+				t.Errorf("as a tool: %v, %v", result, err)
+			}
+		})
 	}
 }
