@@ -41,8 +41,15 @@ func streams() []lasting {
 		{"subscribe, connect", "POST", "/outrigger.v1.ToolService/Subscribe", "\x00\x00\x00\x00\x0d{\"events\":{}}", map[string]string{
 			"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1",
 		}, false},
+		{"typed, one way", "POST", "/outrigger.demo.v1.Fleet/WatchVehicles", framed(`{"vehicleIds":["101"],"rounds":100,"interval":"1s"}`), map[string]string{
+			"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1",
+		}, false},
+		{"typed, both ways", "POST", "/outrigger.demo.v1.Lab/Relay", "", grpc, true}, // its caller sends nothing, and does not end
 	}
 }
+
+// framed is a message of a stream.
+func framed(message string) string { return "\x00\x00\x00\x00" + string(rune(len(message))) + message }
 
 // TestStreamsEndWithTheirToken on every edge that has some, and not before.
 func TestStreamsEndWithTheirToken(t *testing.T) {
@@ -97,7 +104,13 @@ func (a *asker) listen(t *testing.T, one *lasting, token, session string) (statu
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
-	r, _ := http.NewRequestWithContext(ctx, one.method, a.url+one.path, strings.NewReader(one.body))
+	body := io.Reader(strings.NewReader(one.body))
+	if one.body == "" && one.method == http.MethodPost {
+		open, end := io.Pipe()
+		defer func() { _ = end.Close() }()
+		body = open
+	}
+	r, _ := http.NewRequestWithContext(ctx, one.method, a.url+one.path, body)
 	for name, value := range one.header {
 		r.Header.Set(name, value)
 	}
