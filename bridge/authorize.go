@@ -159,6 +159,9 @@ type Rules interface {
 	// for a native tool; they must not be kept. rule and effect ("allow" or "deny") are those
 	// that decided, and empty if none did. The error is PERMISSION_DENIED.
 	MayCall(who *access.Identity, tool *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error)
+	// ReadsArguments reports whether a decision about calls of the tool takes their
+	// arguments. If not, the [Authorizer] has said all.
+	ReadsArguments(tool *catalog.Tool) bool
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }

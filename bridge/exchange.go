@@ -152,11 +152,11 @@ type exchange struct {
 
 // first reads and checks the first message before the backend is called, where that may
 // be: of a method that takes one message, as for a unary call, and where policy rules
-// look at arguments. Other streams begin at once, because their service may speak first.
+// read its arguments. Other streams begin at once, because their service may speak first.
 // That no second message follows one that is alone is known here, too: once a response
 // has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
-	if x.call.tool.Method.ClientStreaming && x.bridge.opts.Rules == nil {
+	if m := x.call.tool; m.Method.ClientStreaming && (x.bridge.opts.Rules == nil || !x.bridge.opts.Rules.ReadsArguments(m)) {
 		return nil
 	}
 	// The wait ends with the context, too.

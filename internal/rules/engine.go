@@ -119,6 +119,12 @@ func (e *Engine) MayCall(who *access.Identity, t *catalog.Tool, arguments []byte
 	return d.Rule, string(d.Effect), refusal(d, t)
 }
 
+// ReadsArguments reports whether a rule about the tool reads the arguments of calls.
+func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
+	b := e.current.Load().set.of(t)
+	return b != nil && b.args
+}
+
 // Count counts the decision about a call under its rule.
 func (e *Engine) Count(rule, effect string) { e.counts.decided(rule, Effect(effect)) }
 

@@ -40,6 +40,7 @@ func New(closed map[string][]string) *Vocabulary {
 		metrics: map[string]Labels{}, defined: map[string]Labels{}, values: map[string]map[string]bool{}, closed: closed, added: []string{"job", "instance"},
 	}
 	v.metrics["ALERTS"] = Labels{"alertname": true, "alertstate": true, "severity": true}
+	v.metrics["up"] = Labels{}
 	v.values[key("ALERTS", "alertstate")] = map[string]bool{"firing": true, "pending": true}
 	return v
 }
