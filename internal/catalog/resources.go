@@ -74,7 +74,9 @@ func (b *builder) watch(t *Tool, isAsked bool) {
 		return
 	}
 	t.Watch = m.URITemplate()
-	t.Description += "\n\nThe newest message is also a resource that can be subscribed to: " + t.Watch
+	if more := "\n\nThe newest message is also a resource that can be subscribed to: " + t.Watch; len(t.Description)+len(more) <= b.limits.MaxDescriptionBytes {
+		t.Description += more
+	}
 	b.resources = append(b.resources, m)
 }
 
