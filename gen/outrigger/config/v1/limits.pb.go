@@ -112,11 +112,11 @@ type Limits struct {
 	// the most. Default: a quarter of `max_memory_bytes`, or 268435456 (256 MiB) if that is unset. Range: 1048576 (1 MiB) to
 	// 1099511627776 (1 TiB). Flag: `--max-buffered`.
 	MaxBufferedBytes *int64 `protobuf:"varint,41,opt,name=max_buffered_bytes,proto3,oneof" json:"max_buffered_bytes,omitempty"`
-	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks` and `max_buffered_bytes`
-	// that one caller may hold while no other caller holds any, in percent; the more others hold, the smaller it gets. A call,
-	// stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently used one. 100 disables
-	// shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to 100. Flag:
-	// `--caller-share`.
+	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks`, `max_watches` and
+	// `max_buffered_bytes` that one caller may hold while no other caller holds any, in percent; the more others hold, the
+	// smaller it gets. A call, stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently
+	// used one. 100 disables shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to
+	// 100. Flag: `--caller-share`.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
 	// Share of `max_concurrent_calls` and `max_queued_calls` that calls of one tool may hold while other tools are called, in
 	// percent; the more others hold, the smaller it gets. Calls over it are queued; above the share of the queue they are
