@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -430,4 +432,40 @@ func TestADrainEndsWatches(t *testing.T) {
 	s.updated()
 	rig.End()
 	soon(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
+}
+
+// TestWatchesAreBoundedAndAudited: one stream too many is refused for now, and each read and subscription leaves a line.
+func TestWatchesAreBoundedAndAudited(t *testing.T) {
+	t.Parallel()
+	backend, path := &traffic{}, filepath.Join(t.TempDir(), "audit.jsonl")
+	_, url := watching(t, backend, nil, func(c *configv1.Config) {
+		withTrail(path)(c)
+		c.Limits.MaxWatches = proto.Int32(1)
+	})
+	client := mcptest.Client(t, 1)
+	modernSubscriber(t, client, url, vehicles).updated()
+	if got := modernRead(t, client, url, vehicles); !strings.Contains(got, "round") {
+		t.Errorf("a stream that runs: %s", got)
+	}
+	if got := modernRead(t, client, url, vehicles+"?rounds=7"); !strings.Contains(got, "--max-watches") {
+		t.Errorf("one too many: %s", got)
+	}
+	body, more := modernMessage("subscriptions/listen", `"notifications":{"resourceSubscriptions":["`+vehicles+`?rounds=8"]}`)
+	if got := post(t, client, url+"/mcp", body, more...); !strings.Contains(got, "--max-watches") {
+		t.Errorf("one too many: %s", got)
+	}
+	soon(t, "the lines", func() bool {
+		trail, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for line := range strings.Lines(string(trail)) {
+			isOurs := strings.Contains(line, `"fleet.watch_vehicles"`) && strings.Contains(line, vehicles)
+			if isOurs && (strings.Contains(line, `"listen"`) || strings.Contains(line, `"read_resource"`)) {
+				found++
+			}
+		}
+		return found >= 4
+	})
 }

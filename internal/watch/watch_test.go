@@ -42,6 +42,7 @@ func (s *service) as(name string) watch.Open {
 		}
 		s.streams[messages] = true
 		s.names = append(s.names, name)
+		first := s.first
 		s.mu.Unlock()
 		defer func() {
 			s.mu.Lock()
@@ -53,8 +54,8 @@ func (s *service) as(name string) watch.Open {
 				return err
 			}
 		}
-		if s.first != "" {
-			each([]byte(s.first))
+		if first != "" {
+			each([]byte(first))
 		}
 		for {
 			select {
@@ -167,7 +168,9 @@ func TestReadsInARowShareAStream(t *testing.T) {
 		if got := read(e, spec); got != context.DeadlineExceeded.Error() {
 			t.Errorf("read %q of a stream without a message", got)
 		}
+		backend.mu.Lock()
 		backend.first = "1"
+		backend.mu.Unlock()
 		time.Sleep(watch.Linger + time.Second)
 		synctest.Wait()
 		if backend.open.Load() != 0 {
