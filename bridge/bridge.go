@@ -35,6 +35,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
 
 // retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
@@ -119,6 +120,8 @@ type Options struct {
 	// Held keeps documents of more than MaxInline bytes for their callers; nil makes every document a part of its result.
 	Held      *held.Store
 	MaxInline int
+	// Watches run the streams of watches. Nil makes an engine, which is never closed.
+	Watches *watch.Engine
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog
@@ -140,7 +143,9 @@ type Bridge struct {
 	flights  *correlate.Table
 	feed     *feed.Hub
 	spent    *seal.Spent
-	rendered any // what an edge keeps of the catalog, see Rendered
+	watches  *watch.Engine
+	followed atomic.Uint64 // subscriptions to watches
+	rendered any           // what an edge keeps of the catalog, see Rendered
 	offers   featureCache
 	views    views
 	counted  countCache
@@ -177,6 +182,9 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	if opts.Feed == nil {
 		opts.Feed = feed.New(feed.Options{})
 	}
+	if opts.Watches == nil {
+		opts.Watches = watch.New(watch.Options{})
+	}
 	if opts.Server.Name == "" {
 		opts.Server.Name = "outrigger"
 	}
@@ -189,7 +197,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	return &Bridge{
 		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		draining: draining{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
-		feed: opts.Feed, spent: seal.NewSpent(seal.SpentOptions{}),
+		feed: opts.Feed, watches: opts.Watches, spent: seal.NewSpent(seal.SpentOptions{}),
 	}
 }
 

@@ -86,7 +86,7 @@ func (b *Bridge) Features(cat *catalog.Catalog) Features {
 	native := cat.Description().GetCapabilities()
 	f := Features{
 		Resources:          native.GetResources() != nil || !cat.Resources().IsEmpty() || b.holdsResults(cat),
-		ResourcesSubscribe: native.GetResources().GetSubscribe(),
+		ResourcesSubscribe: native.GetResources().GetSubscribe() || cat.Resources().HasWatches(),
 		Prompts:            native.GetPrompts() != nil,
 		PromptsChanged:     native.GetPrompts().GetListChanged(),
 		Completions:        native.GetCompletions(),

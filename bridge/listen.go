@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/share"
 )
@@ -38,7 +39,7 @@ func (b *Bridge) listen(ctx context.Context, req *Request) *Response {
 	if failed != nil {
 		return &Response{Err: failed}
 	}
-	defer l.sub.Close()
+	defer l.close()
 	if err := l.forward(ctx); !errors.Is(err, feed.ErrClosed) {
 		return &Response{Err: listenFailure(ctx, err)}
 	}
@@ -67,7 +68,7 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 		return nil, failed
 	}
 	l := &listening{bridge: b, req: req}
-	filter, honoured, failed := l.choose(ctx, wanted, b.Features(cat))
+	filter, honoured, failed := l.choose(ctx, wanted, cat)
 	if failed != nil {
 		return nil, failed
 	}
@@ -76,11 +77,17 @@ func (b *Bridge) subscribe(ctx context.Context, req *Request) (*listening, *errm
 	if l.sub, err = b.feed.Subscribe(filter); err != nil {
 		return nil, listenError(err)
 	}
+	for _, f := range l.watches {
+		if failed := f.start(); failed != nil {
+			l.close()
+			return nil, failed
+		}
+	}
 	if len(filter.ResourceURIs)+len(filter.TaskIDs) > 0 {
 		b.feed.Settle(ctx)
 	}
 	if err = l.tell(ctx, feed.Acknowledgement(honoured)); err != nil {
-		l.sub.Close()
+		l.close()
 		return nil, listenFailure(ctx, err)
 	}
 	req.forget()
@@ -134,11 +141,20 @@ func listenFailure(ctx context.Context, err error) *errmap.Error {
 
 // listening is one stream of changes.
 type listening struct {
-	bridge *Bridge
-	req    *Request
-	sub    *feed.Subscription
+	bridge  *Bridge
+	req     *Request
+	sub     *feed.Subscription
+	watches []*following
 	// shownTasks are the tasks as the caller knows them, by the feed's ids.
 	shownTasks map[string]shownTask
+}
+
+// close ends what the stream follows.
+func (l *listening) close() {
+	for _, f := range l.watches {
+		f.end()
+	}
+	l.sub.Close()
 }
 
 // shownTask is one task that a caller hears of.
@@ -150,14 +166,18 @@ type shownTask struct {
 // choose works out what of the wanted changes will be reported, as the feed and
 // as the caller know it. Which callers may hear of a task is settled here: its id is
 // the caller's, or it is unknown.
-func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, f Features) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
+func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter, cat *catalog.Catalog) (feed.Filter, *outriggerv1.ChangeFilter, *errmap.Error) {
+	f := l.bridge.Features(cat)
 	honoured := &outriggerv1.ChangeFilter{
 		ToolsListChanged:     wanted.GetToolsListChanged(),
 		PromptsListChanged:   wanted.GetPromptsListChanged() && f.PromptsChanged,
 		ResourcesListChanged: wanted.GetResourcesListChanged() && f.Resources,
 	}
+	var filter feed.Filter
 	if f.ResourcesSubscribe {
-		honoured.ResourceUris = only(wanted.GetResourceUris(), access.FromContext(ctx).MayRead)
+		if err := l.chooseResources(ctx, wanted.GetResourceUris(), cat, &filter, honoured); err != nil {
+			return feed.Filter{}, nil, err
+		}
 	}
 	if len(wanted.GetTaskIds()) > 0 && f.Tasks {
 		if err := requireTasks(l.req, f); err != nil {
@@ -165,14 +185,41 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 		}
 		honoured.TaskIds = l.chooseTasks(ctx, wanted.GetTaskIds())
 	}
-	filter := feed.Filter{
-		Tools: honoured.GetToolsListChanged(), Prompts: honoured.GetPromptsListChanged(),
-		Resources: honoured.GetResourcesListChanged(), ResourceURIs: honoured.GetResourceUris(),
-	}
+	filter.Tools, filter.Prompts, filter.Resources = honoured.GetToolsListChanged(), honoured.GetPromptsListChanged(), honoured.GetResourcesListChanged()
 	for key := range l.shownTasks {
 		filter.TaskIDs = append(filter.TaskIDs, key)
 	}
 	return filter, honoured, nil
+}
+
+// chooseResources leaves out resources that the caller may not read, or that nobody reports. A watch that is refused only
+// for now fails the request, so that its caller tries again.
+func (l *listening) chooseResources(ctx context.Context, uris []string, cat *catalog.Catalog, filter *feed.Filter, honoured *outriggerv1.ChangeFilter) *errmap.Error {
+	isNative := cat.Description().GetCapabilities().GetResources().GetSubscribe()
+	seen := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		if seen[uri] {
+			continue
+		}
+		seen[uri] = true
+		f, err := l.bridge.prepareFollow(ctx, l.req, uri)
+		switch {
+		case err != nil && err.CanRetry(true):
+			return err
+		case err != nil:
+			l.bridge.AuditDenied(ctx, l.req, OpListen.String(), err)
+			continue
+		case f != nil:
+			l.watches = append(l.watches, f)
+			filter.Scoped = append(filter.Scoped, feed.Scoped{URI: uri, Scope: f.scope})
+		case isNative && access.FromContext(ctx).MayRead(uri):
+			filter.ResourceURIs = append(filter.ResourceURIs, uri)
+		default:
+			continue
+		}
+		honoured.ResourceUris = append(honoured.ResourceUris, uri)
+	}
+	return nil
 }
 
 // chooseTasks leaves out ids that are unknown here, as other kinds of changes

@@ -34,6 +34,9 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 			if err := b.mayUse(ctx, cat.ResourceTool(method)); err != nil {
 				return &Response{Err: err}
 			}
+			if method.IsWatch() {
+				return b.readWatch(ctx, req, cat.ResourceTool(method), method, ask.GetUri())
+			}
 			return b.readMethod(ctx, req, cat.ResourceTool(method), method, ask.GetUri(), variables)
 		}
 		if err := b.hiddenResource(ctx, ask.GetUri()); err != nil {

@@ -78,6 +78,8 @@ func limitRows() map[string]limitRow {
 		"max_inline_bytes":       {elsewhere: "cmd/sidecar TestDocumentsThatAreHeld"},
 		"max_held_bytes":         {refused: true, elsewhere: "bridge TestADownloadIsBounded"},
 		"held_ttl":               {elsewhere: "bridge TestALinkIsBound"},
+		"max_watches":            {refused: true, elsewhere: "internal/watch TestStreamsAreBounded"},
+		"max_watch_bytes":        {refused: true, elsewhere: "internal/watch TestALargeValueIsNotKept"},
 		"max_learned_types":      {value: "1", refused: true, elsewhere: "cmd/sidecar TestTypesThatOnlyAnswersName"},
 		"max_tools":              {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},
 		"max_descriptor_bytes":   {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},

@@ -107,6 +107,9 @@ func hints(t *catalog.Tool) string {
 	if t.Method.ClientStreaming || t.Method.ServerStreaming {
 		out = append(out, "streaming")
 	}
+	if t.Watch != "" {
+		out = append(out, "watch")
+	}
 	if t.Metadata.DeprecatedIn != "" {
 		out = append(out, "deprecated")
 	}

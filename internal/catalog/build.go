@@ -306,6 +306,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		t.settleOperation()
 	}
 	b.resource(t, schemas.Resource)
+	b.watch(t, declared.GetWatch())
 	return t, isMarked, nil
 }
 

@@ -91,6 +91,9 @@ func (t *Tool) seal() error {
 	if t.StreamTime > 0 {
 		text = append(text, t.StreamTime.String()...)
 	}
+	if t.Watch != "" {
+		text = append(append(text, "watch "...), t.Watch...)
+	}
 	if len(t.Scopes) > 0 { // which decide who is shown the tool
 		text = append(text, strings.Join(t.Scopes, " ")...)
 	}

@@ -61,6 +61,25 @@ func (b *builder) resource(t *Tool, overlaid *outriggerv1.ResourceOptions) {
 	b.resources = append(b.resources, m)
 }
 
+// watch makes a resource of the newest message of a tool's stream, where its option or the overlay asks for that.
+func (b *builder) watch(t *Tool, isAsked bool) {
+	if !isAsked {
+		return
+	}
+	rpc := t.asResource()
+	rpc.HTTPBody = t.IsDocument()
+	m, err := resource.NewWatch(rpc, t.checkExample)
+	if err != nil {
+		b.problems = append(b.problems, Problem{t.subject(), "option (outrigger.v1.tool) or overlay: watch: " + err.Error()})
+		return
+	}
+	t.Watch = m.URITemplate()
+	if more := "\n\nThe newest message is also a resource that can be subscribed to: " + t.Watch; len(t.Description)+len(more) <= b.limits.MaxDescriptionBytes {
+		t.Description += more
+	}
+	b.resources = append(b.resources, m)
+}
+
 // readable orders the methods that resources come from. Two that could both read one URI are a problem.
 func (b *builder) readable() *resource.Set {
 	set, ambiguous := resource.NewSet(b.resources)

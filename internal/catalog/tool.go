@@ -107,6 +107,8 @@ type Tool struct {
 	Continues Continuation
 	// StreamTime is how long a call of a streaming RPC collects messages; 0 means the default, which follows the deadline.
 	StreamTime time.Duration
+	// Watch is the URI template of the resource that has the newest message of the stream; empty if there is none.
+	Watch string
 
 	print *fingerprint
 	// isPlain tells that the tool was made of its method alone: no overlay entry, no declared name, nothing that is odd. The

@@ -134,6 +134,8 @@ func defaultLimits() *configv1.Limits {
 		MaxInlineBytes:       new(int64(defaults.MaxInlineBytes)),
 		MaxHeldBytes:         new(int64(defaults.MaxHeldBytes)),
 		HeldTtl:              durationpb.New(defaults.HeldTTL),
+		MaxWatches:           new(int32(defaults.MaxWatches)),
+		MaxWatchBytes:        new(int64(defaults.MaxWatchBytes)),
 		MaxInputItems:        new(int32(defaults.MaxInputItems)),
 		MaxPageEntries:       new(int32(defaults.MaxPageEntries)),
 		MaxStreams:           new(int32(defaults.MaxStreams)),

@@ -89,7 +89,11 @@ const (
 	// MaxHeldBytes is eight results of the maximum size.
 	MaxHeldBytes = 8 * MaxResultBytes
 	// HeldTTL is enough for an agent to go back to a document during one conversation.
-	HeldTTL        = 10 * time.Minute
+	HeldTTL = 10 * time.Minute
+	// MaxWatches leaves a backend's connections most of their streams: common peers allow one or two hundred each.
+	MaxWatches = 256
+	// MaxWatchBytes is far above a state that a model reads, and bounds all watches to 256 MiB.
+	MaxWatchBytes  = 1 << 20
 	MaxInputItems  = 1000
 	MaxPageEntries = 1000
 )

@@ -184,6 +184,16 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
+	if isWatch, err := h.followWatch(call, uri); isWatch {
+		if err != nil {
+			h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
+			return nil, err
+		}
+		return emptyObject, nil
+	}
+	if !call.resp.Catalog.Description().GetCapabilities().GetResources().GetSubscribe() {
+		return nil, errmap.NotOffered("subscriptions to this resource")
+	}
 	if err := call.resp.MayRead(uri); err != nil {
 		h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 		return nil, err
@@ -194,6 +204,27 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	// A session's call does not end with its connection.
 	h.Feed().Settle(context.Background())
 	return emptyObject, nil
+}
+
+// followWatch subscribes a session to a watch, if the URI is of one.
+func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *errmap.Error) {
+	s, scope := call.in.Session, ""
+	end, isWatch, err := h.FollowWatch(call.in.ctx, call.req, uri, func(given string) *errmap.Error {
+		scope = given
+		if err := s.WatchScoped(uri, scope); err != nil {
+			return sessionError(err)
+		}
+		return nil
+	})
+	switch {
+	case !isWatch || end == nil:
+		return isWatch, err
+	case err != nil:
+		_ = s.Unwatch(uri)
+	default:
+		s.OnUnwatch(uri, scope, end)
+	}
+	return true, err
 }
 
 func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {

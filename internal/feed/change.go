@@ -63,6 +63,9 @@ type Change struct {
 	// URI is the URI of the resource, for ResourceUpdated, of at most [MaxURIBytes]. It
 	// may be below the URI in a subscriber's filter.
 	URI string
+	// Scope, for ResourceUpdated, restricts the change to those who subscribe with this
+	// scope, by [Filter.Scoped]. Readers do not get it.
+	Scope string
 	// Task is the current task, for TaskChanged. Its id has at most [MaxTaskIDBytes].
 	// Subscribers share it, so it must not change once it is published.
 	Task *outriggerv1.Task
@@ -89,6 +92,8 @@ func (c *Change) check() error {
 		fault = "there is no such kind"
 	case c.Kind != ResourceUpdated && c.URI != "":
 		fault = "only an updated resource has a URI"
+	case c.Kind != ResourceUpdated && c.Scope != "":
+		fault = "only an updated resource has a scope"
 	case c.Kind != TaskChanged && c.Task != nil:
 		fault = "only a changed task has a task"
 	case c.Kind != TaskChanged && c.Principal != "":

@@ -3,6 +3,7 @@
 package feed
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,11 +30,16 @@ type Filter struct {
 	// begins with the filter's URI and that ends in a slash. URIs are compared byte by
 	// byte (RFC 3986, section 6.2.1), without normalization.
 	ResourceURIs []string
+	// Scoped selects updates that are published with a scope, at most [MaxURIs].
+	Scoped []Scoped
 	// TaskIDs selects changes of these tasks, at most [MaxTaskIDs].
 	TaskIDs []string
 	// Principal is the subscriber. It does not see changes of tasks of others.
 	Principal string
 }
+
+// Scoped is a resource whose updates are not for everybody. Its URI is compared as a whole.
+type Scoped struct{ URI, Scope string }
 
 // FilterError says why a filter is invalid.
 type FilterError struct {
@@ -63,8 +69,12 @@ func (f *Filter) wants() ([]want, error) {
 	if err := checkNames("task id", f.TaskIDs, MaxTaskIDs, MaxTaskIDBytes); err != nil {
 		return nil, err
 	}
+	scoped, err := distinctScoped(f.Scoped)
+	if err != nil {
+		return nil, err
+	}
 	uris, ids := distinct(f.ResourceURIs), distinct(f.TaskIDs)
-	out := make([]want, 0, 3+len(uris)+len(ids))
+	out := make([]want, 0, 3+len(uris)+len(ids)+len(scoped))
 	for _, list := range []struct {
 		wanted bool
 		kind   Kind
@@ -74,6 +84,9 @@ func (f *Filter) wants() ([]want, error) {
 		}
 	}
 	out = appendURIs(out, uris)
+	for _, s := range scoped {
+		out = append(out, want{Key: topicKey{kind: ResourceUpdated, name: s.URI, principal: s.Scope}})
+	}
 	for _, id := range ids {
 		out = append(out, want{Key: topicKey{kind: TaskChanged, name: id, principal: f.Principal}})
 	}
@@ -93,6 +106,27 @@ func checkNames(field string, names []string, most, mostBytes int) error {
 		}
 	}
 	return nil
+}
+
+// distinctScoped checks the scoped resources, and returns each once.
+func distinctScoped(scoped []Scoped) ([]Scoped, error) {
+	if len(scoped) == 0 {
+		return nil, nil
+	}
+	uris := make([]string, len(scoped))
+	for i, s := range scoped {
+		uris[i] = s.URI
+		if s.Scope == "" {
+			return nil, &FilterError{Field: "resource URI", Index: i, Reason: "its scope is empty"}
+		}
+	}
+	if err := checkNames("resource URI", uris, MaxURIs, MaxURIBytes); err != nil {
+		return nil, err
+	}
+	out := slices.SortedFunc(slices.Values(scoped), func(a, b Scoped) int {
+		return cmp.Or(cmp.Compare(a.URI, b.URI), cmp.Compare(a.Scope, b.Scope))
+	})
+	return slices.Compact(out), nil
 }
 
 // distinct returns the names in order, each once.

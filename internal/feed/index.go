@@ -10,7 +10,8 @@ import (
 )
 
 // topicKey names what a change is about: a list, a resource, or a principal's
-// task.
+// task. The principal of a resource is its scope; without one, it stands for those
+// below it, too.
 type topicKey struct {
 	kind            Kind
 	name, principal string
@@ -44,7 +45,7 @@ func (x *index) Topic(key topicKey) (*topic, bool) {
 	}
 	t := &topic{Key: key.own()}
 	x.topics[t.Key] = t
-	if key.kind == ResourceUpdated {
+	if key.isUnscoped() {
 		x.lengths[len(key.name)]++
 	}
 	return t, true
@@ -53,7 +54,7 @@ func (x *index) Topic(key topicKey) (*topic, bool) {
 // Release implements [hub.Index].
 func (x *index) Release(t *topic) {
 	delete(x.topics, t.Key)
-	if t.Key.kind != ResourceUpdated {
+	if !t.Key.isUnscoped() {
 		return
 	}
 	if n := len(t.Key.name); x.lengths[n] > 1 {
@@ -67,6 +68,9 @@ func (x *index) Release(t *topic) {
 func (x *index) about(c *Change, found []*topic) []*topic {
 	switch c.Kind {
 	case ResourceUpdated:
+		if c.Scope != "" {
+			return x.find(topicKey{kind: ResourceUpdated, name: c.URI, principal: c.Scope}, found)
+		}
 		return x.covering(c.URI, found)
 	case TaskChanged:
 		return x.find(topicKey{kind: TaskChanged, name: c.Task.GetTaskId(), principal: c.Principal}, found)
@@ -114,13 +118,16 @@ func (x *index) has(list Kind) bool { return x.topics[topicKey{kind: list}] != n
 func (x *index) names(kind Kind) []string {
 	var out []string
 	for key := range x.topics {
-		if key.kind == kind {
+		if key.kind == kind && (kind != ResourceUpdated || key.principal == "") {
 			out = append(out, key.name)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
+
+// isUnscoped holds for resources whose updates are for everybody.
+func (k topicKey) isUnscoped() bool { return k.kind == ResourceUpdated && k.principal == "" }
 
 // own returns a copy that keeps nothing else alive: the name may be a part of a
 // whole request.

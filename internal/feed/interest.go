@@ -5,7 +5,7 @@ package feed
 import "context"
 
 // Interest returns the union of all subscriptions' filters, with URIs and task ids
-// sorted and without duplicates, and without a principal. It is empty once the hub is
+// sorted and without duplicates, without a principal and without scoped resources. It is empty once the hub is
 // closed. Its cost grows with everything that is subscribed to.
 func (h *Hub) Interest() Filter {
 	var f Filter

@@ -89,7 +89,8 @@ func (f *Filter) chooses(it item) bool {
 	case ResourcesListChanged:
 		return f.Resources
 	case ResourceUpdated:
-		return slices.ContainsFunc(f.ResourceURIs, func(wanted string) bool { return covers(wanted, it.name) })
+		return slices.ContainsFunc(f.ResourceURIs, func(wanted string) bool { return covers(wanted, it.name) }) ||
+			slices.ContainsFunc(f.Scoped, func(wanted Scoped) bool { return wanted.URI == it.name })
 	default:
 		return slices.Contains(f.TaskIDs, it.name)
 	}

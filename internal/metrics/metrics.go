@@ -28,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
 
 // namespace begins the names of all metrics that are ours.
@@ -64,6 +65,8 @@ type Sources struct {
 	// RecordUnavailable means that records were enabled, but their directory could not be
 	// opened.
 	RecordUnavailable bool
+	// Watches count the streams behind watches.
+	Watches func() watch.Stats
 	// Guard protects the calls of the backend. Life is the state of the process.
 	Guard *resilience.Guard
 	Life  *lifecycle.Machine

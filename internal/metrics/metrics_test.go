@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
 
 // scrape reads the metrics over a listener.
@@ -167,7 +168,8 @@ func everything(t *testing.T) metrics.Sources {
 		Repaired: func() uint64 { return 8 }, Disagreements: func() uint64 { return 9 },
 		Begun: func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
-		Guard: heldBack(), Life: lifecycle.New(nil, "catalog"),
+		Watches: func() watch.Stats { return watch.Stats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
+		Guard:   heldBack(), Life: lifecycle.New(nil, "catalog"),
 		Limits: []metrics.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -223,6 +225,7 @@ func TestEveryCountIsShown(t *testing.T) {
 		`outrigger_oauth_cached_tokens 109`,
 		`outrigger_unauthenticated_total{reason="missing"} 7`, `outrigger_unauthenticated_total{reason="unknown"} 7`,
 		"outrigger_tls_certificate_expiry_timestamp_seconds 1.9e+09",
+		"outrigger_watches_running 3", "outrigger_watch_listeners 4", "outrigger_watch_bytes 5", "outrigger_watch_restarts_total 6",
 		"outrigger_breaker_opened_total 0", "outrigger_breaker_held_total 0", "outrigger_retries_total 0", "outrigger_retries_over_budget_total 0",
 		`outrigger_breaker_state{state="closed"} 1`, `outrigger_breaker_state{state="half_open"} 0`, `outrigger_breaker_state{state="open"} 0`,
 		`outrigger_lifecycle_state{state="starting"} 1`, `outrigger_lifecycle_state{state="draining"} 0`,

@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
+	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
 
 // collectors are those of the sources that there are.
@@ -69,6 +70,13 @@ func (s Sources) collectors() []prometheus.Collector {
 	}
 	if s.Rules != nil {
 		all = append(all, newRules(s.Rules))
+	}
+	if s.Watches != nil {
+		all = append(all, newGroup(s.Watches,
+			gauge("watches_running", "Streams of the backend that run for watches.", func(s watch.Stats) float64 { return float64(s.Running) }),
+			gauge("watch_listeners", "Subscriptions to watches.", func(s watch.Stats) float64 { return float64(s.Listeners) }),
+			gauge("watch_bytes", "Bytes of the values that watches keep.", func(s watch.Stats) float64 { return float64(s.Bytes) }),
+			counter("watch_restarts_total", "Streams of watches that were opened again after they had ended.", func(s watch.Stats) uint64 { return s.Restarts })))
 	}
 	if s.Guard != nil {
 		all = append(all, ofGuard(s.Guard)...)

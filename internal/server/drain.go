@@ -68,6 +68,7 @@ func (a *App) drain(why string) {
 	a.bridge.EndListens()
 	err := a.bridge.Flights().Drain(ctx)
 	a.drainTasks(ctx)
+	a.watches.Close()
 	// What has ended, or was cut off, is still being written.
 	a.answering.wait(end)
 	if a.sessions.Stats().Sessions > 0 {

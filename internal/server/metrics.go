@@ -29,6 +29,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Gate:           a.gate,
 		Limiter:        a.limiter,
 		Slots:          a.slots,
+		Watches:        a.watches.Stats,
 		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})
@@ -71,6 +72,11 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Used: func() float64 { return float64(a.held.Stats().Bytes) }, Refused: func() uint64 { return a.held.Stats().Refused },
 		},
 		{Name: "held_ttl", Most: justTime(limits.GetHeldTtl())},
+		{
+			Name: "max_watches", Most: just(float64(limits.GetMaxWatches())),
+			Used: func() float64 { return float64(a.watches.Stats().Running) }, Refused: func() uint64 { s := a.watches.Stats(); return s.Full + s.Over },
+		},
+		{Name: "max_watch_bytes", Most: just(float64(limits.GetMaxWatchBytes())), Refused: func() uint64 { return a.watches.Stats().TooLarge }},
 		over(errmap.LimitInputItems, float64(limits.GetMaxInputItems())),
 		{
 			Name: string(errmap.LimitStreams), Most: just(float64(limits.GetMaxStreams())),
@@ -182,5 +188,6 @@ func (a *App) streamsRefused() uint64 {
 
 // overShare is how often a caller was refused because it held its share already.
 func (a *App) overShare() uint64 {
-	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.sessions.Stats().Over + a.tasks.Stats().Over
+	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.sessions.Stats().Over + a.tasks.Stats().Over +
+		a.watches.Stats().Over
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
@@ -35,6 +37,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
 
 // pipeline is the bridge and what it is made of.
@@ -55,7 +58,9 @@ type pipeline struct {
 	tasks    *task.Manager
 	// held are the documents that are too large for one result.
 	held *held.Store
-	bus  *event.Memory
+	// watches run the streams behind watches.
+	watches *watch.Engine
+	bus     *event.Memory
 	// behalf makes the credentials of calls in the name of their callers.
 	behalf onBehalf
 	// streams are the long-lived streams of every edge.
@@ -114,6 +119,9 @@ func (a *App) openPipeline() error {
 			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
 		})
 	}
+	a.watches = watch.New(watch.Options{
+		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: settings.CallerShare(limits), Ended: a.watchEnded,
+	})
 	a.bus = a.newBus()
 	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
@@ -141,6 +149,7 @@ func (a *App) openPipeline() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
+		Watches:     a.watches,
 		Authorizers: authorizers,
 		Gate:        gate,
 		OnBehalf:    a.behalf.source(),
@@ -180,6 +189,15 @@ func (a *App) newTasks() *task.Manager {
 		},
 		OnError: func(err error) { a.log.Error("task error", logkey.Error(err)) },
 	})
+}
+
+// watchEnded says why a stream behind a watch is opened again. Whether the backend can be used is said elsewhere, once.
+func (a *App) watchEnded(tool string, failed *errmap.Error, pause time.Duration) {
+	fields := []zap.Field{zap.String(logkey.CanonicalTool, tool), zap.Duration("retry_in_ms", pause)}
+	if failed != nil {
+		fields = append(fields, logkey.Error(failed))
+	}
+	a.log.Debug("watch stream ended; reopening", fields...)
 }
 
 // drainTasks waits for running tasks; what is still running at the end of the

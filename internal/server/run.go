@@ -123,6 +123,7 @@ func (a *App) publishLists(old *catalog.Catalog) {
 	if old == nil {
 		return
 	}
+	a.bridge.CatalogChanged()
 	a.publish(feed.Change{Kind: feed.ToolsListChanged})
 	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
 }

@@ -36,10 +36,11 @@ type Session struct {
 	mu    sync.Mutex
 	level outriggerv1.LogLevel
 	// watched are the resources that the client is told of, watchedBytes their
-	// URIs' length; changes is where changes come from, nil where nothing does;
+	// URIs' length, scoped those whose updates have a scope; changes is where changes come from, nil where nothing does;
 	// missed is what is told in place of what changes could not hold.
 	watched      []string
 	watchedBytes int
+	scoped       map[string]*scoped // of the watched resources, those whose updates have a scope
 	changes      *feed.Subscription
 	missed       []feed.Change
 	// streams are those that can be resumed, order is the same, oldest first;
@@ -138,9 +139,9 @@ func (s *Session) close() {
 	}
 	s.isClosed = true
 	close(s.closed)
-	streams, changes, pending := s.order, s.changes, s.pending
+	streams, changes, pending, scoped := s.order, s.changes, s.pending, s.scoped
 	s.streams, s.order, s.pending, s.main = nil, nil, nil, nil
-	s.changes, s.missed, s.watched, s.withdrawn = nil, nil, nil, nil
+	s.changes, s.missed, s.watched, s.withdrawn, s.scoped = nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, stream := range streams {
 		stream.End()
@@ -148,6 +149,9 @@ func (s *Session) close() {
 	}
 	if changes != nil {
 		changes.Close()
+	}
+	for _, w := range scoped {
+		w.stop()
 	}
 	for _, c := range pending {
 		close(c)

@@ -16,39 +16,115 @@ var ErrTooMany = errors.New("session: too many watched resources")
 // Watch subscribes the client to changes of a resource. Repeated calls have no
 // effect. The errors are [ErrTooMany], [ErrClosed] and those of the feed; on an error
 // nothing changes.
-func (s *Session) Watch(uri string) error {
+func (s *Session) Watch(uri string) error { return s.watch(uri, nil) }
+
+// scoped is a watched resource whose updates have a scope.
+type scoped struct {
+	scope string
+	end   func() // guarded by the session; nil until [Session.OnUnwatch]
+}
+
+func (w *scoped) stop() {
+	if w != nil && w.end != nil {
+		w.end()
+	}
+}
+
+// WatchScoped is [Session.Watch] for a resource whose updates are published with a
+// scope. It replaces a subscription to the same resource.
+func (s *Session) WatchScoped(uri, scope string) error { return s.watch(uri, &scoped{scope: scope}) }
+
+// OnUnwatch has end called when a subscription of WatchScoped ends. If it has ended, end
+// is called at once.
+func (s *Session) OnUnwatch(uri, scope string, end func()) {
+	s.mu.Lock()
+	w := s.scoped[uri]
+	isOver := s.isClosed || w == nil || w.scope != scope
+	if !isOver {
+		w.end = end
+	}
+	s.mu.Unlock()
+	if isOver {
+		end()
+	}
+}
+
+func (s *Session) watch(uri string, as *scoped) error {
+	before, err := s.add(uri, as)
+	before.stop()
+	return err
+}
+
+// add subscribes, and returns what was replaced.
+func (s *Session) add(uri string, as *scoped) (before *scoped, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := &s.manager.opts
+	uris, grown := s.watched, 0
 	switch {
 	case s.isClosed:
-		return ErrClosed
+		return nil, ErrClosed
 	case slices.Contains(s.watched, uri):
-		return nil
+		if as == nil && s.scoped[uri] == nil {
+			return nil, nil
+		}
 	case len(s.watched) >= o.MaxWatched, s.watchedBytes+len(uri) > o.MaxWatchedBytes:
-		return ErrTooMany
+		return nil, ErrTooMany
+	default:
+		uris, grown = append(slices.Clone(s.watched), uri), len(uri)
 	}
-	return s.rewatch(append(slices.Clone(s.watched), uri), len(uri))
+	return s.rescoped(uri, as, func() error { return s.rewatch(uris, grown) })
+}
+
+// rescoped changes what a watched resource is subscribed to with, unless the change
+// fails. It returns what was there before. s.mu is held.
+func (s *Session) rescoped(uri string, as *scoped, change func() error) (before *scoped, err error) {
+	before = s.scoped[uri]
+	set := func(w *scoped) {
+		if w == nil {
+			delete(s.scoped, uri)
+			return
+		}
+		if s.scoped == nil {
+			s.scoped = map[string]*scoped{}
+		}
+		s.scoped[uri] = w
+	}
+	set(as)
+	if err = change(); err != nil {
+		set(before)
+		return nil, err
+	}
+	return before, nil
 }
 
 // Unwatch ends the subscription. An unknown one is not an error.
 func (s *Session) Unwatch(uri string) error {
+	before, err := s.remove(uri)
+	before.stop()
+	return err
+}
+
+// remove ends a subscription, and returns it if it has a scope.
+func (s *Session) remove(uri string) (before *scoped, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := slices.Index(s.watched, uri)
 	switch {
 	case s.isClosed:
-		return ErrClosed
+		return nil, ErrClosed
 	case at < 0:
-		return nil
+		return nil, nil
 	}
-	return s.rewatch(slices.Delete(slices.Clone(s.watched), at, at+1), -len(uri))
+	return s.rescoped(uri, nil, func() error {
+		return s.rewatch(slices.Delete(slices.Clone(s.watched), at, at+1), -len(uri))
+	})
 }
 
 // rewatch replaces what is watched; s.mu is held.
 func (s *Session) rewatch(uris []string, grown int) error {
 	if s.changes != nil {
-		err := s.changes.Refilter(filter(uris))
+		err := s.changes.Refilter(s.filter(uris))
 		if errors.Is(err, feed.ErrClosed) && s.isBehind() {
 			err = nil // the next PollChange begins anew, with what is watched by then
 		}
@@ -72,9 +148,17 @@ func (s *Session) isBehind() bool {
 	return errors.As(err, &slow)
 }
 
-// filter chooses what a client is told of.
-func filter(uris []string) feed.Filter {
-	return feed.Filter{Tools: true, Prompts: true, Resources: true, ResourceURIs: uris}
+// filter chooses what a client is told of. s.mu is held.
+func (s *Session) filter(uris []string) feed.Filter {
+	out := feed.Filter{Tools: true, Prompts: true, Resources: true}
+	for _, uri := range uris {
+		if w := s.scoped[uri]; w != nil {
+			out.Scoped = append(out.Scoped, feed.Scoped{URI: uri, Scope: w.scope})
+		} else {
+			out.ResourceURIs = append(out.ResourceURIs, uri)
+		}
+	}
+	return out
 }
 
 // follow subscribes to what the client is to be told of.
@@ -92,7 +176,7 @@ func (s *Session) follow() error {
 
 // subscribe replaces the subscription; s.mu is held.
 func (s *Session) subscribe() error {
-	changes, err := s.manager.opts.Feed.Subscribe(filter(s.watched))
+	changes, err := s.manager.opts.Feed.Subscribe(s.filter(s.watched))
 	if err != nil {
 		return err
 	}

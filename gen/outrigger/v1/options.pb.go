@@ -131,7 +131,11 @@ type ToolOptions struct {
 	StreamHeader string `protobuf:"bytes,24,opt,name=stream_header,proto3" json:"stream_header,omitempty"`
 	// A call of a method that lists in pages (AIP-158: `page_token`, `next_page_token`) fetches all of them, within the bounds of
 	// one result and the call's deadline. Absent: one page.
-	AllPages      *bool `protobuf:"varint,26,opt,name=all_pages,proto3,oneof" json:"all_pages,omitempty"`
+	AllPages *bool `protobuf:"varint,26,opt,name=all_pages,proto3,oneof" json:"all_pages,omitempty"`
+	// For a server-streaming RPC whose messages are states of one thing: the newest message is also a resource,
+	// `outrigger://watches/<tool>`, which can be read and subscribed to. Scalar fields of the request are query parameters of
+	// its URI. Absent: no resource.
+	Watch         *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +327,13 @@ func (x *ToolOptions) GetStreamHeader() string {
 func (x *ToolOptions) GetAllPages() bool {
 	if x != nil && x.AllPages != nil {
 		return *x.AllPages
+	}
+	return false
+}
+
+func (x *ToolOptions) GetWatch() bool {
+	if x != nil && x.Watch != nil {
+		return *x.Watch
 	}
 	return false
 }
@@ -528,7 +539,7 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"&\n" +
 	"\fFieldOptions\x12\x16\n" +
-	"\x06secret\x18\x01 \x01(\bR\x06secret\"\x8b\f\n" +
+	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xb0\f\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -559,7 +570,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\vstream_time\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vstream_time\x129\n" +
 	"\x06scopes\x18\x17 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10\x10\x18\x01\"\x15r\x13(\x80\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12K\n" +
 	"\rstream_header\x18\x18 \x01(\tB%\xbaH\"\xd8\x01\x01r\x1d(\x80\x022\x18^[A-Za-z_][A-Za-z0-9_]*$R\rstream_header\x12!\n" +
-	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01:|\xbaHy\x1aw\n" +
+	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01\x12\x19\n" +
+	"\x05watch\x18\x1b \x01(\bH\x06R\x05watch\x88\x01\x01:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +
 	"\f_destructiveB\f\n" +
@@ -568,7 +580,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\v_idempotentB\r\n" +
 	"\v_open_worldB\f\n" +
 	"\n" +
-	"_all_pages\"\xea\x03\n" +
+	"_all_pagesB\b\n" +
+	"\x06_watch\"\xea\x03\n" +
 	"\x0fResourceOptions\x12M\n" +
 	"\furi_template\x18\x01 \x01(\tB)\xbaH&r$(\x80@2\x1f^[A-Za-z][A-Za-z0-9+.-]*:[^ ]*$R\furi_template\x12\x1c\n" +
 	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04name\x12\x1e\n" +

@@ -8,6 +8,9 @@
 // response, and [Method.Items] the resources of a list. The call itself, and the policy in front of it, are handled by
 // other packages. This package knows no tools: package catalog describes the RPC in an [RPC].
 //
+// [NewWatch] makes the [Method] of a watch: a server stream whose newest message is the resource, with query parameters for
+// the request.
+//
 // An invalid template, and fields that cannot be part of a URI or of contents, are errors at startup, not on the first
 // call. All types are immutable and safe for concurrent use.
 package resource

@@ -52,6 +52,8 @@ type Method struct {
 	content, mimeType *field
 	// items leads to the list of a listing method, label to the name of an item; nil where there is none.
 	items, label *field
+	// isWatch: the resource is the newest message of a stream.
+	isWatch bool
 }
 
 // New compiles an option. The error describes what is wrong with it. The caller must check beforehand that the URIs are
@@ -198,8 +200,13 @@ func (m *Method) Resource() *outriggerv1.Resource { return m.resource }
 // Template describes the resources of a method among Templates; nil for all others. Do not modify it.
 func (m *Method) Template() *outriggerv1.ResourceTemplate { return m.family }
 
-// URITemplate returns the method's URI template. For a method among Fixed, it is a plain URI.
-func (m *Method) URITemplate() string { return m.template.text }
+// URITemplate returns the method's URI template. For a method with one resource, it is a plain URI.
+func (m *Method) URITemplate() string {
+	if m.isWatch {
+		return m.watchTemplate()
+	}
+	return m.template.text
+}
 
 // Sample returns an example of a URI that matches the template.
 func (m *Method) Sample() string { return m.template.sample() }

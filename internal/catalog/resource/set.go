@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -16,11 +17,12 @@ import (
 type Set struct {
 	fixed, templates, listings []*Method // by URI or template, then procedure
 	byURI                      map[string]*Method
-	byPrecision                []*Method // templates, the most specific first
+	watches                    map[string]*Method // by URI without a query
+	byPrecision                []*Method          // templates, the most specific first
 	fingerprint                string
 }
 
-// Fixed returns the methods that each provide one resource, sorted by URI.
+// Fixed returns the methods that each provide one resource, sorted by URI. A watch may be among Templates, too.
 func (r *Set) Fixed() []*Method { return r.fixed }
 
 // Templates returns the methods that each provide a family of resources, sorted by template.
@@ -28,6 +30,9 @@ func (r *Set) Templates() []*Method { return r.templates }
 
 // Listings returns the methods that list resources, sorted by template.
 func (r *Set) Listings() []*Method { return r.listings }
+
+// HasWatches reports whether there is a watch.
+func (r *Set) HasWatches() bool { return len(r.watches) > 0 }
 
 // IsEmpty reports whether no method provides resources.
 func (r *Set) IsEmpty() bool { return len(r.fixed)+len(r.templates)+len(r.listings) == 0 }
@@ -41,9 +46,14 @@ func (r *Set) Fingerprint() string { return r.fingerprint }
 // URIs are compared as written: no case folding, no resolution of dot segments, and no decoding before the template is
 // chosen. A value therefore reaches the method unchanged and never affects which method is chosen. A "/" within a value
 // must be percent-encoded. Values are not empty. Request checks whether they fit the method's fields.
+//
+// A watch is found by its URI without the query. There are no variables then: [Method.WatchRequest] reads the query.
 func (r *Set) Match(uri string) (method *Method, variables map[string]string, ok bool) {
 	if len(uri) > limits().uri {
 		return nil, nil, false
+	}
+	if base, _, _ := strings.Cut(uri, "?"); r.watches[base] != nil {
+		return r.watches[base], nil, true
 	}
 	if m := r.byURI[uri]; m != nil {
 		return m, nil, true
@@ -61,13 +71,16 @@ type Ambiguity struct{ One, Two *Method }
 
 // NewSet orders the methods and returns the ambiguous pairs among them.
 func NewSet(methods []*Method) (*Set, []Ambiguity) {
-	r := &Set{byURI: map[string]*Method{}}
+	r := &Set{byURI: map[string]*Method{}, watches: map[string]*Method{}}
 	slices.SortFunc(methods, func(a, b *Method) int {
 		return cmp.Or(cmp.Compare(a.template.text, b.template.text), cmp.Compare(a.rpc.Procedure, b.rpc.Procedure))
 	})
+	methods = slices.Compact(methods)
 	var ambiguous []Ambiguity
 	for _, m := range methods {
 		switch {
+		case m.isWatch:
+			r.addWatch(m)
 		case m.items != nil:
 			r.listings = append(r.listings, m)
 		case len(m.variables) == 0:
@@ -80,7 +93,7 @@ func NewSet(methods []*Method) (*Set, []Ambiguity) {
 			r.templates = append(r.templates, m)
 		}
 	}
-	r.byPrecision = slices.Clone(r.templates)
+	r.byPrecision = slices.DeleteFunc(slices.Clone(r.templates), (*Method).IsWatch)
 	slices.SortStableFunc(r.byPrecision, func(a, b *Method) int { return cmp.Compare(b.template.literals, a.template.literals) })
 	for i, m := range r.byPrecision {
 		for _, other := range r.byPrecision[i+1:] {
@@ -94,6 +107,16 @@ func NewSet(methods []*Method) (*Set, []Ambiguity) {
 	}
 	r.fingerprint = fingerprintOf(methods)
 	return r, ambiguous
+}
+
+func (r *Set) addWatch(m *Method) {
+	r.watches[m.template.text] = m
+	if m.resource != nil {
+		r.fixed = append(r.fixed, m)
+	}
+	if m.family != nil {
+		r.templates = append(r.templates, m)
+	}
 }
 
 // Only returns the subset of methods that keep accepts. A subset of an unambiguous set is never ambiguous.

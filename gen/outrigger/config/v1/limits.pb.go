@@ -65,6 +65,12 @@ type Limits struct {
 	MaxHeldBytes *int64 `protobuf:"varint,81,opt,name=max_held_bytes,proto3,oneof" json:"max_held_bytes,omitempty"`
 	// How long a document is held. Default: 600s. Range: 1 s to 1 day. Flag: `--held-ttl`.
 	HeldTtl *durationpb.Duration `protobuf:"bytes,82,opt,name=held_ttl,proto3" json:"held_ttl,omitempty"`
+	// Maximum streams of the backend that run for watches. A read or a subscription that needs one more is UNAVAILABLE.
+	// Default: 256. Range: 1 to 1048576. Flag: `--max-watches`.
+	MaxWatches *int32 `protobuf:"varint,83,opt,name=max_watches,proto3,oneof" json:"max_watches,omitempty"`
+	// Maximum size of the value that a watch keeps, as the backend sent it; a larger value is RESOURCE_EXHAUSTED when it is
+	// read. Default: 1048576 (1 MiB). Range: 1024 (1 KiB) to 134217728 (128 MiB). Flag: `--max-watch-bytes`.
+	MaxWatchBytes *int64 `protobuf:"varint,84,opt,name=max_watch_bytes,proto3,oneof" json:"max_watch_bytes,omitempty"`
 	// Maximum messages that one call sends to an RPC that takes a stream; a call with more is INVALID_TOOL_INPUT.
 	// Default: 1000. Range: 1 to 1000000. Flag: `--max-input-items`.
 	MaxInputItems *int32 `protobuf:"varint,74,opt,name=max_input_items,proto3,oneof" json:"max_input_items,omitempty"`
@@ -106,11 +112,11 @@ type Limits struct {
 	// the most. Default: a quarter of `max_memory_bytes`, or 268435456 (256 MiB) if that is unset. Range: 1048576 (1 MiB) to
 	// 1099511627776 (1 TiB). Flag: `--max-buffered`.
 	MaxBufferedBytes *int64 `protobuf:"varint,41,opt,name=max_buffered_bytes,proto3,oneof" json:"max_buffered_bytes,omitempty"`
-	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks` and `max_buffered_bytes`
-	// that one caller may hold while no other caller holds any, in percent; the more others hold, the smaller it gets. A call,
-	// stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently used one. 100 disables
-	// shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to 100. Flag:
-	// `--caller-share`.
+	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks`, `max_watches` and
+	// `max_buffered_bytes` that one caller may hold while no other caller holds any, in percent; the more others hold, the
+	// smaller it gets. A call, stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently
+	// used one. 100 disables shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to
+	// 100. Flag: `--caller-share`.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
 	// Share of `max_concurrent_calls` and `max_queued_calls` that calls of one tool may hold while other tools are called, in
 	// percent; the more others hold, the smaller it gets. Calls over it are queued; above the share of the queue they are
@@ -300,6 +306,20 @@ func (x *Limits) GetHeldTtl() *durationpb.Duration {
 		return x.HeldTtl
 	}
 	return nil
+}
+
+func (x *Limits) GetMaxWatches() int32 {
+	if x != nil && x.MaxWatches != nil {
+		return *x.MaxWatches
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxWatchBytes() int64 {
+	if x != nil && x.MaxWatchBytes != nil {
+		return *x.MaxWatchBytes
+	}
+	return 0
 }
 
 func (x *Limits) GetMaxInputItems() int32 {
@@ -767,7 +787,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb8 \n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xce!\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -790,27 +810,30 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x0emax_held_bytes\x18Q \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
 	"R\x0emax_held_bytes\x88\x01\x01\x12G\n" +
 	"\bheld_ttl\x18R \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\bheld_ttl\x12:\n" +
-	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\vR\x0fmax_input_items\x88\x01\x01\x122\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\fR\vmax_streams\x88\x01\x01\x12^\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01R\bheld_ttl\x122\n" +
+	"\vmax_watches\x18S \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\vR\vmax_watches\x88\x01\x01\x12<\n" +
+	"\x0fmax_watch_bytes\x18T \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x80\x80@(\x80\bH\fR\x0fmax_watch_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\rR\x0fmax_input_items\x88\x01\x01\x122\n" +
+	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0eR\vmax_streams\x88\x01\x01\x12^\n" +
 	"\x13stream_idle_timeout\x18L \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
 	"\x0fmax_stream_time\x18M \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
-	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\rR\fmax_sessions\x88\x01\x01\x12_\n" +
+	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0fR\fmax_sessions\x88\x01\x01\x12_\n" +
 	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12.\n" +
-	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0eR\tmax_tasks\x88\x01\x01\x12G\n" +
+	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\tmax_tasks\x88\x01\x01\x12G\n" +
 	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12H\n" +
-	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x0fR\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
+	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x11R\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
 	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x13read_header_timeout\x12[\n" +
 	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
 	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x10R\x10max_header_bytes\x88\x01\x01\x12S\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x12R\x10max_header_bytes\x88\x01\x01\x12S\n" +
 	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
-	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x11R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
-	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x12R\x14caller_share_percent\x88\x01\x01\x12>\n" +
-	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x13R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x13R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x14R\x14caller_share_percent\x88\x01\x01\x12>\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x15R\x12tool_share_percent\x88\x01\x01\x12L\n" +
 	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
 	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
@@ -821,20 +844,20 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x14R\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x15R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x16R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x16R\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x17R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x18R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x17R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x19R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x18R\x11max_learned_types\x88\x01\x01\x12.\n" +
-	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x19R\tmax_tools\x88\x01\x01\x12H\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x1aR\x11max_learned_types\x88\x01\x01\x12.\n" +
+	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x1bR\tmax_tools\x88\x01\x01\x12H\n" +
 	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1aR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1bR\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1cR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1cR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1dR\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1eR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1dR\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1fR\x17max_connection_requests\x88\x01\x01\x12[\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
 	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -849,7 +872,9 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x11_max_result_bytesB\x13\n" +
 	"\x11_max_result_itemsB\x13\n" +
 	"\x11_max_inline_bytesB\x11\n" +
-	"\x0f_max_held_bytesB\x12\n" +
+	"\x0f_max_held_bytesB\x0e\n" +
+	"\f_max_watchesB\x12\n" +
+	"\x10_max_watch_bytesB\x12\n" +
 	"\x10_max_input_itemsB\x0e\n" +
 	"\f_max_streamsB\x0f\n" +
 	"\r_max_sessionsB\f\n" +
