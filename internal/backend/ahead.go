@@ -8,7 +8,7 @@ import (
 )
 
 // readAhead is how much of a stream's response is read at a time.
-const readAhead = 32 << 10
+const readAhead = 64 << 10
 
 // aheads has memory for what was read ahead.
 var aheads = sync.Pool{New: func() any { return new([readAhead]byte) }} //nolint:gochecknoglobals // a pool
