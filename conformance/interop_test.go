@@ -71,7 +71,7 @@ func buildInterop(t *testing.T) string {
 	out := filepath.Join(t.TempDir(), "interop")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/interop").CombinedOutput(); err != nil { //nolint:gosec // the arguments are this test's
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/interop").CombinedOutput(); err != nil {
 		t.Fatalf("build the interop client: %v\n%s", err, text)
 	}
 	return out
@@ -81,7 +81,7 @@ func interopCase(t *testing.T, client, addr, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), interopTime)
 	defer cancel()
-	if text, err := exec.CommandContext(ctx, client, addr, name).CombinedOutput(); err != nil { //nolint:gosec // built by this test
+	if text, err := exec.CommandContext(ctx, client, addr, name).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

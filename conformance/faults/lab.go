@@ -160,7 +160,7 @@ func (l *lab) serveConnect(ctx context.Context, listener net.Listener) error {
 func (l *lab) serveGRPC(ctx context.Context, listener net.Listener) error {
 	server := grpc.NewServer()
 	server.RegisterService(l.service(), l)
-	grpc_testing.RegisterTestServiceServer(server, &streamLab{journal: l.journal})
+	grpc_testing.RegisterTestServiceServer(server, &streamLab{journal: l.journal, enough: enoughFile(os.Getenv(envJournal))})
 	reflection.Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,6 +26,7 @@ type streamLab struct {
 	grpc_testing.UnimplementedTestServiceServer
 
 	journal *Journal
+	enough  string // a file that is there when the server's streams are to end
 }
 
 // messageOf is the text of a message.
@@ -46,24 +48,27 @@ func (l *streamLab) StreamingInputCall(stream grpc.ClientStreamingServer[grpc_te
 	}
 }
 
-// StreamingOutputCall sends a message for each of response_parameters, after its interval.
+// StreamingOutputCall sends messages until the rig says that it is enough, and writes down
+// each before it is sent.
 func (l *streamLab) StreamingOutputCall(req *grpc_testing.StreamingOutputCallRequest, stream grpc.ServerStreamingServer[grpc_testing.StreamingOutputCallResponse]) error {
 	nonce := string(req.GetPayload().GetBody())
-	if err := l.journal.Begin(ServerStream, messageOf(nonce, 0)); err != nil {
-		return err
-	}
-	for i, p := range req.GetResponseParameters() {
+	for i := 0; ; i++ {
+		if _, err := os.Stat(l.enough); err == nil {
+			return nil
+		}
+		m := messageOf(nonce, i)
+		if err := l.journal.Begin(ServerStream, m); err != nil {
+			return err
+		}
+		if err := stream.Send(&grpc_testing.StreamingOutputCallResponse{Payload: &grpc_testing.Payload{Body: []byte(m)}}); err != nil {
+			return err
+		}
 		select {
-		case <-time.After(time.Duration(p.GetIntervalUs()) * time.Microsecond):
+		case <-time.After(flowPause):
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		}
-		err := stream.Send(&grpc_testing.StreamingOutputCallResponse{Payload: &grpc_testing.Payload{Body: []byte(messageOf(nonce, i))}})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // FullDuplexCall gives back each message.

@@ -60,7 +60,8 @@ func run(ctx context.Context, addr, name string) error {
 		soak(ctx, addr, func() (*grpc.ClientConn, func()) {
 			conn, err := dial()
 			if err != nil {
-				panic(err)
+				fmt.Fprintln(os.Stderr, "interop:", err)
+				os.Exit(1)
 			}
 			return conn, func() { _ = conn.Close() }
 		})
