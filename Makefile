@@ -126,6 +126,10 @@ bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: cal
 bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)
 	cd bench && go run . large $(BENCHFLAGS)
 
+.PHONY: bench-streams
+bench-streams: ## Measure messages of typed streams beside an empty stream proxy, and the memory of a thousand open streams (a minute and a half)
+	cd bench && go run . streams $(BENCHFLAGS)
+
 .PHONY: bench-telemetry
 bench-telemetry: ## Measure what telemetry costs a small call, off, with 1 % and with all traces, and its memory (three minutes); -other FILE: also against another build
 	cd bench && go run . telemetry $(BENCHFLAGS)
@@ -266,8 +270,15 @@ $(RIG_PROTOBUF)/installed:
 	touch $@
 
 .PHONY: fault-test
-fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call (minutes; docs/faults.md)
-	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run TestEveryFault ./faults
+fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call and message (minutes; docs/faults.md)
+	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run 'TestEveryFault|TestStreamsAndFaults' ./faults
+
+# How long stream-soak lasts.
+SOAK ?= 10m
+
+.PHONY: stream-soak
+stream-soak: build ## Hold a thousand typed streams open for SOAK (default 10m); memory, goroutines and files must stay as they are
+	cd conformance && OUTRIGGER_STREAM_SOAK=$(SOAK) OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -timeout 90m -v -run 'TestOpenStreams$$' .
 
 .PHONY: abuse-test
 abuse-test: build ## Attack the listeners of the real binary, and drain it under load: 500 and 200 rounds (about half an hour)

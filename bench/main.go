@@ -74,6 +74,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 		"load":      commandLoad,
 		"size":      commandSize,
 		"soak":      commandSoak,
+		"streams":   commandStreams,
 		"telemetry": commandTelemetry,
 	}
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleBench:
 			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
-		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal, peer.RoleGRPCProxy:
+		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal, peer.RoleGRPCProxy, peer.RoleStreamProxy:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}
@@ -131,6 +131,7 @@ func TestTheHarness(t *testing.T) {
 	})
 	for command, rows := range map[string][]string{
 		"latency": {"\n| `direct` | ", "\n| `mcp` | ", "\n| `proxy` | ", "\n| memory (VmRSS), idle"},
+		"streams": {"\n| client | 200 | ", "\n| server | 16384 | ", "\n| bidi | 200 | ", "\n| ping-pong | 16384 | ", "open streams at rest: "},
 		"soak":    {"\n| before, idle | ", "\n| errors and wrong answers | none | none of ", "\n| idle again | "},
 	} {
 		t.Run(command, func(t *testing.T) {

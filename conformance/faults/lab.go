@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -55,7 +56,7 @@ const stopTime = 10 * time.Second
 // asks, and then runs [RunBackend].
 func IsBackend() bool { return os.Getenv(envAddr) != "" }
 
-// RunBackend serves the Lab until standard input ends, which it does with the
+// RunBackend serves the Lab, and over grpc-go streams of every kind, until standard input ends, which it does with the
 // process that started this one, or until SIGTERM, after which calls in flight
 // are answered. The address is the first line of standard output.
 func RunBackend() error {
@@ -159,6 +160,7 @@ func (l *lab) serveConnect(ctx context.Context, listener net.Listener) error {
 func (l *lab) serveGRPC(ctx context.Context, listener net.Listener) error {
 	server := grpc.NewServer()
 	server.RegisterService(l.service(), l)
+	grpc_testing.RegisterTestServiceServer(server, &streamLab{journal: l.journal, enough: enoughFile(os.Getenv(envJournal))})
 	reflection.Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -34,7 +34,8 @@ type framedBody struct {
 }
 
 func newFramedBody(body io.ReadCloser, limits frameLimits, f *facts) *framedBody {
-	return &framedBody{ReadCloser: &watchedBody{body: body, left: math.MaxInt64, facts: f}, limits: limits, facts: f}
+	watched := &watchedBody{body: body, left: math.MaxInt64, facts: f}
+	return &framedBody{ReadCloser: &aheadBody{ReadCloser: watched}, limits: limits, facts: f}
 }
 
 // Read implements io.Reader. It passes on the data before a frame that is too large.

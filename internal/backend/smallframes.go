@@ -12,8 +12,14 @@ import (
 // 512 KiB, for each open request body. Smaller frames than allowed are always valid.
 //
 // It follows the frames that come and replaces the value of SETTINGS_MAX_FRAME_SIZE.
+//
+// Where much comes at a time, it also reads more at a time than net/http does, which asks
+// for 4 KiB and then for the rest of a frame.
 type smallFrames struct {
 	net.Conn
+
+	buffer []byte // nil until a read has been filled
+	ready  []byte // part of buffer
 
 	header   [9]byte // of a frame
 	have     int     // bytes of the header that were seen
@@ -28,13 +34,31 @@ const (
 	maxFrameSizeID   = 0x5
 	settingBytes     = 6
 	smallestMaxFrame = 1 << 14
+	// busyRead is how much a connection reads at a time on which much comes.
+	busyRead = 32 << 10
 )
 
 // Read implements io.Reader.
 func (c *smallFrames) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.follow(p[:n])
-	return n, err
+	if len(c.ready) == 0 && (c.buffer == nil || len(p) >= len(c.buffer)) {
+		n, err := c.Conn.Read(p)
+		c.follow(p[:n])
+		if n == len(p) && n > len(c.header) && c.buffer == nil {
+			c.buffer = make([]byte, busyRead)
+		}
+		return n, err
+	}
+	if len(c.ready) == 0 {
+		n, err := c.Conn.Read(c.buffer)
+		if n == 0 {
+			return 0, err
+		}
+		c.ready = c.buffer[:n] // an error that came with it comes again
+		c.follow(c.ready)
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
 }
 
 func (c *smallFrames) follow(p []byte) {

@@ -6,16 +6,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 
 	"golang.org/x/net/http2"
 )
 
 // Bodies are kept in parts of a frame each: small ones have their own size, the others
 // use the same memory again.
-const (
-	smallPart = 2 << 10
-	maxChunks = 4
-)
+const smallPart = 2 << 10
 
 // body is a request's body.
 type body stream
@@ -59,7 +57,7 @@ func (s *stream) read(p []byte) int {
 	part := s.parts[0]
 	n := copy(p, part[s.offset:])
 	if s.offset += n; s.offset == len(part) {
-		s.conn.recycle(part)
+		recycle(part)
 		s.parts, s.offset = s.parts[1:], 0
 		if len(s.parts) == 0 {
 			s.parts = nil
@@ -87,7 +85,7 @@ func (s *stream) ignoreBody() {
 	unread := -int64(s.offset)
 	for _, part := range s.parts {
 		unread += int64(len(part))
-		s.conn.recycle(part)
+		recycle(part)
 	}
 	s.parts, s.offset = nil, 0
 	s.conn.giveBack(s, unread)
@@ -103,26 +101,22 @@ func (s *stream) keep(p []byte) {
 	if len(p) <= smallPart {
 		part = make([]byte, len(p))
 	} else {
-		part = s.conn.chunk()[:len(p)]
+		part = chunk()[:len(p)]
 	}
 	copy(part, p)
 	s.parts = append(s.parts, part)
 }
 
+// chunks has memory for frames, for all connections.
+var chunks = sync.Pool{New: func() any { return new([maxFrame]byte) }} //nolint:gochecknoglobals // a pool
+
 // chunk is memory for a frame.
-func (c *Conn) chunk() []byte {
-	if n := len(c.chunks); n > 0 {
-		part := c.chunks[n-1]
-		c.chunks = c.chunks[:n-1]
-		return part
-	}
-	return make([]byte, maxFrame)
-}
+func chunk() []byte { return chunks.Get().(*[maxFrame]byte)[:] } //nolint:forcetypeassert // of one type
 
 // recycle keeps the memory of a part for another.
-func (c *Conn) recycle(part []byte) {
-	if cap(part) == maxFrame && len(c.chunks) < maxChunks && !c.failed {
-		c.chunks = append(c.chunks, part[:maxFrame])
+func recycle(part []byte) {
+	if cap(part) == maxFrame {
+		chunks.Put((*[maxFrame]byte)(part[:maxFrame]))
 	}
 }
 

@@ -104,7 +104,6 @@ type Conn struct {
 	block    bytes.Buffer // what encoder writes to
 	names    map[string]string
 	date     dateCache
-	chunks   [][]byte // for bodies
 
 	out, spare []byte
 	writing    bool // the writer is at work, or has been woken

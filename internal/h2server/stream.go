@@ -65,7 +65,7 @@ func (c *Conn) end(s *stream, err error) {
 	unread := -int64(s.offset)
 	for _, part := range s.parts {
 		unread += int64(len(part))
-		c.recycle(part)
+		recycle(part)
 	}
 	s.parts, s.offset, s.deaf = nil, 0, true
 	s.reading.wake()

@@ -34,6 +34,9 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 // PlanOf says why the message has no plan, or "".
 func (m *Message) PlanOf() string { return m.prepared().unready }
 
+// Decodes is the check of wire bytes without the general engine.
+func (m *Message) Decodes(wire []byte) bool { return m.prepared().decodes(wire, 1) }
+
 // KeepsRules is the check of rules without protovalidate, of an answer or of an input.
 func (m *Message) KeepsRules(wire []byte, output bool) bool {
 	if output {

@@ -45,6 +45,12 @@ func FuzzToJSON(f *testing.F) {
 		got, err := s.message.ToJSON(nil, wire)
 		m := dynamicpb.NewMessage(s.md)
 		byProto := (proto.UnmarshalOptions{Resolver: s.resolver, RecursionLimit: 1000}).Unmarshal(wire, m)
+		if s.message.Decodes(wire) && byProto != nil {
+			t.Fatalf("%s: the quick check takes what does not decode: %v", s.md.FullName(), byProto)
+		}
+		if checked := s.message.CheckWire(wire); (checked == nil) != (byProto == nil) {
+			t.Fatalf("%s: checked: %v; decoded: %v", s.md.FullName(), checked, byProto)
+		}
 		var want []byte
 		if byProto == nil {
 			want, byProto = protojson.MarshalOptions{Resolver: s.resolver, EmitDefaultValues: true}.Marshal(m)

@@ -28,7 +28,7 @@ const (
 // maxMessage admits the large payload with room to spare; grpc-go's own default for received messages is 4 MiB.
 const maxMessage = 32 << 20
 
-// serveBackend serves the demo's Echo and the desk with grpc-go, the server that most backends are made with. Checks and logs are left out: a
+// serveBackend serves the demo's Echo, the desk and the flow with grpc-go, the server that most backends are made with. Checks and logs are left out: a
 // backend that costs little makes what stands before it visible.
 //
 // rate, where it is not zero, is how many calls of Echo it answers in a second; others wait.
@@ -45,6 +45,7 @@ func serveBackend(ctx context.Context, stdout io.Writer, rate int) error {
 	}
 	server.RegisterService(&desc, nil)
 	benchv1.RegisterDeskServer(server, desk.Server{})
+	benchv1.RegisterFlowServer(server, flow{})
 	reflection.Register(server)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()

@@ -28,12 +28,14 @@ const (
 	RoleRefusal = "serve-refusal"
 	// RoleGRPCProxy is the empty proxy between gRPC and gRPC.
 	RoleGRPCProxy = "serve-grpc-proxy"
+	// RoleStreamProxy is the empty proxy of streams.
+	RoleStreamProxy = "serve-stream-proxy"
 	// RoleSink takes exports of telemetry and keeps nothing.
 	RoleSink = "serve-sink"
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and methods, serve-grpc-proxy the backend's address and a method, serve-subject a kind and the backend's address, serve-floor all three")
+var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and methods, serve-grpc-proxy the backend's address and a method, serve-stream-proxy the backend's address, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -67,6 +69,11 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 			return true, ErrUsage
 		}
 		return true, serveGRPCProxy(ctx, stdout, args[1], args[2])
+	case RoleStreamProxy:
+		if len(args) != 2 {
+			return true, ErrUsage
+		}
+		return true, serveStreamProxy(ctx, stdout, args[1])
 	case RoleFloor:
 		if len(args) != 4 {
 			return true, ErrUsage

@@ -128,7 +128,7 @@ func TestTheDocumentHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"bench", "bench-e2e", "bench-latency", "bench-load", "bench-large", "bench-telemetry", "bench-soak"} {
+	for _, target := range []string{"bench", "bench-e2e", "bench-latency", "bench-load", "bench-large", "bench-streams", "bench-telemetry", "bench-soak"} {
 		if _, err := report.SectionOf(target).Replace(string(text), ""); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}
