@@ -58,7 +58,7 @@ test-short: ## Run the tests of the main module without the race detector
 	go test ./...
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 5s)
+fuzz: ## Run every fuzz target for FUZZTIME (default 10m each; CI gives each 2s)
 	@mkdir -p .tmp/fuzz
 	@for pkg in $$(go list ./...); do \
 	  dir=$$(go list -f '{{.Dir}}' $$pkg); \

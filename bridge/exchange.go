@@ -266,7 +266,7 @@ func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
 		}
 		x.stream = stream
 		x.sending.Go(func() { x.send(ctx) })
-		return struct{}{}, x.heard(ctx)
+		return struct{}{}, begun(ctx, stream)
 	})
 	if err != nil && errors.Is(err, errSilent) {
 		return nil
@@ -276,28 +276,6 @@ func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
 
 // errSilent tells the circuit breaker that nothing is known yet.
 var errSilent = errors.New("bridge: the response of the stream has not begun")
-
-// heard waits until the response begins, for a bounded time.
-func (x *exchange) heard(ctx context.Context) *errmap.Error {
-	began := make(chan bool, 1)
-	x.sending.Go(func() {
-		_, ok := x.stream.Header()
-		began <- ok
-	})
-	timer := time.NewTimer(openingTime)
-	defer timer.Stop()
-	select {
-	case ok := <-began:
-		if ok {
-			return nil
-		}
-		_, err := x.stream.Receive()
-		return asError(err)
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return errmap.Wrap(errmap.Cancelled, errSilent)
-}
 
 // send passes on what the caller sends, until it half-closes or the stream ends.
 func (x *exchange) send(ctx context.Context) {
