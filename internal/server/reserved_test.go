@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -154,6 +155,9 @@ func TestUnreadResultsOfATool(t *testing.T) {
 				c.Limits.MaxBufferedBytes, c.Limits.ToolSharePercent, c.Limits.CallerSharePercent = proto.Int64(20<<20), proto.Int32(10), proto.Int32(100)
 			}})
 			url, operators, client := rig.Serve(t), rig.Operators(t), mcptest.Client(t, 1)
+			if name == "connect" { // the kernel may keep all of its result
+				url = narrowly(t, rig.Handler(t))
+			}
 			if status, text, err := sendAs(t.Context(), client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
 				t.Fatalf("another tool: %d %s, %v", status, text, err)
 			}
@@ -211,6 +215,28 @@ func TestUnreadResultsOnHTTP2(t *testing.T) {
 			await(t, reader, operators, `outrigger_limit_refused_total{limit="tool_share_percent"} [12]`)
 		})
 	}
+}
+
+// narrowly serves on connections for which the kernel keeps little. What it keeps otherwise
+// grows to some megabytes by itself, sometimes before the response is written.
+func narrowly(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Listener = narrowListener{server.Listener}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+type narrowListener struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l narrowListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = errors.Join(err, tcp.SetWriteBuffer(64<<10))
+	}
+	return conn, err
 }
 
 // unread sends a request on a connection of its own, and does not read the response.
