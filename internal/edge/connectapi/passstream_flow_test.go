@@ -74,6 +74,10 @@ func TestASlowReaderSlowsTheWriter(t *testing.T) {
 	_, _ = rand.Read(payload) // which cannot be compressed
 	for _, p := range wires() {
 		for _, scheme := range []string{"grpc", "connect+http"} {
+			// The codec makes no difference, and one protocol is enough to see the other backend.
+			if strings.Contains(p.name, " ") || scheme != "grpc" && p.name != "gRPC" {
+				continue
+			}
 			t.Run(p.name+" to "+scheme+"/a caller that does not read", func(t *testing.T) {
 				t.Parallel()
 				var sent atomic.Int64
