@@ -163,7 +163,8 @@ func TestCatalogLosesOnlyBadFiles(t *testing.T) {
 		}
 	}
 	own := slices.DeleteFunc(slices.Clone(built.All()), func(t *catalog.Tool) bool { return t.Continues != catalog.NoContinuation })
-	if len(own) != len(s.methods) {
+	const ofOperations = 5 // the methods of google.longrunning.Operations, which are no tools
+	if len(own) != len(s.methods)-ofOperations {
 		t.Errorf("%d tools of %d methods", len(own), len(s.methods))
 	}
 	warned := map[string]string{}
