@@ -11,7 +11,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,13 +24,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/outrigger-mcp/outrigger/conformance/connect"
 )
 
-// mostMessage and mostCalls bound a message of the suite and the calls under way.
-const (
-	mostMessage = 16 << 20
-	mostCalls   = 8
-)
+// mostCalls bounds the calls under way.
+const mostCalls = 8
 
 func main() {
 	descriptors := flag.String("descriptors", "", "`file` of the suite's descriptors")
@@ -53,7 +51,7 @@ func run(descriptors string, in io.Reader, out io.Writer) error {
 	var writing sync.Mutex
 	reader := bufio.NewReader(in)
 	for {
-		raw, err := readMessage(reader)
+		raw, err := connect.ReadMessage(reader)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -83,24 +81,9 @@ func run(descriptors string, in io.Reader, out io.Writer) error {
 			}
 			writing.Lock()
 			defer writing.Unlock()
-			_, _ = out.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...))
+			_ = connect.WriteMessage(out, raw) // the suite has left
 		})
 	}
-}
-
-// readMessage reads a message behind its length, four bytes big-endian.
-func readMessage(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > mostMessage {
-		return nil, fmt.Errorf("a message of %d bytes", n)
-	}
-	raw := make([]byte, n)
-	_, err := io.ReadFull(r, raw)
-	return raw, err
 }
 
 // schema is the suite's Protobuf package, whose generated code is internal to it.

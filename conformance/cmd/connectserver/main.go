@@ -13,7 +13,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,6 +28,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/outrigger-mcp/outrigger/conformance/connect"
 )
 
 func main() {
@@ -54,7 +55,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.descriptors, "descriptors", "", "`file` of the suite's descriptors")
 	flag.Uint64Var(&o.protocol, "protocol", protocolGRPC, "`number` of the protocol between the two: 1 Connect, 2 gRPC, 3 gRPC-Web")
 	flag.Parse()
-	raw, err := readMessage(os.Stdin)
+	raw, err := connect.ReadMessage(os.Stdin)
 	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
@@ -156,28 +157,6 @@ func fields(raw []byte, each func(number protowire.Number, value []byte, n uint6
 	return nil
 }
 
-// readMessage reads a message behind its length, four bytes big-endian.
-func readMessage(r io.Reader) ([]byte, error) {
-	const most = 1 << 20
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > most {
-		return nil, fmt.Errorf("a message of %d bytes", n)
-	}
-	raw := make([]byte, n)
-	_, err := io.ReadFull(r, raw)
-	return raw, err
-}
-
-func writeMessage(w io.Writer, raw []byte) error {
-	out := binary.BigEndian.AppendUint32(nil, uint32(len(raw)))
-	_, err := w.Write(append(out, raw...))
-	return err
-}
-
 // startReference starts the reference server and returns its URL.
 func (o *options) startReference(ctx context.Context) (url string, wait func(), err error) {
 	cmd := exec.CommandContext(ctx, o.reference, "-port", "0") //nolint:gosec // the command of whoever runs this program
@@ -196,10 +175,10 @@ func (o *options) startReference(ctx context.Context) (url string, wait func(), 
 	wait = func() { _ = in.Close(); _ = cmd.Wait() }
 	ask := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), o.protocol)
 	ask = protowire.AppendVarint(protowire.AppendTag(ask, 2, protowire.VarintType), versionHTTP2)
-	if err := writeMessage(in, ask); err != nil {
+	if err := connect.WriteMessage(in, ask); err != nil {
 		return "", wait, err
 	}
-	raw, err := readMessage(out)
+	raw, err := connect.ReadMessage(out)
 	if err != nil {
 		return "", wait, fmt.Errorf("the reference server's answer: %w", err)
 	}
@@ -304,5 +283,5 @@ func answer(w io.Writer, address string, cert []byte) error {
 	if len(cert) > 0 {
 		out = protowire.AppendBytes(protowire.AppendTag(out, 3, protowire.BytesType), cert)
 	}
-	return writeMessage(w, out)
+	return connect.WriteMessage(w, out)
 }

@@ -26,7 +26,6 @@ func (p *PassThrough) openStreams() {
 	options := []connect.HandlerOption{
 		s.bounds(), connect.WithCodec(streamProto{}), connect.WithCodec(streamJSON{codecJSON}), connect.WithCodec(streamJSON{codecJSONCharset}),
 		connect.WithInterceptors(typedSpec{}, spans{s}, streamFraming{s}, typedStreams{p}),
-		connect.WithCompressMinBytes(compressFrom),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),
@@ -41,10 +40,6 @@ func (p *PassThrough) openStreams() {
 		return errNoStream
 	}, options...))
 }
-
-// compressFrom is from which size on a message of a stream is compressed, for callers that
-// accept it. A compressor has 800 KB of state, which costs more than a small message.
-const compressFrom = 1 << 10
 
 // errNoStream is of a stream that its interceptor did not serve.
 var errNoStream = errors.New("connectapi: the stream was not served")

@@ -104,11 +104,17 @@ func (s *Service) handlerOptions() []connect.HandlerOption {
 	}
 }
 
-// bounds limits what a handler reads, before and after decompression.
+// compressFrom is from which size on a message is compressed, for callers that accept it.
+// A compressor has 800 KB of state, which costs more than a small message.
+const compressFrom = 1 << 10
+
+// bounds limits what a handler reads, before and after decompression, and what it
+// compresses.
 func (s *Service) bounds() connect.HandlerOption {
 	limit := s.opts.Limits.MaxBytes
 	return connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(limit),
+		connect.WithCompressMinBytes(compressFrom),
 		connect.WithCompression("gzip",
 			func() connect.Decompressor { return boundedgzip.New(limit) },
 			func() connect.Compressor { return gzip.NewWriter(io.Discard) }),
