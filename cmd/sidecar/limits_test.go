@@ -87,7 +87,7 @@ func limitRows() map[string]limitRow {
 		"max_sessions":           {value: "1", refused: true, meet: meetSessions},
 		"session_idle_timeout":   {value: "1s", refused: true, meet: meetIdleSession},
 		"max_tasks":              {value: "1", refused: true, top: "task_after: 1ms", meet: meetTasks},
-		"task_ttl":               {value: "1s", top: "task_after: 1ms", meet: meetTaskTTL},
+		"task_ttl":               {value: "1s", meet: meetTaskTTL},
 		"max_subscriber_backlog": {value: "1", refused: true, meet: meetBacklog},
 		"read_header_timeout":    {value: "100ms", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: x", "")},
 		"read_body_timeout": {value: "100ms", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: ADDRESS\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
