@@ -65,7 +65,7 @@ func (c *conversation) changed(script []byte) []byte {
 		if err != nil {
 			c.t.Fatalf("%s: %v", line, err)
 		}
-		c.render(&out, c.rig.Bridge.ChangeNotification(change))
+		c.render(&out, c.rig.Bridge.ChangeNotification(c.session, change))
 	}
 	return out.Bytes()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // era is what one JSON-RPC dialect adds to the neutral pipeline: which methods
@@ -50,6 +51,8 @@ type exchange struct {
 	era    *era
 	method method
 	reply  Reply
+	// opened is the session that an initialize opened; nil where its edge keeps none.
+	opened *session.Session
 	// messageForm marks a canonical call in the form {"tool_name", ...}, which
 	// is answered in kind.
 	messageForm bool

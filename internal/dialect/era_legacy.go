@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // newLegacy returns the revisions of MCP that open with initialize: 2025-11-25,
@@ -119,7 +120,11 @@ func readInitialize(call *exchange) *errmap.Error {
 func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := jsontext.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
-	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), false)
+	f := h.Features(call.resp.Catalog)
+	dst = appendMCPCapabilities(dst, f, false)
+	if call.opened != nil {
+		call.opened.Declare(session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
+	}
 	dst = append(dst, `,"serverInfo":`...)
 	dst = append(dst, h.serverInfo...)
 	dst = h.appendInstructions(dst)
@@ -228,10 +233,11 @@ func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *er
 }
 
 func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+	uri, _ := textParam(call.in.Message, "uri")
+	// What is no longer offered can still be given up.
+	if !h.Features(call.resp.Catalog).ResourcesSubscribe && !call.in.Session.Watches(uri) {
 		return nil, errmap.NotOffered("subscriptions to resources")
 	}
-	uri, _ := textParam(call.in.Message, "uri")
 	if err := call.in.Session.Unwatch(uri); err != nil {
 		return nil, sessionError(err)
 	}

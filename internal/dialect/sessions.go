@@ -44,6 +44,7 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 		}
 		return sessionError(err)
 	}
+	call.opened = opened
 	call.in.traceSession(opened)
 	call.in.Opened(opened)
 	return nil
@@ -179,16 +180,15 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, err)
 }
 
-// ChangeNotification is a change as the legacy eras tell it, one JSON-RPC
-// notification; nil for a change that they do not have, or that belongs to a
-// capability which is not declared.
-func (h *Handler) ChangeNotification(c feed.Change) []byte {
-	f := h.Features(h.Catalogs().Current())
+// ChangeNotification is a change as the legacy eras tell it, one JSON-RPC notification; nil for one of a list that the
+// session was not told of, and that is not offered now. What was offered when the session began may have gone since: that,
+// too, is a change. Who is subscribed to a resource is always told.
+func (h *Handler) ChangeNotification(s *session.Session, c feed.Change) []byte {
+	f, declared := h.Features(h.Catalogs().Current()), s.Declared()
 	switch {
-	case c.Kind == feed.ToolsListChanged,
-		c.Kind == feed.PromptsListChanged && f.PromptsChanged,
-		c.Kind == feed.ResourcesListChanged && f.Resources,
-		c.Kind == feed.ResourceUpdated && f.ResourcesSubscribe:
+	case c.Kind == feed.ToolsListChanged, c.Kind == feed.ResourceUpdated,
+		c.Kind == feed.PromptsListChanged && (f.PromptsChanged || declared.Prompts),
+		c.Kind == feed.ResourcesListChanged && (f.Resources || declared.Resources):
 	default:
 		return nil
 	}

@@ -55,8 +55,26 @@ type Session struct {
 	withdrawn []string
 	asked     uint64
 	started   bool
+	declared  Lists
 	isClosed  bool
 	closed    chan struct{}
+}
+
+// Lists says of which lists a client was told, when the session began, that it hears when they change.
+type Lists struct{ Prompts, Resources bool }
+
+// Declare notes what the client was told.
+func (s *Session) Declare(lists Lists) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.declared = lists
+}
+
+// Declared returns what was given to [Session.Declare].
+func (s *Session) Declared() Lists {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.declared
 }
 
 // keptClient is a copy of what a client said, within a bound and free of the

@@ -98,6 +98,13 @@ func (s *Session) rescoped(uri string, as *scoped, change func() error) (before 
 	return before, nil
 }
 
+// Watches reports whether the client is subscribed to changes of a resource.
+func (s *Session) Watches(uri string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.watched, uri)
+}
+
 // Unwatch ends the subscription. An unknown one is not an error.
 func (s *Session) Unwatch(uri string) error {
 	before, err := s.remove(uri)

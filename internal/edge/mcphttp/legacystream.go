@@ -213,7 +213,7 @@ func (h *Handler) tell(s *session.Session) (bool, error) {
 	if !ok {
 		return false, err
 	}
-	message := h.rpc.ChangeNotification(change)
+	message := h.rpc.ChangeNotification(s, change)
 	if message == nil {
 		return true, nil
 	}

@@ -59,7 +59,7 @@ func (s *session) follow(opened *mcpsession.Session) {
 			if err != nil {
 				return
 			}
-			if message := s.rpc.ChangeNotification(change); message != nil && s.send(message) != nil {
+			if message := s.rpc.ChangeNotification(opened, change); message != nil && s.send(message) != nil {
 				return
 			}
 		}
