@@ -426,9 +426,9 @@ func (x *exchange) outcome(ctx context.Context, err *errmap.Error) *errmap.Error
 		return err
 	case errors.Is(cause, errStreamIdle):
 		return errmap.New(errmap.Unavailable, errmap.Messagef(
-			"Stream ended: it had no message for %v (limits.stream_idle_timeout); open it again", x.bridge.opts.StreamIdle))
+			"Stream ended: it had no message for %v (--stream-idle); open it again", x.bridge.opts.StreamIdle))
 	case errors.Is(cause, errStreamOver):
-		return errmap.New(errmap.Unavailable, errmap.Messagef("Stream ended: it was open for %v (limits.max_stream_time); open it again", x.bridge.opts.StreamTime))
+		return errmap.New(errmap.Unavailable, errmap.Messagef("Stream ended: it was open for %v (--max-stream-time); open it again", x.bridge.opts.StreamTime))
 	case errors.Is(cause, context.DeadlineExceeded):
 		return errmap.Wrap(errmap.Timeout, cause)
 	case errors.As(cause, &shown):

@@ -67,7 +67,7 @@ type Config struct {
 	// `_meta` lists the repaired paths, and a metric counts the calls. Default: false. Flag: `--repair-arguments`.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
 	// Redact the backend's own statuses in the typed pass-through too, and add the canonical details. Without it they pass as they
-	// came, for callers who use the backend's own client. Default: false.
+	// came, for callers who use the backend's own client. Default: false. Flag: `--redact-backend-status`.
 	RedactBackendStatus bool `protobuf:"varint,28,opt,name=redact_backend_status,proto3" json:"redact_backend_status,omitempty"`
 	// Input schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
 	// Declared schemas pass unchanged. Default: mcp. Flag: `--schema-profile`.

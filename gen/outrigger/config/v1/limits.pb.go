@@ -78,10 +78,10 @@ type Limits struct {
 	// `--max-streams`.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
 	// Maximum time that a stream of the typed pass-through may have no message in either direction; then it ends as UNAVAILABLE.
-	// Default: 3600s. Range: 1 s to 30 days.
+	// Default: 3600s. Range: 1 s to 30 days. Flag: `--stream-idle`.
 	StreamIdleTimeout *durationpb.Duration `protobuf:"bytes,76,opt,name=stream_idle_timeout,proto3" json:"stream_idle_timeout,omitempty"`
 	// Maximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE. Default: none. Range: 1 s to
-	// 365 days.
+	// 365 days. Flag: `--max-stream-time`.
 	MaxStreamTime *durationpb.Duration `protobuf:"bytes,77,opt,name=max_stream_time,proto3" json:"max_stream_time,omitempty"`
 	// Maximum legacy sessions; the least recently used one is evicted. Default: 10000. Range: 1 to 1048576. Flag:
 	// `--max-sessions`.
