@@ -46,7 +46,7 @@ func replicaOf(key string, timeout time.Duration) func(*configv1.Config) {
 }
 
 // short is the time of a call that is to end while its operation runs.
-const short = 300 * time.Millisecond
+const short = time.Second
 
 // studio is a sidecar in front of a server with operations, and ann, whose client knows tasks.
 func studio(t *testing.T, configure func(*configv1.Config)) (*operationtest.Server, *mcptest.Rig, modernClient) {
