@@ -207,7 +207,8 @@ func (f *Flight) audit(resp *Response, edge stats.Edge, code errmap.Code, took t
 
 // addOutcome adds what the caller got.
 func (b *Bridge) addOutcome(e *audit.Event, resp *Response, code errmap.Code) {
-	e.Code, e.Outcome, e.BytesOut = string(code), "result", resp.size()
+	e.Code, e.Outcome, e.BytesOut = string(code), "result", resp.size()+resp.passed.out
+	e.BytesIn += resp.passed.in
 	if code == "" {
 		e.Code = stats.OK
 	}
@@ -222,7 +223,7 @@ func (b *Bridge) addOutcome(e *audit.Event, resp *Response, code errmap.Code) {
 		e.Outcome = "task"
 	}
 	if most, ok := b.opts.Audit.HasPayloads(); ok {
-		e.Result = b.outputOf(resp, e.BytesOut, most)
+		e.Result = b.outputOf(resp, resp.size(), most)
 	}
 }
 

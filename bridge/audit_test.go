@@ -4,8 +4,10 @@ package bridge_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -363,5 +365,31 @@ func TestEveryWayToCallIsRecorded(t *testing.T) {
 		if l["caller"] != caller || l["route"] == nil || l["status"] != "ok" {
 			t.Errorf("%s: %v", ways[i].name, l)
 		}
+	}
+}
+
+// The line of a call has the sizes of the items that followed it, too.
+func TestItemsThatFollowAreAudited(t *testing.T) {
+	t.Parallel()
+	path, configure := audited(t, nil)
+	rig := mcptest.Start(t, mcptest.Options{Configure: configure})
+	const report = `{"vehicleId":"101","position":{"latitude":1,"longitude":2},"observedAt":"2026-06-01T06:00:00Z"}`
+	left := 3
+	resp := rig.Bridge.Handle(t.Context(), &bridge.Request{
+		Op: bridge.OpCall, Origin: rig.Bridge.Flights().NewOrigin(), Tool: "fleet.report_positions", Arguments: bridge.Payload{Bytes: []byte(items(report))},
+		Items: func(context.Context) ([]byte, error) {
+			if left--; left < 0 {
+				return nil, io.EOF
+			}
+			return []byte(report), nil
+		},
+	})
+	if resp.Err != nil {
+		t.Fatal(resp.Err)
+	}
+	rig.End()
+	lines := linesWith(trail(t, path), "tool", "fleet.report_positions")
+	if want := float64(len(items(report)) + 3*len(report)); len(lines) != 1 || lines[0]["bytes_in"] != want {
+		t.Errorf("%v, want %v bytes in", lines, want)
 	}
 }

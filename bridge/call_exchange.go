@@ -154,6 +154,7 @@ func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 		return nil, io.EOF
 	default:
 		raw, err := c.req.Items(ctx)
+		c.resp.passed.in += len(raw)
 		if err == nil && x.position >= x.bridge.opts.MaxInputItems {
 			x.bridge.opts.Stats.Over(errmap.LimitInputItems)
 			return nil, errmap.InvalidInput(c.tool.Name, false, tooManyItems(x.position+1, x.bridge.opts.MaxInputItems))

@@ -210,6 +210,7 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
+	x.call.resp.passed.in += len(in.Bytes)
 	wire, pooled, failed := x.bridge.checkedMessage(ctx, x.call, in)
 	if failed != nil {
 		return nil, false, failed
@@ -388,6 +389,7 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 		return b.tooLargeResult(len(out))
 	}
 	err := x.caller.Send(out)
+	c.resp.passed.out += len(out)
 	x.recycle(out, pooled)
 	if err != nil {
 		return errmap.Wrap(errmap.Cancelled, err)

@@ -307,6 +307,8 @@ type Response struct {
 	// Silent means that the caller cancelled: no reply may be written.
 	Silent bool
 
+	// passed are the bytes of messages that are no part of the arguments or of Result: those of a stream, as they came and went.
+	passed struct{ in, out int }
 	// who asked, where that decides about the answer of OpList and OpServer; nil
 	// without authentication.
 	who *access.Identity

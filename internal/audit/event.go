@@ -70,7 +70,7 @@ type Event struct {
 	// RequestID is the id of the request as JSON, and TraceID that of the trace.
 	RequestID []byte
 	TraceID   string
-	// BytesIn and BytesOut are the sizes of arguments and result.
+	// BytesIn and BytesOut are the sizes of arguments and result; of a stream, of all its messages.
 	BytesIn, BytesOut int
 	// Arguments and Result are recorded if payloads are, both as JSON.
 	Arguments, Result Payload

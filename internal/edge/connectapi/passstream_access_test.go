@@ -111,13 +111,21 @@ func TestTypedStreamsAreAudited(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	got := map[string]int{}
+	const least = 3 * 3 // three messages whose field of one byte takes three
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var line struct{ Tool, Code, Edge string }
+		var line struct {
+			Tool, Code, Edge string
+			In               int `json:"bytes_in"`
+			Out              int `json:"bytes_out"`
+		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Fatal(err)
 		}
 		if line.Tool == "lab.relay" && line.Edge == "typed" {
 			got[line.Code]++
+			if isOK := line.Code == "OK"; isOK && (line.In < least || line.Out < least || line.In > 300 || line.Out > 300) || !isOK && line.Out != 0 {
+				t.Errorf("%s: %d bytes in, %d out", line.Code, line.In, line.Out)
+			}
 		}
 	}
 	for code, n := range want {
