@@ -162,7 +162,7 @@ func clientWatches(t *testing.T, c *clientv3.Client) {
 func clientLeases(t *testing.T, c *clientv3.Client) {
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	lease, err := c.Grant(ctx, 3)
+	lease, err := c.Grant(ctx, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,8 @@ func clientLeases(t *testing.T, c *clientv3.Client) {
 		t.Fatal(err)
 	}
 	// The client renews a lease each time a third of it is over: this is longer than it lives.
-	for range 5 {
-		if got := <-kept; got == nil || got.ID != lease.ID || got.TTL != 3 {
+	for range 4 {
+		if got := <-kept; got == nil || got.ID != lease.ID || got.TTL != 2 {
 			t.Fatalf("kept alive: %v", got)
 		}
 	}
