@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
@@ -109,4 +110,57 @@ func TestObserve(t *testing.T) {
 		t.Errorf("at the end: %v %v", res, err)
 	}
 	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
+}
+
+// TestCampaignEnds has candidates give up in every way while another one leads. Etcd withdraws a
+// candidate when its RPC is cancelled, and one that it does not withdraw would be elected later.
+func TestCampaignEnds(t *testing.T) {
+	t.Parallel()
+	e := startEtcd(t)
+	server := e.serve(t, "--timeout", "4s")
+	direct := dial(t, e.addr)
+	kv := etcdserverpb.NewKVClient(direct)
+	leading := &campaigning{ElectionClient: v3electionpb.NewElectionClient(direct), t: t, leases: etcdserverpb.NewLeaseClient(direct), name: []byte("ends")}
+	if _, err := leading.campaign(bounded(t), "leader"); err != nil {
+		t.Fatal(err)
+	}
+	candidates := func() int64 {
+		got, err := kv.Range(bounded(t), &etcdserverpb.RangeRequest{Key: []byte("ends/"), RangeEnd: []byte("ends0"), CountOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Count
+	}
+	conn := dial(t, server.Addr())
+	waiting := &campaigning{ElectionClient: v3electionpb.NewElectionClient(conn), t: t, leases: etcdserverpb.NewLeaseClient(conn), name: leading.name}
+	for name, tt := range map[string]struct {
+		begin func(context.Context) (context.Context, context.CancelFunc)
+		// givesUp: it is cancelled once it is a candidate, and does not wait for its time to be over.
+		givesUp bool
+		want    codes.Code
+	}{
+		"cancelled": {context.WithCancel, true, codes.Canceled},
+		"the caller's deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 3*time.Second)
+		}, false, codes.DeadlineExceeded},
+		"the sidecar's time": {context.WithCancel, false, codes.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := tt.begin(bounded(t))
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				_, err := waiting.campaign(ctx, "candidate")
+				ended <- err
+			}()
+			eventually(t, "it is a candidate", func() bool { return candidates() == 2 })
+			if tt.givesUp {
+				cancel()
+			}
+			if err := <-ended; status.Code(err) != tt.want {
+				t.Errorf("it ended with %v", err)
+			}
+			eventually(t, "it is none any more", func() bool { return candidates() == 1 })
+		})
+	}
 }
