@@ -5,6 +5,7 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -61,6 +62,14 @@ func TestAccess(t *testing.T) {
 		t.Errorf("what she may watch: %v", got)
 	}
 
+	// A stream that etcd refuses ends with etcd's status, as directly.
+	for _, user := range []func(*clientv3.Config){nil, ann} {
+		_, want := snapshot(ctx, newClient(t, e.addr, user))
+		if _, err := snapshot(ctx, newClient(t, passing.Addr(), user)); want == nil || err == nil || err.Error() != want.Error() {
+			t.Errorf("a snapshot: %v, directly %v", err, want)
+		}
+	}
+
 	// Without her token etcd does not know her, and says so; her client would log in and try again for a while.
 	once := func(c *clientv3.Config) { ann(c); c.MaxUnaryRetries = 1 }
 	if _, err := newClient(t, keeping.Addr(), once).Get(ctx, "public/a"); !errors.Is(err, rpctypes.ErrUserEmpty) {
@@ -70,4 +79,14 @@ func TestAccess(t *testing.T) {
 	if !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("a wrong password: %v", err)
 	}
+}
+
+// snapshot reads the whole of etcd's data.
+func snapshot(ctx context.Context, c *clientv3.Client) (int64, error) {
+	r, err := c.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = r.Close() }()
+	return io.Copy(io.Discard, r)
 }

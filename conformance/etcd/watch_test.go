@@ -167,6 +167,41 @@ func TestWatch(t *testing.T) {
 	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
 }
 
+// TestManyWatches opens more streams over one connection than servers of HTTP/2 usually allow.
+// Etcd's generated client opens one for each Watch, and waits without a word where it may not.
+func TestManyWatches(t *testing.T) {
+	t.Parallel()
+	e := startEtcd(t)
+	server := e.serve(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	conn := dial(t, server.Addr())
+	const watches, watchers = 400, "etcd_debugging_mvcc_watcher_total"
+	var all []*watching
+	for range watches {
+		stream, err := etcdserverpb.NewWatchClient(conn).Watch(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watching{t: t, stream: stream}
+		w.create(&etcdserverpb.WatchCreateRequest{Key: []byte("many")})
+		if res := w.next(); !res.Created {
+			t.Fatalf("created: %v", res)
+		}
+		all = append(all, w)
+	}
+	put(ctx, t, etcdserverpb.NewKVClient(conn), "many", "seen")
+	for i, w := range all {
+		if diff := cmp.Diff([]string{"0: PUT many=seen"}, w.events(1)); diff != "" {
+			t.Errorf("watch %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if n := e.metric(t, watchers); n != watches {
+		t.Errorf("etcd has %v watchers, want %d", n, watches)
+	}
+	cancel()
+	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
+}
+
 // TestLeaseKeepAlive renews leases over one stream, each when the one before was answered.
 func TestLeaseKeepAlive(t *testing.T) {
 	t.Parallel()
