@@ -149,7 +149,7 @@ func (d Dialect) answer(reply Reply, status int) Answer {
 
 func messageAnswer(out Answer, r result, status int) Answer {
 	switch {
-	case r.Status == "success" && r.Error == nil:
+	case isGood(r.Status) && r.Error == nil:
 		out.Data = r.Data
 	case r.Status == "failure" && r.Error != nil && (r.Data == nil || string(r.Data) == "null"):
 		out.Fault = &Fault{Code: CodeOf(r.Error.Details), Status: status, Message: r.Error.Message, Data: r.Error.Details}
@@ -158,3 +158,6 @@ func messageAnswer(out Answer, r result, status int) Answer {
 	}
 	return out
 }
+
+// isGood reports whether a status is that of a result. A result that was cut off is one, too, and says so in its data.
+func isGood(status string) bool { return status == "success" || status == "partial_success" }

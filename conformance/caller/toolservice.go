@@ -64,7 +64,7 @@ func toolCall(c Call) *outriggerv1.ToolCall {
 
 func outcomeAnswer(out *outriggerv1.ToolOutcome) Answer {
 	res := out.GetResult()
-	if res.GetStatus() != "success" {
+	if !isGood(res.GetStatus()) {
 		return failed(fmt.Errorf("outcome %v", out))
 	}
 	return Answer{Data: res.GetDataJson()}

@@ -118,9 +118,10 @@ A single response or body of a caller that holds nothing else may have any size.
 ## Streams of the typed pass-through
 
 A stream has one of the ` + "`max_streams`" + ` places, with the share of its caller, and no slot of calls. Each message is bounded by
-` + "`max_message_bytes`" + ` towards the backend and ` + "`max_result_bytes`" + ` towards the caller. A slow reader slows the writer, on both sides: the sidecar
-takes 64 KiB of a stream from the backend ahead of its reader. A caller that takes nothing for ` + "`write_timeout`" + ` loses the stream. A stream
-without a message for ` + "`stream_idle_timeout`" + ` ends, and so does one that is open for ` + "`max_stream_time`" + `, if that is set.
+` + "`max_message_bytes`" + ` towards the backend, and by ` + "`backend.max_receive_bytes`" + ` and ` + "`max_result_bytes`" + ` towards the caller.
+A slow reader slows the writer, on both sides: the sidecar takes 64 KiB of a stream from the backend ahead of its reader. A caller that takes
+nothing for ` + "`write_timeout`" + ` loses the stream. A stream without a message for ` + "`stream_idle_timeout`" + ` ends, and so does one that is open for
+` + "`max_stream_time`" + `, if that is set.
 
 ## Concurrent calls and the queue
 

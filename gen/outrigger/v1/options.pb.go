@@ -95,7 +95,7 @@ type ToolOptions struct {
 	Idempotent *bool `protobuf:"varint,7,opt,name=idempotent,proto3,oneof" json:"idempotent,omitempty"`
 	// The tool interacts with systems outside the service. Absent: not declared.
 	OpenWorld *bool `protobuf:"varint,8,opt,name=open_world,proto3,oneof" json:"open_world,omitempty"`
-	// Maximum duration of one run, up to 24 h. Absent: the sidecar's setting (30 s).
+	// Maximum duration of one run, up to 24 h. The shortest of this, the caller's deadline and the sidecar's setting (30 s) applies.
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Semantic version. Default: 1.0.0.
 	Version string `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
