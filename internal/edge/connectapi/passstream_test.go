@@ -294,7 +294,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	if _, err := second.Receive(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "--max-streams") {
 		t.Errorf("one stream too many: %v", err)
 	}
-	if _, err := first.Receive(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "stream_idle_timeout") {
+	if _, err := first.Receive(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "--stream-idle") {
 		t.Errorf("an idle stream: %v", err)
 	}
 	for {
@@ -321,7 +321,7 @@ func TestAStreamHasItsTime(t *testing.T) {
 	for {
 		_ = relay.Send(&demov1.EchoRequest{Nonce: "n"})
 		if _, err := relay.Receive(); err != nil {
-			if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "max_stream_time") {
+			if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "--max-stream-time") {
 				t.Errorf("after its time: %v", err)
 			}
 			break
