@@ -48,22 +48,9 @@ func (r *Response) SpanOutcome(on errmap.Protocol, about errmap.About) tracing.O
 	} else {
 		status = failed.Status(on, about)
 	}
-	return tracing.Outcome{ErrorType: status.Type, Message: described(failed), Attributes: []tracing.Attribute{
+	return tracing.Outcome{ErrorType: status.Type, Message: failed.Described(), Attributes: []tracing.Attribute{
 		tracing.Text(tracing.StatusCode, status.Code), tracing.Text(tracing.ErrorCode, string(code)),
 	}}
-}
-
-// described is what a span says of an error for people. What callers and tools wrote stays out of it, as it stays out of
-// the log.
-func described(err *errmap.Error) string {
-	switch err.Code {
-	case errmap.Unavailable, errmap.TransportError, errmap.Timeout:
-		if err.Message != "" {
-			return errmap.Redact(err.Message)
-		}
-	}
-	row, _ := errmap.Lookup(err.Code) // the zero Row has no message
-	return row.Message
 }
 
 // TraceID returns the id of the request's trace: that of its span, or without tracing the one that its caller sent; "" for

@@ -80,6 +80,19 @@ func (e *Error) BlamesCaller() bool {
 	return row.BlamesCaller
 }
 
+// Described is what a span says of the error for people. What callers and tools wrote stays out of it, as it stays out of
+// the log.
+func (e *Error) Described() string {
+	e = e.known()
+	switch e.Code {
+	case Unavailable, TransportError, Timeout:
+		if e.Message != "" {
+			return Redact(e.Message)
+		}
+	}
+	return e.row().Message
+}
+
 // isCallers holds for the JSON-RPC codes that servers do not count as errors of their own (OpenTelemetry's conventions
 // for MCP).
 func isCallers(code int) bool {

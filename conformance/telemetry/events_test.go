@@ -20,16 +20,21 @@ type events struct {
 	last string
 }
 
-// stream makes a request whose answer must be a stream. after is the Last-Event-ID of a stream to resume, "" for a POST.
+// listens is the method of a GET, which has no message.
+const listens = "GET"
+
+// stream makes a request whose answer must be a stream. after is the Last-Event-ID of a stream to resume, "" for none.
 func (w *overHTTP) stream(t *testing.T, a ask, after string) *events {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	t.Cleanup(end)
 	req := w.request(ctx, t, http.MethodPost, a)
 	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
+	}
+	if a.method == listens {
 		req.Method, req.Body, req.ContentLength = http.MethodGet, nil, 0
 		req.Header.Del("Content-Type")
-		req.Header.Set("Last-Event-ID", after)
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {

@@ -128,6 +128,10 @@ func attribute(name, value string) string {
 		return "(port)"
 	case "mcp.session.id", "outrigger.queue.wait_us", "process.pid":
 		return "(" + name[strings.LastIndexByte(name, '.')+1:] + ")"
+	case "server.address":
+		if strings.HasPrefix(value, "/") {
+			return "(path of a socket)"
+		}
 	}
 	return fmt.Sprintf("%q", normal(value))
 }

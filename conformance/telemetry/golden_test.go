@@ -30,7 +30,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// normal hides addresses in texts.
+// normal hides addresses and durations in texts.
 func normal(text string) string {
-	return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(text, "127.0.0.1:(port)")
+	text = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(text, "127.0.0.1:(port)")
+	return regexp.MustCompile(`within [0-9.]+m?s`).ReplaceAllString(text, "within (duration)")
 }

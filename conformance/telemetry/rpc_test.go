@@ -9,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
@@ -23,7 +25,7 @@ import (
 // overRPC calls with generated clients. The answer is the data, or the code of the error.
 type overRPC struct {
 	client *http.Client
-	addr   string
+	url    string
 	tools  outriggerv1connect.ToolServiceClient
 	lab    demov1connect.LabClient
 	fleet  demov1connect.FleetClient
@@ -34,9 +36,13 @@ func dialRPC(t *testing.T, addr string, h2, typed bool, options ...connect.Clien
 	t.Helper()
 	client := caller.Client(h2)
 	t.Cleanup(client.CloseIdleConnections)
-	url := "http://" + addr
+	return rpcWith(client, "http://"+addr, typed, options...)
+}
+
+// rpcWith is dialRPC with a client of its own.
+func rpcWith(client *http.Client, url string, typed bool, options ...connect.ClientOption) *overRPC {
 	return &overRPC{
-		client: client, addr: addr, typed: typed,
+		client: client, url: url, typed: typed,
 		tools: outriggerv1connect.NewToolServiceClient(client, url, options...),
 		lab:   demov1connect.NewLabClient(client, url, options...),
 		fleet: demov1connect.NewFleetClient(client, url, options...),
@@ -53,7 +59,14 @@ func (w *overRPC) send(ctx context.Context, t *testing.T, a ask) string {
 }
 
 func (w *overRPC) call(ctx context.Context, a ask) (string, error) {
-	if a.method != "" {
+	switch {
+	case a.method == listing:
+		res, err := w.tools.ListTools(ctx, request(a, &outriggerv1.ListToolsRequest{}))
+		if err != nil {
+			return "", err
+		}
+		return res.Msg.String(), nil
+	case a.method != "":
 		return "", w.unknown(ctx, a)
 	}
 	if w.typed {
@@ -79,9 +92,9 @@ func (w *overRPC) typedCall(ctx context.Context, a ask) (string, error) {
 	switch a.tool {
 	case "lab.echo":
 		var res *connect.Response[demov1.EchoResponse]
-		message := &demov1.EchoRequest{Nonce: "one two"}
-		if strings.Contains(a.args, "long") {
-			message.Nonce = strings.Repeat("long", 1000)
+		message := &demov1.EchoRequest{}
+		if err := protojson.Unmarshal([]byte(a.args), message); err != nil {
+			return "", err
 		}
 		if res, err = w.lab.Echo(ctx, request(a, message)); err == nil {
 			return res.Msg.String(), nil
@@ -100,8 +113,18 @@ func (w *overRPC) typedCall(ctx context.Context, a ask) (string, error) {
 	return "", err
 }
 
+// listing is the method of a listing on every edge that has one.
+const listing = "tools/list"
+
+// watchVehicles opens a stream with two messages. The second comes an interval after the first.
+func (w *overRPC) watchVehicles(ctx context.Context, a ask, interval time.Duration) (*connect.ServerStreamForClient[demov1.VehicleUpdate], error) {
+	return w.fleet.WatchVehicles(ctx, request(a, &demov1.WatchVehiclesRequest{
+		VehicleIds: []int64{101}, Rounds: 2, Interval: durationpb.New(interval),
+	}))
+}
+
 func (w *overRPC) watch(ctx context.Context, a ask) (string, error) {
-	stream, err := w.fleet.WatchVehicles(ctx, request(a, &demov1.WatchVehiclesRequest{VehicleIds: []int64{101}, Rounds: 2}))
+	stream, err := w.watchVehicles(ctx, a, 0)
 	if err != nil {
 		return "", err
 	}
@@ -115,7 +138,7 @@ func (w *overRPC) watch(ctx context.Context, a ask) (string, error) {
 
 // unknown calls a procedure that is nowhere.
 func (w *overRPC) unknown(ctx context.Context, a ask) error {
-	client := connect.NewClient[demov1.EchoRequest, demov1.EchoResponse](w.client, "http://"+w.addr+a.method)
+	client := connect.NewClient[demov1.EchoRequest, demov1.EchoResponse](w.client, w.url+a.method)
 	_, err := client.CallUnary(ctx, request(a, &demov1.EchoRequest{}))
 	return err
 }
@@ -146,28 +169,20 @@ func rpcScenarios(typed bool) []scenario {
 
 // TestRPCEdges does for the edges with Protobuf what TestJSONEdges does for the others.
 func TestRPCEdges(t *testing.T) {
-	for _, row := range []struct {
-		edge      string
-		h2, typed bool
-		options   []connect.ClientOption
-	}{
-		{edge: "connect"},
-		{edge: "grpc", h2: true, options: []connect.ClientOption{connect.WithGRPC()}},
-		{edge: "grpcweb", options: []connect.ClientOption{connect.WithGRPCWeb()}},
-		{edge: "typed-connect", typed: true},
-		{edge: "typed-grpc", h2: true, typed: true, options: []connect.ClientOption{connect.WithGRPC()}},
-		{edge: "typed-grpcweb", typed: true, options: []connect.ClientOption{connect.WithGRPCWeb()}},
-	} {
-		t.Run(row.edge, func(t *testing.T) {
+	for _, row := range edges() {
+		if !row.isRPC() {
+			continue
+		}
+		t.Run(row.name, func(t *testing.T) {
 			r := newRig(t)
 			s := r.serve(t, "--timeout", timeout)
 			w := dialRPC(t, s.Addr(), row.h2, row.typed, row.options...)
 			all := rpcScenarios(row.typed)
-			origins := play(t, r, row.edge, w, all)
+			origins := play(t, r, row.name, w, all)
 			w.client.CloseIdleConnections()
 			s.Signal(t, syscall.SIGTERM)
 			s.Wait(t)
-			compare(t, r, row.edge, all, origins)
+			compare(t, r, row.name, all, origins)
 		})
 	}
 }

@@ -3,69 +3,15 @@
 package telemetry_test
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
-	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
-
-// story is a test whose requests depend on each other. It notes which request began which trace.
-type story struct {
-	*rig
-
-	name    string
-	names   []string
-	origins map[string]origin
-}
-
-func newStory(t *testing.T, name string) *story {
-	t.Helper()
-	return &story{rig: newRig(t), name: name, origins: map[string]origin{}}
-}
-
-// tell is a request with a name.
-func (s *story) tell(name string, a ask) ask {
-	a.origin = originOf(s.name, name)
-	if a.id == "" && !strings.HasPrefix(a.method, "notifications/") {
-		a.id = strings.ReplaceAll(name, " ", "-")
-	}
-	s.names, s.origins[name] = append(s.names, name), a.origin
-	return a
-}
-
-// ends stops the sidecar and compares what came with the golden.
-func (s *story) ends(t *testing.T, server *sidecar.Server) {
-	t.Helper()
-	server.Signal(t, syscall.SIGTERM)
-	server.Wait(t)
-	f := newForest(s.Spans())
-	for name, o := range s.origins {
-		f.traces[o.message], f.traces[o.connection] = name, name
-	}
-	var b strings.Builder
-	for _, name := range s.names {
-		fmt.Fprintf(&b, "# %s\n%s\n", name, f.of(s.origins[name]))
-	}
-	golden(t, s.name+".txt", b.String())
-}
-
-// says makes a request and wants its answer to hold a text.
-func (s *story) says(t *testing.T, w wire, name string, a ask, want string) string {
-	t.Helper()
-	got := w.send(t.Context(), t, s.tell(name, a))
-	if !strings.Contains(got, want) {
-		t.Fatalf("%s: got %s, want %s", name, got, want)
-	}
-	return got
-}
 
 // TestBatch: a span for each entry, with the parent of each.
 func TestBatch(t *testing.T) {
@@ -160,7 +106,7 @@ func TestLegacyConsent(t *testing.T) {
 	question := broken.next(t)
 	broken.close()
 	w.answer(t, s, "the answer to it", question)
-	resumed := w.stream(t, s.tell("the resumed stream", ask{method: "resume"}), broken.last)
+	resumed := w.stream(t, s.tell("the resumed stream", ask{method: listens}), broken.last)
 	if got := resumed.next(t); !strings.Contains(got, `"id":"a-call-whose-connection-breaks"`) {
 		t.Errorf("got %s", got)
 	}
@@ -185,21 +131,17 @@ func (w *overHTTP) answer(t *testing.T, s *story, name, question string) {
 func TestUnauthorized(t *testing.T) {
 	s := newStory(t, "unauthorized")
 	server := s.serve(t, "--tokens", tokens(t))
-	modern := dialHTTP(t, server, "/mcp", caller.Modern)
-	s.says(t, modern, "mcp without a token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
-	modern.bearer = "wrong"
-	s.says(t, modern, "mcp with a wrong token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
-	program := dialHTTP(t, server, "/rpc", caller.Canonical)
-	s.says(t, program, "rpc without a token", ask{tool: "lab.echo", args: `{}`}, "UNAUTH")
-	tools := dialRPC(t, server.Addr(), false, false)
-	s.says(t, tools, "connect without a token", ask{tool: "lab.echo", args: `{}`}, "unauthenticated")
-	typed := dialRPC(t, server.Addr(), false, true)
-	s.says(t, typed, "typed without a token", ask{tool: "lab.echo", args: `{}`}, "unauthenticated")
-	for _, c := range []*overHTTP{modern, program} {
-		c.client.CloseIdleConnections()
+	for _, e := range edges() {
+		w := s.dial(t, e, server)
+		s.refused(t, w, "without a token", echoes, "UNAUTHENTICATED", "unauthenticated")
+		if e.typed {
+			s.refused(t, w, "a stream without a token", watches, "", "unauthenticated")
+		}
+		if over, ok := w.wire.(*overHTTP); ok {
+			over.bearer = "wrong"
+			s.refused(t, w, "with a wrong token", echoes, "UNAUTHENTICATED", "")
+		}
 	}
-	tools.client.CloseIdleConnections()
-	typed.client.CloseIdleConnections()
 	s.ends(t, server)
 }
 
@@ -215,25 +157,4 @@ func tokens(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// TestTurnedAway: what is over a rate, or beyond what the sidecar takes at once, has a span too.
-func TestTurnedAway(t *testing.T) {
-	s := newStory(t, "turned-away")
-	server := s.serve(t, "--tool-rate", "1", "--tool-burst", "1", "--max-in-flight", "1")
-	w := dialHTTP(t, server, "/mcp", caller.Modern)
-	s.says(t, w, "the first call", ask{tool: "lab.echo", args: `{"nonce":"first"}`}, "first")
-	s.says(t, w, "a call over the rate", ask{tool: "lab.echo", args: `{}`}, "RATE_LIMITED")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	long := s.tell("a long call", ask{tool: "lab.sleep", args: `{"duration":"20s"}`})
-	done := make(chan string, 1)
-	go func() { done <- w.send(ctx, t, long) }()
-	await(t, "the long call", s.backend.Asleep())
-	s.says(t, w, "a call beyond the limit", ask{tool: "lab.fail", args: `{"code":"FAIL_CODE_NOT_FOUND"}`}, "UNAVAILABLE")
-	cancel()
-	<-done
-	await(t, "the end of the long call", s.backend.GivenUp())
-	w.client.CloseIdleConnections()
-	s.ends(t, server)
 }

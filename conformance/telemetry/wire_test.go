@@ -85,7 +85,13 @@ type overHTTP struct {
 
 func dialHTTP(t *testing.T, s *sidecar.Server, path string, d caller.Dialect) *overHTTP {
 	t.Helper()
-	w := &overHTTP{client: caller.Client(false), url: s.URL(path), dialect: d}
+	return dialWith(t, caller.Client(false), s.URL(path), d)
+}
+
+// dialWith is dialHTTP with a client of its own.
+func dialWith(t *testing.T, client *http.Client, url string, d caller.Dialect) *overHTTP {
+	t.Helper()
+	w := &overHTTP{client: client, url: url, dialect: d}
 	t.Cleanup(w.client.CloseIdleConnections)
 	return w
 }

@@ -90,6 +90,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = &own.body
 	}
 	h.next.ServeHTTP(own, r)
+	own.returned = true
 }
 
 // timedBody is a body that notes how long it takes to read it. That of a stream ends too late to be a step of anything.
@@ -121,6 +122,8 @@ type writer struct {
 	request Request
 	body    timedBody
 	status  int
+	// returned: the handler has not panicked.
+	returned bool
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -137,9 +140,12 @@ func (w *writer) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flus
 // Unwrap is for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends the span of the request. What writes without a status has sent 200.
+// end ends the span of the request. What writes without a status has sent 200. After a panic the server sends no status: it
+// closes the connection, or resets the stream.
 func (w *writer) end() {
-	if w.status == 0 {
+	if !w.returned {
+		w.request.Refused(panicked())
+	} else if w.status == 0 {
 		w.status = http.StatusOK
 	}
 	w.request.end(w.status)

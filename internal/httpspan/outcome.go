@@ -13,8 +13,7 @@ import (
 // Outcome returns how a request without a message ended: with an error, which its edge shows as on says.
 func Outcome(err *errmap.Error, on errmap.Protocol) tracing.Outcome {
 	status := err.Status(on, errmap.About{})
-	row, _ := errmap.Lookup(err.Code) // the zero Row has no message
-	return tracing.Outcome{ErrorType: status.Type, Message: row.Message, Attributes: []tracing.Attribute{
+	return tracing.Outcome{ErrorType: status.Type, Message: err.Described(), Attributes: []tracing.Attribute{
 		tracing.Text(tracing.StatusCode, status.Code), tracing.Text(tracing.ErrorCode, string(err.Code)),
 	}}
 }
@@ -28,6 +27,17 @@ func outcomeOf(status int) tracing.Outcome {
 	}
 	return o
 }
+
+// panicked returns how a request ended whose handler panicked.
+func panicked() tracing.Outcome {
+	row, _ := errmap.Lookup(errmap.InternalError)
+	return tracing.Outcome{ErrorType: "panic", Message: row.Message, Attributes: []tracing.Attribute{
+		tracing.Text(tracing.ErrorCode, string(errmap.InternalError)),
+	}}
+}
+
+// statusClientClosed is the status of CANCELLED, which net/http has no name for.
+const statusClientClosed = 499
 
 // codeOf is the canonical code for the status of an answer that has none.
 func codeOf(status int) errmap.Code {
@@ -52,6 +62,8 @@ func codeOf(status int) errmap.Code {
 		return errmap.RateLimited
 	case http.StatusServiceUnavailable:
 		return errmap.Unavailable
+	case statusClientClosed:
+		return errmap.Cancelled
 	}
 	if status >= http.StatusInternalServerError {
 		return errmap.InternalError

@@ -159,7 +159,7 @@ func (r *Request) LogFields() []zap.Field {
 	return []zap.Field{zap.Stringer(logkey.TraceID, of.TraceID()), zap.Stringer(logkey.SpanID, of.SpanID())}
 }
 
-// end ends the span of the request as such, which starts now at the latest.
+// end ends the span of the request as such, which starts now at the latest. status is 0 where none was sent.
 func (r *Request) end(status int) {
 	r.mu.Lock()
 	span, outcome := r.own(), r.outcome
@@ -167,7 +167,9 @@ func (r *Request) end(status int) {
 	if span == nil {
 		return
 	}
-	span.Set(tracing.Int(tracing.HTTPStatus, int64(status)))
+	if status != 0 {
+		span.Set(tracing.Int(tracing.HTTPStatus, int64(status)))
+	}
 	switch {
 	case outcome != nil:
 		span.End(*outcome)

@@ -9,7 +9,10 @@ import (
 
 	"connectrpc.com/connect"
 
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
 // streamSpans are those of streaming RPCs.
@@ -51,6 +54,16 @@ func streamSpans() []spanCase {
 				t.Fatal(err, stream.Err())
 			}
 			leave()
+			_ = stream.Close()
+		}},
+		{"grpc: a typed stream", func(t *testing.T, r *spanRig) {
+			req := connect.NewRequest(&demov1.WatchVehiclesRequest{VehicleIds: []int64{101}, Rounds: 1})
+			stream, err := demov1connect.NewFleetClient(mcptest.Client(t, 2), r.url, grpc).WatchVehicles(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for stream.Receive() {
+			}
 			_ = stream.Close()
 		}},
 		{"grpc: Publish", func(t *testing.T, r *spanRig) {

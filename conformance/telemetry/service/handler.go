@@ -74,9 +74,16 @@ func (h *handler) cancelOrder(context.Context, *demov1.CancelOrderRequest) (*dem
 	return &demov1.CancelOrderResponse{}, nil
 }
 
-// watch sends one update for each vehicle and round.
+// watch sends one update for each vehicle and round, and waits between rounds.
 func (h *handler) watch(req *demov1.WatchVehiclesRequest, stream grpc.ServerStream) error {
 	for round := range req.GetRounds() {
+		if interval := req.GetInterval().AsDuration(); round > 0 && interval > 0 {
+			select {
+			case <-time.After(interval):
+			case <-stream.Context().Done():
+				return status.FromContextError(stream.Context().Err()).Err()
+			}
+		}
 		for _, id := range req.GetVehicleIds() {
 			if err := stream.SendMsg(&demov1.VehicleUpdate{Round: round + 1, VehicleId: id}); err != nil {
 				return err

@@ -5,6 +5,7 @@ package service
 import (
 	"io"
 	"net"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,18 @@ type Relay struct {
 // StartRelay relays to a host:port until the end of the test.
 func StartRelay(tb testing.TB, target string) *Relay {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return relayAt(tb, "tcp", "127.0.0.1:0", target)
+}
+
+// StartUnixRelay is StartRelay on a Unix socket, whose path is Addr.
+func StartUnixRelay(tb testing.TB, target string) *Relay {
+	tb.Helper()
+	return relayAt(tb, "unix", filepath.Join(tb.TempDir(), "relay.sock"), target)
+}
+
+func relayAt(tb testing.TB, network, address, target string) *Relay {
+	tb.Helper()
+	l, err := net.Listen(network, address)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -318,6 +319,27 @@ func TestManyUnknownMembersAreCheap(t *testing.T) {
 	// It takes a quarter of a second where nothing else runs.
 	if most := 4 * time.Second * slowness; took > most {
 		t.Errorf("took %v, want at most %v", took, most)
+	}
+}
+
+// A body that is cut short is refused by the library, too, although the head of its request is in order.
+func TestABodyCutShortIsACanonicalError(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, jsonrpc.Limits{})
+	for _, path := range []string{callTool, "/outrigger.v1.ToolService/ListTools", "/outrigger.demo.v1.Lab/Echo"} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", path)
+		if tcp, ok := conn.(*net.TCPConn); !ok || tcp.CloseWrite() != nil {
+			t.Fatal("the connection has no half")
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(answer), `"outrigger.v1.ErrorDetail"`) {
+			t.Errorf("%s: %v, %s", path, err, answer)
+		}
 	}
 }
 

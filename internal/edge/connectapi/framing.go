@@ -39,9 +39,9 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 		switch {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
 			refused := s.framing(edge, connect.CodeInvalidArgument)
-			s.toldWhy(r, refused)
+			s.toldFraming(r, refused)
 			_ = writer.Write(w, r, refused) // the caller has gone if this fails
-		case s.isOrdinary(r, kind):
+		case isOrdinary(r, kind):
 			if isPlainGRPC(kind) {
 				w = &challenger{ResponseWriter: w}
 			}
@@ -61,18 +61,10 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 	})
 }
 
-// isOrdinary holds for requests whose response header alone shows what the library refuses, if anything.
-func (s *Service) isOrdinary(r *http.Request, kind string) bool {
-	switch {
-	case r.Method != http.MethodPost:
-		return false
-	case slices.Contains(streamKinds, kind):
-		return true
-	case kind == "application/json" || kind == "application/proto":
-		return r.ContentLength >= 0 && r.ContentLength <= int64(s.opts.Limits.MaxBytes) && r.Header["Content-Encoding"] == nil &&
-			isReadable(r.Header, "Content-Encoding")
-	}
-	return false
+// isOrdinary holds for requests whose response header alone shows what the library refuses, if anything. Those of unary Connect
+// are none: the library writes its own error where a body is cut short or late.
+func isOrdinary(r *http.Request, kind string) bool {
+	return r.Method == http.MethodPost && slices.Contains(streamKinds, kind)
 }
 
 // streamKinds are the types of content whose errors are in trailers, or pass an interceptor.
@@ -143,7 +135,7 @@ func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Heade
 			continue
 		}
 		shown := s.framing(edge, connect.Code(code))
-		s.toldWhy(r, shown)
+		s.toldFraming(r, shown)
 		full := &statuspb.Status{Code: int32(shown.Code()), Message: shown.Message()}
 		for _, d := range shown.Details() {
 			full.Details = append(full.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
@@ -216,7 +208,7 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
 		refused := w.service.framing(w.edge, code)
-		w.service.toldWhy(w.request, refused)
+		w.service.toldFraming(w.request, refused)
 		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
 		return
 	}

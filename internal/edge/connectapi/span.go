@@ -58,8 +58,9 @@ func (i spans) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 // begun starts the span of a stream. It stands apart because the stream may last for days, on top of the stack of what waits for it.
 func (i spans) begun(ctx context.Context, conn connect.StreamingHandlerConn) *streamOfCalls {
 	of := &streamOfCalls{method: strings.TrimPrefix(conn.Spec().Procedure, "/")}
+	typed, _ := ctx.Value(procedureKey{}).(string)
 	of.span = i.service.rpc.StartRPC(ctx, of.method, &bridge.Request{
-		Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure,
+		Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure, Procedure: typed,
 	})
 	return of
 }
@@ -131,6 +132,16 @@ func rpcOutcome(err error) tracing.Outcome {
 func (s *Service) toldWhy(r *http.Request, refused error) {
 	if told := s.rpc.Request(r.Context()); told != nil {
 		told.Refused(rpcOutcome(refused))
+	}
+}
+
+// toldFraming is toldWhy for what the RPC library refuses by itself. All of that is the caller's, also a body that is late: no
+// tool has run.
+func (s *Service) toldFraming(r *http.Request, refused error) {
+	if told := s.rpc.Request(r.Context()); told != nil {
+		why := rpcOutcome(refused)
+		why.ErrorType = ""
+		told.Refused(why)
 	}
 }
 

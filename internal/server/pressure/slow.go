@@ -3,7 +3,6 @@
 package pressure
 
 import (
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/share"
@@ -109,21 +109,26 @@ func (s *Slow) countBody(w http.ResponseWriter, r *http.Request) *slowpeer.Body 
 	if s.budget == nil || r.Body == nil || r.Body == http.NoBody || route.IsStream(r) {
 		return nil
 	}
-	body := s.budget.Body(r.Body, bridge.CallerOf(r.Context(), r.RemoteAddr), refuseBody)
+	refuse := refuseBody
+	if told := httpspan.Of(r.Context()); told != nil {
+		refuse = func(v share.Verdict) error { return unread(told, refusal(v)) }
+	}
+	body := s.budget.Body(r.Body, bridge.CallerOf(r.Context(), r.RemoteAddr), refuse)
 	r.Body = body
 	return body
 }
 
-// refuseBody is why a body is not read on. Each edge finds the error in its own
-// vocabulary.
-func refuseBody(v share.Verdict) error {
-	err := errmap.New(errmap.Unavailable, errmap.RetryAfter(shareHint),
-		errmap.Message("Tool service unavailable: shedding load: buffer limit reached (--max-buffered)"))
+// refuseBody refuses a body without a span.
+func refuseBody(v share.Verdict) error { return unread(nil, refusal(v)) }
+
+// refusal is why a body is not read on.
+func refusal(v share.Verdict) *errmap.Error {
 	if v == share.Over {
-		err = errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
+		return errmap.New(errmap.RateLimited, errmap.RetryAfter(shareHint), errmap.Message(
 			"Rate limit exceeded: unfinished requests and unread responses of this caller exceed its share (--max-buffered, --caller-share)"))
 	}
-	return errors.Join(err, errmap.ToConnect(err, errmap.About{}))
+	return errmap.New(errmap.Unavailable, errmap.RetryAfter(shareHint),
+		errmap.Message("Tool service unavailable: shedding load: buffer limit reached (--max-buffered)"))
 }
 
 // Most returns the limit in bytes.

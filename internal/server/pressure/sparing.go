@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 )
 
@@ -40,7 +41,7 @@ func (h *thrifty) spare(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody || route.IsStream(r) {
 		return
 	}
-	body := &sparingBody{ReadCloser: r.Body, shed: h.shed}
+	body := &sparingBody{ReadCloser: r.Body, shed: h.shed, told: httpspan.Of(r.Context())}
 	if r.ProtoMajor == 1 {
 		body.reply = w.Header()
 	}
@@ -58,6 +59,8 @@ type sparingBody struct {
 	// free bytes are read in any case. reply is the head of the answer where it can close the connection.
 	free  int
 	reply http.Header
+	// told is the request of the body, for its span.
+	told *httpspan.Request
 }
 
 // Read implements io.Reader. Each edge finds the error in its own vocabulary.
@@ -71,7 +74,16 @@ func (b *sparingBody) Read(p []byte) (int, error) {
 		if b.reply != nil {
 			b.reply.Set("Connection", "close")
 		}
-		return 0, errors.Join(err, errmap.ToConnect(err, errmap.About{}))
+		return 0, unread(b.told, err)
 	}
 	return b.ReadCloser.Read(p)
+}
+
+// unread is the error of a body that is not read on, in the vocabulary of each edge. told is told why: the RPC library asks
+// nobody about a body that it cannot read.
+func unread(told *httpspan.Request, err *errmap.Error) error {
+	if told != nil {
+		told.Refused(httpspan.Outcome(err, errmap.ConnectRPC)) // which edges with another vocabulary replace
+	}
+	return errors.Join(err, errmap.ToConnect(err, errmap.About{}))
 }

@@ -7,11 +7,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
 // TestWhatIsReadWhileCallsAreShed: small messages, streams, and what has no body. Of one without a length, as much as a small
@@ -69,4 +77,29 @@ func TestAllIsReadWhileNothingIsShed(t *testing.T) {
 		}
 	}), func() *errmap.Error { return failed })
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/rpc", strings.NewReader(strings.Repeat("x", 2*smallBody))))
+}
+
+// TestTheSpanSaysThatAMessageWasNotRead: the RPC library answers such a request by itself.
+func TestTheSpanSaysThatAMessageWasNotRead(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	shed := func() *errmap.Error { return errmap.New(errmap.Unavailable) }
+	h := httpspan.Handler(Sparing(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+	}), shed), httpspan.Options{
+		Tracer: tracing.New(tracing.Options{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))}),
+		Route:  func(*http.Request) httpspan.Route { return httpspan.Route{} },
+		Edge:   func(*http.Request) stats.Edge { return stats.EdgeGRPC },
+	})
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", smallBody+1)))
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	spans := exporter.GetSpans()
+	if len(spans) != 1 || spans[0].Status.Code != codes.Error {
+		t.Fatalf("%+v", spans)
+	}
+	for _, want := range []tracing.Attribute{tracing.Text(tracing.ErrorCode, "UNAVAILABLE"), tracing.Text(tracing.StatusCode, "UNAVAILABLE")} {
+		if !slices.Contains(spans[0].Attributes, want) {
+			t.Errorf("no %v in %v", want, spans[0].Attributes)
+		}
+	}
 }
