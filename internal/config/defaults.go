@@ -76,9 +76,21 @@ func Defaults(kind Kind) *configv1.Config {
 		Resilience:     defaultResilience(),
 		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(defaults.MaxCallsPerSecond))},
 		ReloadInterval: durationpb.New(defaults.ReloadInterval),
-		State:          &configv1.State{Ttl: durationpb.New(defaults.StateTTL)},
+		State:          defaultState(),
 		Telemetry:      defaultTelemetry(),
 		Access:         &configv1.Access{SubjectHeader: new("x-outrigger-subject"), Oauth: defaultOAuth()},
+	}
+}
+
+func defaultState() *configv1.State {
+	return &configv1.State{
+		Ttl:              durationpb.New(defaults.StateTTL),
+		Name:             new("default"),
+		Replicas:         new(int32(defaults.StateReplicas)),
+		Storage:          new("file"),
+		MaxTaskBytes:     new(int64(defaults.StateMaxTaskBytes)),
+		OperationTimeout: durationpb.New(defaults.StateOperationTimeout),
+		Lease:            durationpb.New(defaults.StateLease),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
@@ -25,6 +26,35 @@ func (d *draft) checkSense(kind Kind) {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())
 		d.checkAudit(kind, c.GetAudit())
+		d.checkState(c)
+	}
+}
+
+// checkState finds shared state that replicas could not read, and settings of it without it.
+func (d *draft) checkState(c *configv1.Config) {
+	s := c.GetState()
+	if s.GetUrl() == "" {
+		for _, one := range [...]struct {
+			path  string
+			isSet bool
+		}{
+			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""}, {"state.tls", s.GetTls() != nil},
+		} {
+			if one.isSet {
+				d.judge(one.path, "has no effect without shared state: set --state too")
+			}
+		}
+		return
+	}
+	if s.GetKeyFile() == "" {
+		d.judge("state.key_file", "shared state is sealed, and replicas with different keys could not read each other's: make a key with "+
+			"`openssl rand -base64 32 > state.key` and give all replicas --state-key state.key")
+	}
+	if c.GetDeterministic() {
+		d.judge("state.url", "replicas with fixed ids (--deterministic) would overwrite each other's tasks: remove one of the two")
+	}
+	if lease := s.GetLease().AsDuration(); lease%time.Second != 0 {
+		d.judge("state.lease", "must be whole seconds, as NATS counts them")
 	}
 }
 

@@ -52,6 +52,17 @@ const (
 	StateTTL = 900 * time.Second
 )
 
+// Defaults of the state that replicas share.
+const (
+	StateReplicas = 1
+	// StateMaxTaskBytes allows 26 KB for each of MaxTasks tasks.
+	StateMaxTaskBytes = 256 << 20
+	// StateOperationTimeout is far more than a write takes, and less than callers wait.
+	StateOperationTimeout = 2 * time.Second
+	// StateLease is longer than NATS takes to elect another leader.
+	StateLease = 15 * time.Second
+)
+
 // Defaults of telemetry.
 const (
 	// SpanThreshold is the shortest duration of a step with a span of its own: a span costs some

@@ -19,7 +19,8 @@
 // the token. A token has exactly one spelling.
 //
 // [Sealer] seals and opens; [Keys] are its keys; [Digest] identifies a request;
-// [Spent] remembers tokens that may be used only once.
+// [Spent] remembers tokens that may be used only once. [Sealer.SealRaw] makes the same
+// bytes without prefix and base64, for what is stored and not sent.
 //
 // The package does not reveal why a token does not open, except that it has
 // expired. It knows no callers, dialects or files: to reload keys, call

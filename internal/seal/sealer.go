@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,33 +142,43 @@ func SealedLen(n int) int {
 // The error is a *[TooLargeError], an error about the binding, or that of
 // [Options.Rand].
 func (s *Sealer) Seal(b Binding, payload []byte) (string, error) {
+	raw, err := s.SealRaw(b, nil, payload)
+	if err != nil {
+		return "", err
+	}
+	return prefix + base64.RawURLEncoding.EncodeToString(raw), nil
+}
+
+// SealRaw appends the bytes of a token to dst, without the prefix and the base64 of
+// [Sealer.Seal], for a store of bytes. [Sealer.OpenRaw] accepts them.
+func (s *Sealer) SealRaw(b Binding, dst, payload []byte) ([]byte, error) {
 	ttl := b.TTL
 	if ttl == 0 {
 		ttl = s.ttl
 	}
 	switch {
 	case b.Purpose == "":
-		return "", errors.New("seal: a binding needs a purpose")
+		return nil, errors.New("seal: a binding needs a purpose")
 	case ttl < 0:
-		return "", fmt.Errorf("seal: a token cannot expire %s before it was made", -ttl)
+		return nil, fmt.Errorf("seal: a token cannot expire %s before it was made", -ttl)
 	case len(payload) > s.maxPayload:
-		return "", &TooLargeError{Size: len(payload), Limit: s.maxPayload}
+		return nil, &TooLargeError{Size: len(payload), Limit: s.maxPayload}
 	}
 	k := &s.keys.Load().list[0]
-	raw := make([]byte, keyIDBytes+saltBytes, len(payload)+Overhead)
-	copy(raw, k.id[:])
-	salt := raw[keyIDBytes:]
+	raw := append(slices.Grow(dst, len(payload)+Overhead), k.id[:]...)
+	raw = raw[:len(raw)+saltBytes]
+	salt := raw[len(raw)-saltBytes:]
 	if err := s.read(salt); err != nil {
-		return "", fmt.Errorf("seal: read random bytes: %w", err)
+		return nil, fmt.Errorf("seal: read random bytes: %w", err)
 	}
 	aead, nonce, err := k.cipher(salt)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	plain := make([]byte, 0, expiryBytes+len(payload))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(s.now().Add(ttl).UnixMilli()))
 	plain = append(plain, payload...)
-	return prefix + base64.RawURLEncoding.EncodeToString(aead.Seal(raw, nonce, plain, b.associated())), nil
+	return aead.Seal(raw, nonce, plain, b.associated()), nil
 }
 
 // Open returns the payload of a token that was sealed with the same purpose, principal
@@ -184,6 +195,20 @@ func (s *Sealer) OpenUntil(b Binding, token string) ([]byte, time.Time, error) {
 	if !ok {
 		return nil, time.Time{}, ErrInvalid
 	}
+	return s.openUntil(b, raw)
+}
+
+// OpenRaw is [Sealer.Open] for the bytes that [Sealer.SealRaw] made.
+func (s *Sealer) OpenRaw(b Binding, raw []byte) ([]byte, error) {
+	if len(raw) < Overhead || len(raw) > s.maxPayload+Overhead {
+		return nil, ErrInvalid
+	}
+	payload, _, err := s.openUntil(b, raw)
+	return payload, err
+}
+
+// openUntil opens what is long enough to be a token.
+func (s *Sealer) openUntil(b Binding, raw []byte) ([]byte, time.Time, error) {
 	plain, ok := s.keys.Load().open(raw, b.associated())
 	if !ok {
 		return nil, time.Time{}, ErrInvalid

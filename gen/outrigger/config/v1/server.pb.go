@@ -98,15 +98,41 @@ func (x *Server) GetInstructions() string {
 	return ""
 }
 
-// State configures the sealed state that callers send back: request states, cursors and task ids. Any replica with the same
-// key can open it; callers cannot read or change it.
+// State configures what must outlive a request: the sealed state that callers send back (request states, cursors and task
+// ids), which any replica with the same key can open and callers cannot read or change; and, with `url`, what replicas share
+// in NATS JetStream.
 type State struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File of sealing keys, one per line in base64, 32 bytes each; the first one seals, all of them open. Reloaded when it
 	// changes. Default: a random key known only to this process. Flag: `--state-key`.
 	KeyFile string `protobuf:"bytes,1,opt,name=key_file,proto3" json:"key_file,omitempty"`
 	// Lifetime of sealed state. Default: 900s. Range: 1 s to 30 days. Flag: `--state-ttl`.
-	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// NATS servers with JetStream (2.11 or newer) that keep what replicas share: nats:// or tls:// URLs, separated by commas,
+	// without credentials. Needs `key_file`. Default: none; all is kept in memory. Flag: `--state`.
+	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	// Name of the deployment. Replicas with the same name share state; buckets and streams are named `outrigger_<name>_...`.
+	// Default: default. Flag: `--state-name`.
+	Name *string `protobuf:"bytes,4,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// File with NATS credentials (a JWT and its NKey seed), as `nsc generate creds` writes it. Reloaded when it changes.
+	// Default: none.
+	CredentialsFile string `protobuf:"bytes,5,opt,name=credentials_file,proto3" json:"credentials_file,omitempty"`
+	// File with the seed of the NKey by which NATS knows the sidecar. Reloaded when it changes. Default: none.
+	NkeyFile string `protobuf:"bytes,6,opt,name=nkey_file,proto3" json:"nkey_file,omitempty"`
+	// TLS towards NATS. Setting it requires TLS, also for nats:// URLs.
+	Tls *StateTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
+	// Servers that keep a copy of what is stored: 1, 3 or 5. With 3, nothing is lost with one server. Default: 1.
+	Replicas *int32 `protobuf:"varint,8,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
+	// Where NATS keeps it: "file", or "memory" (faster; lost when all servers restart). Default: file.
+	Storage *string `protobuf:"bytes,9,opt,name=storage,proto3,oneof" json:"storage,omitempty"`
+	// Maximum size of all stored tasks, in bytes; further calls do not become tasks. Default: 268435456 (256 MiB). Range:
+	// 1048576 to 1099511627776.
+	MaxTaskBytes *int64 `protobuf:"varint,10,opt,name=max_task_bytes,proto3,oneof" json:"max_task_bytes,omitempty"`
+	// Timeout of one operation on the store. Default: 2s. Range: 10 ms to 1 min.
+	OperationTimeout *durationpb.Duration `protobuf:"bytes,11,opt,name=operation_timeout,proto3" json:"operation_timeout,omitempty"`
+	// Time after which the work of a replica that stopped without a word is taken over, in whole seconds. A replica renews its
+	// lease four times as often. Default: 15s. Range: 2 s to 10 min.
+	Lease         *durationpb.Duration `protobuf:"bytes,12,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +181,140 @@ func (x *State) GetTtl() *durationpb.Duration {
 	return nil
 }
 
+func (x *State) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *State) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *State) GetCredentialsFile() string {
+	if x != nil {
+		return x.CredentialsFile
+	}
+	return ""
+}
+
+func (x *State) GetNkeyFile() string {
+	if x != nil {
+		return x.NkeyFile
+	}
+	return ""
+}
+
+func (x *State) GetTls() *StateTls {
+	if x != nil {
+		return x.Tls
+	}
+	return nil
+}
+
+func (x *State) GetReplicas() int32 {
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
+	}
+	return 0
+}
+
+func (x *State) GetStorage() string {
+	if x != nil && x.Storage != nil {
+		return *x.Storage
+	}
+	return ""
+}
+
+func (x *State) GetMaxTaskBytes() int64 {
+	if x != nil && x.MaxTaskBytes != nil {
+		return *x.MaxTaskBytes
+	}
+	return 0
+}
+
+func (x *State) GetOperationTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.OperationTimeout
+	}
+	return nil
+}
+
+func (x *State) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// StateTls configures TLS towards NATS. The files are reloaded when they change.
+type StateTls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PEM file of CAs trusted to sign the servers' certificates. Default: the system's CAs.
+	CaFile string `protobuf:"bytes,1,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
+	// PEM file of the sidecar's client certificate; needs `key_file`. Default: none.
+	CertFile string `protobuf:"bytes,2,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
+	// PEM file of the private key of `cert_file`. Default: none.
+	KeyFile       string `protobuf:"bytes,3,opt,name=key_file,proto3" json:"key_file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateTls) Reset() {
+	*x = StateTls{}
+	mi := &file_outrigger_config_v1_server_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateTls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateTls) ProtoMessage() {}
+
+func (x *StateTls) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_server_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateTls.ProtoReflect.Descriptor instead.
+func (*StateTls) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_server_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StateTls) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
+	}
+	return ""
+}
+
+func (x *StateTls) GetCertFile() string {
+	if x != nil {
+		return x.CertFile
+	}
+	return ""
+}
+
+func (x *StateTls) GetKeyFile() string {
+	if x != nil {
+		return x.KeyFile
+	}
+	return ""
+}
+
 var File_outrigger_config_v1_server_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_server_proto_rawDesc = "" +
@@ -164,10 +324,32 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"m\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xb2\a\n" +
 	"\x05State\x12$\n" +
 	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
-	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttlB\xd9\x01\n" +
+	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
+	"\x03url\x18\x03 \x01(\tBQ\xbaHNrL(\x80 2G^$|^(nats|tls)://[^/?#@,[:space:]]+(,(nats|tls)://[^/?#@,[:space:]]+)*$R\x03url\x121\n" +
+	"\x04name\x18\x04 \x01(\tB\x18\xbaH\x15r\x13( 2\x0f^[A-Za-z0-9-]+$H\x00R\x04name\x88\x01\x01\x124\n" +
+	"\x10credentials_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x10credentials_file\x12&\n" +
+	"\tnkey_file\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tnkey_file\x12/\n" +
+	"\x03tls\x18\a \x01(\v2\x1d.outrigger.config.v1.StateTlsR\x03tls\x12,\n" +
+	"\breplicas\x18\b \x01(\x05B\v\xbaH\b\x1a\x060\x010\x030\x05H\x01R\breplicas\x88\x01\x01\x122\n" +
+	"\astorage\x18\t \x01(\tB\x13\xbaH\x10r\x0eR\x04fileR\x06memoryH\x02R\astorage\x88\x01\x01\x12=\n" +
+	"\x0emax_task_bytes\x18\n" +
+	" \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x03R\x0emax_task_bytes\x88\x01\x01\x12Z\n" +
+	"\x11operation_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\x11operation_timeout\x12@\n" +
+	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease:\xa7\x01\xbaH\xa3\x01\x1a\xa0\x01\n" +
+	"\x11state.credentials\x12Vcredentials_file and nkey_file are two ways to say who the sidecar is: set one of them\x1a3this.credentials_file == '' || this.nkey_file == ''B\a\n" +
+	"\x05_nameB\v\n" +
+	"\t_replicasB\n" +
+	"\n" +
+	"\b_storageB\x11\n" +
+	"\x0f_max_task_bytes\"\xe8\x01\n" +
+	"\bStateTls\x12\"\n" +
+	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
+	"\tcert_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
+	"\bkey_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file:j\xbaHg\x1ae\n" +
+	"\x0estate_tls.pair\x12\"cert_file and key_file go together\x1a/(this.cert_file == '') == (this.key_file == '')B\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vServerProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
@@ -182,19 +364,23 @@ func file_outrigger_config_v1_server_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_server_proto_rawDescData
 }
 
-var file_outrigger_config_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_outrigger_config_v1_server_proto_goTypes = []any{
 	(*Server)(nil),              // 0: outrigger.config.v1.Server
 	(*State)(nil),               // 1: outrigger.config.v1.State
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*StateTls)(nil),            // 2: outrigger.config.v1.StateTls
+	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
 }
 var file_outrigger_config_v1_server_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.State.ttl:type_name -> google.protobuf.Duration
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.State.ttl:type_name -> google.protobuf.Duration
+	2, // 1: outrigger.config.v1.State.tls:type_name -> outrigger.config.v1.StateTls
+	3, // 2: outrigger.config.v1.State.operation_timeout:type_name -> google.protobuf.Duration
+	3, // 3: outrigger.config.v1.State.lease:type_name -> google.protobuf.Duration
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_server_proto_init() }
@@ -202,13 +388,14 @@ func file_outrigger_config_v1_server_proto_init() {
 	if File_outrigger_config_v1_server_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_server_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_server_proto_rawDesc), len(file_outrigger_config_v1_server_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

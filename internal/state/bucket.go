@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// BucketOptions declare a bucket.
+type BucketOptions struct {
+	// Name is the kind of what it holds, such as "tasks".
+	Name string
+	// MaxBytes is the size of all values with their keys. MaxValueBytes is that of one; zero
+	// leaves it to the servers' max_payload.
+	MaxBytes, MaxValueBytes int64
+	// MaxAge is the longest lifetime of a value. Every write has a lifetime of its own.
+	MaxAge time.Duration
+}
+
+// Bucket keeps values by key. Make one with [Client.Bucket].
+type Bucket struct {
+	home
+	opts   BucketOptions
+	prefix string // of subjects
+}
+
+// Entry is a value with its revision.
+type Entry struct {
+	Key   string
+	Value []byte
+	// Revision is what an update compares. It grows with each write to the bucket.
+	Revision uint64
+	// Gone means that the key was deleted or has expired; there is no value. Only watchers
+	// see such entries.
+	Gone bool
+	// At is when NATS stored it, by the clock of the server.
+	At time.Time
+	// Err is [ErrUnreadable] where the value cannot be opened. Only watchers see such
+	// entries.
+	Err error
+}
+
+// keyPattern is that of keys: tokens of a subject, of what base64url needs.
+var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,128}(\.[A-Za-z0-9_=-]{1,128}){0,3}$`)
+
+const (
+	headerOperation = "KV-Operation"
+	headerRollup    = "Nats-Rollup"
+	headerMarker    = "Nats-Marker-Reason"
+	operationPurge  = "PURGE"
+	rollupSubject   = "sub"
+)
+
+// Bucket declares a bucket. [Client.Run] makes it.
+func (c *Client) Bucket(o BucketOptions) *Bucket {
+	name := c.prefix() + o.Name
+	b := &Bucket{opts: o, prefix: "$KV." + name + "."}
+	b.home = home{client: c, kind: o.Name, config: jetstream.StreamConfig{
+		Name:        "KV_" + name,
+		Description: "outrigger: " + o.Name,
+		Subjects:    []string{b.prefix + ">"},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew,
+		// The last value of a key, and nothing before it.
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          o.MaxBytes,
+		MaxMsgSize:        int32(o.MaxValueBytes),
+		MaxAge:            o.MaxAge,
+		Storage:           c.opts.storage(),
+		Replicas:          c.opts.Replicas,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		// A follower may not have heard of a write yet: only the leader answers.
+		AllowDirect:            false,
+		AllowMsgTTL:            true,
+		SubjectDeleteMarkerTTL: markerTTL,
+		Metadata:               map[string]string{"outrigger.deployment": c.opts.Name},
+	}}
+	if b.config.MaxMsgSize == 0 {
+		b.config.MaxMsgSize = -1
+	}
+	c.add(b)
+	return b
+}
+
+// Get returns the value of a key, by the leader's word. The errors are [ErrNotFound],
+// [ErrUnavailable], [ErrUnreadable] and the cause of ctx.
+func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
+	var e Entry
+	err := b.checked(ctx, key, OpGet, func(ctx context.Context, _ *link, s jetstream.Stream) error {
+		var err error
+		e, err = b.get(ctx, s, key)
+		if err == nil && e.Gone {
+			return ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// get returns the last entry of a key, also where it is gone.
+func (b *Bucket) get(ctx context.Context, s jetstream.Stream, key string) (Entry, error) {
+	raw, err := s.GetLastMsgForSubject(ctx, b.prefix+key)
+	if err != nil {
+		return Entry{}, err //nolint:wrapcheck // do sorts it
+	}
+	b.counts.out.Add(uint64(len(raw.Data)))
+	e := Entry{Key: key, Revision: raw.Sequence, At: raw.Time, Gone: isMarker(raw.Header)}
+	if e.Gone {
+		return e, nil
+	}
+	e.Value, err = decode(b.client.opts.Sealer, b.kind, key, raw.Data)
+	return e, err
+}
+
+// isMarker reports whether a message stands for the end of a key.
+func isMarker(h nats.Header) bool { return h.Get(headerOperation) != "" || h.Get(headerMarker) != "" }
+
+// Create stores a value for a key that has none, until its lifetime is over, and returns
+// its revision. The lifetime is at least a second. The errors are [ErrExists], [ErrFull],
+// [ErrTooLarge], [ErrUnavailable] and the cause of ctx.
+func (b *Bucket) Create(ctx context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
+	var revision uint64
+	err := b.checked(ctx, key, OpCreate, func(ctx context.Context, l *link, s jetstream.Stream) error {
+		var err error
+		revision, err = b.put(ctx, l, key, value, 0, lifetime)
+		if err = classify(ctx, err); !errors.Is(err, ErrConflict) {
+			return err
+		}
+		// A key that is gone has a marker for a while.
+		last, err := b.get(ctx, s, key)
+		switch {
+		case err == nil && last.Gone:
+			revision, err = b.put(ctx, l, key, value, last.Revision, lifetime)
+			if errors.Is(classify(ctx, err), ErrConflict) {
+				return ErrExists
+			}
+			return err
+		case err == nil, errors.Is(err, ErrUnreadable):
+			return ErrExists
+		}
+		return err
+	})
+	return revision, err
+}
+
+// Update replaces a value whose revision is still the given one, and its lifetime. The
+// errors are [ErrConflict], also where the key is gone, and those of [Bucket.Create].
+func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
+	err := b.checked(ctx, key, OpUpdate, func(ctx context.Context, l *link, _ jetstream.Stream) error {
+		var err error
+		revision, err = b.put(ctx, l, key, value, revision, lifetime)
+		return err
+	})
+	return revision, err
+}
+
+// put writes a message of the bucket's subjects: nats.go's own Update drops the lifetime.
+func (b *Bucket) put(ctx context.Context, l *link, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
+	stored, err := encode(b.client.opts.Sealer, b.kind, key, value)
+	if err != nil {
+		return 0, err
+	}
+	// NATS counts whole seconds.
+	lifetime = max(lifetime.Truncate(time.Second)+roundUp(lifetime), time.Second)
+	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}},
+		jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithMsgTTL(lifetime), jetstream.WithExpectStream(b.config.Name))
+	if err != nil {
+		return 0, err //nolint:wrapcheck // do sorts it
+	}
+	b.counts.in.Add(uint64(len(stored)))
+	return ack.Sequence, nil
+}
+
+// roundUp is a second for a lifetime that is not in whole seconds.
+func roundUp(lifetime time.Duration) time.Duration {
+	if lifetime%time.Second > 0 {
+		return time.Second
+	}
+	return 0
+}
+
+// Delete deletes a key; it need not exist. With a revision, the value must still have
+// that; zero is any. The errors are [ErrConflict], [ErrUnavailable] and the cause of ctx.
+func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
+	return b.checked(ctx, key, OpDelete, func(ctx context.Context, l *link, _ jetstream.Stream) error {
+		options := []jetstream.PublishOpt{jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(b.config.Name)}
+		if revision > 0 {
+			options = append(options, jetstream.WithExpectLastSequencePerSubject(revision))
+		}
+		_, err := l.js.PublishMsg(ctx, &nats.Msg{
+			Subject: b.prefix + key, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
+		}, options...)
+		return err //nolint:wrapcheck // do sorts it
+	})
+}
+
+// checked runs an operation on a key.
+func (b *Bucket) checked(ctx context.Context, key string, op Op, f func(context.Context, *link, jetstream.Stream) error) error {
+	if !keyPattern.MatchString(key) {
+		return fmt.Errorf("state: %q is no key", key)
+	}
+	return b.do(ctx, op, f)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+)
+
+// Options configure a [Client]. URL and Sealer are required; other zero fields take the
+// defaults.
+type Options struct {
+	// URL names NATS servers, separated by commas.
+	URL string
+	// Name is that of the deployment: buckets and streams are named outrigger_<name>_….
+	Name string
+	// CredentialsFile or NkeyFile say who the sidecar is.
+	CredentialsFile, NkeyFile string
+	// TLS has the CAs and the certificate towards NATS; nil means TLS only where the URL or
+	// the server asks for it, with the system's CAs.
+	TLS *tlsfiles.ClientOptions
+	// Replicas is the number of servers that keep a copy.
+	Replicas int
+	// InMemory keeps everything in the memory of the servers.
+	InMemory bool
+	// Timeout bounds one operation.
+	Timeout time.Duration
+	// Sealer seals what is stored. Its maximum payload is that of a value.
+	Sealer *seal.Sealer
+	// Log receives one warning when the state becomes unavailable, and one line when it is
+	// back.
+	Log *zap.Logger
+}
+
+const (
+	// reconnectMin and reconnectMax are the pauses between attempts to connect: short,
+	// because a lease runs, and not so short that a fleet keeps a server from starting.
+	reconnectMin = 100 * time.Millisecond
+	reconnectMax = 2 * time.Second
+	// pingInterval and maxPings find a connection that is dead without a word in ten
+	// seconds.
+	pingInterval = 5 * time.Second
+	maxPings     = 2
+	// lookAgain is the time between two looks at what is not as it should be.
+	lookAgain = time.Second
+	// markerTTL is how long NATS remembers that a key was deleted or has expired, for
+	// watchers that were away.
+	markerTTL = time.Minute
+	// maxFileBytes bounds a file with credentials.
+	maxFileBytes = 64 << 10
+)
+
+// namePattern is that of deployments, buckets and streams. A dot would end a token of a
+// subject, and an underscore the name of the deployment.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Name == "" {
+		o.Name = "default"
+	}
+	defaults.Fill(&o.Replicas, defaults.StateReplicas)
+	defaults.Fill(&o.Timeout, defaults.StateOperationTimeout)
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	switch {
+	case o.URL == "":
+		return o, errors.New("state: no URL")
+	case o.Sealer == nil:
+		return o, errors.New("state: no sealer")
+	case !namePattern.MatchString(o.Name):
+		return o, fmt.Errorf("state: the name %q has other characters than letters, digits and dashes, or more than 32", o.Name)
+	}
+	return o, nil
+}
+
+func (o Options) storage() jetstream.StorageType {
+	if o.InMemory {
+		return jetstream.MemoryStorage
+	}
+	return jetstream.FileStorage
+}
+
+// Files returns the files that are read, for who watches them.
+func (o Options) Files() []string {
+	var out []string
+	for _, path := range []string{o.CredentialsFile, o.NkeyFile} {
+		if path != "" {
+			out = append(out, path)
+		}
+	}
+	if o.TLS != nil {
+		for _, path := range []string{o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile} {
+			if path != "" {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// connecting are the options of a connection, by the files as they are now.
+func (o Options) connecting() ([]nats.Option, error) {
+	out := []nats.Option{
+		nats.Name("outrigger " + o.Name), nats.Timeout(o.Timeout),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration {
+			return min(reconnectMin<<min(attempts, 10), reconnectMax)
+		}),
+		// Nothing is written for later: it would be acknowledged by nobody.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
+	}
+	for _, path := range []string{o.CredentialsFile, o.NkeyFile} {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("state credentials: %w", err)
+		case info.Size() > maxFileBytes:
+			return nil, fmt.Errorf("state credentials: %s is larger than %d bytes", path, maxFileBytes)
+		}
+	}
+	if o.CredentialsFile != "" {
+		text, err := os.ReadFile(o.CredentialsFile)
+		if err != nil {
+			return nil, fmt.Errorf("state credentials: %w", err)
+		}
+		if err := checkCredentials(text); err != nil {
+			return nil, fmt.Errorf("state.credentials_file %s: %w", o.CredentialsFile, err)
+		}
+		out = append(out, nats.UserCredentialBytes(text))
+	}
+	if o.NkeyFile != "" {
+		key, err := nats.NkeyOptionFromSeed(o.NkeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("state.nkey_file %s: it has no NKey seed of a user, which begins with SU", o.NkeyFile)
+		}
+		out = append(out, key)
+	}
+	if o.TLS != nil {
+		config, err := tlsfiles.ReadClient(*o.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("state.tls: %w", err)
+		}
+		out = append(out, nats.Secure(config))
+	}
+	return out, nil
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/stats"
+)
+
+// Op is a kind of operation.
+type Op uint8
+
+// The operations.
+const (
+	OpGet Op = iota
+	OpCreate
+	OpUpdate
+	OpDelete
+	OpAppend
+	ops
+)
+
+// String returns the operation as metrics name it.
+func (o Op) String() string {
+	return [ops]string{"get", "create", "update", "delete", "append"}[o]
+}
+
+// Outcome is how an operation ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Stored Outcome = iota
+	Missing
+	Conflict
+	Full
+	Unavailable
+	Failed
+	outcomes
+)
+
+// String returns the outcome as metrics name it.
+func (o Outcome) String() string {
+	return [outcomes]string{"ok", "not_found", "conflict", "full", "unavailable", "error"}[o]
+}
+
+// outcomeOf sorts an error.
+func outcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Stored
+	case errors.Is(err, ErrNotFound):
+		return Missing
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrExists):
+		return Conflict
+	case errors.Is(err, ErrFull), errors.Is(err, ErrTooLarge):
+		return Full
+	case errors.Is(err, ErrUnavailable):
+		return Unavailable
+	}
+	return Failed
+}
+
+// bounds are those of the durations: from a write on loopback to the longest timeout.
+func bounds() []time.Duration {
+	return []time.Duration{
+		250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+		10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second,
+	}
+}
+
+const nBounds = 11
+
+// counts are those of one bucket or stream.
+type counts struct {
+	ended    [ops][outcomes]atomic.Uint64
+	took     [ops][nBounds + 1]atomic.Uint64
+	sum      [ops]atomic.Int64
+	in, out  atomic.Uint64
+	observed atomic.Uint64
+}
+
+func (c *counts) end(op Op, took time.Duration, err error) {
+	c.ended[op][outcomeOf(err)].Add(1)
+	at := 0
+	for at < nBounds && took > bounds()[at] {
+		at++
+	}
+	c.took[op][at].Add(1)
+	c.sum[op].Add(int64(took))
+}
+
+// Stats are the counts of one bucket or stream.
+type Stats struct {
+	// Store is its name without that of the deployment.
+	Store string
+	// Ended counts operations by kind and outcome.
+	Ended map[Op]map[Outcome]uint64
+	// Took are the durations by kind.
+	Took map[Op]stats.Histogram
+	// Written and Read are bytes as they were stored. Watched counts changes that watchers
+	// were told.
+	Written, Read, Watched uint64
+}
+
+func (c *counts) snapshot(store string) Stats {
+	out := Stats{
+		Store: store, Ended: map[Op]map[Outcome]uint64{}, Took: map[Op]stats.Histogram{},
+		Written: c.in.Load(), Read: c.out.Load(), Watched: c.observed.Load(),
+	}
+	for op := range ops {
+		out.Ended[op] = map[Outcome]uint64{}
+		n := uint64(0)
+		for outcome := range outcomes {
+			ended := c.ended[op][outcome].Load()
+			out.Ended[op][outcome] = ended
+			n += ended
+		}
+		if n == 0 {
+			delete(out.Ended, op)
+			continue
+		}
+		h := stats.Histogram{Bounds: bounds(), Counts: make([]uint64, nBounds+1), Sum: time.Duration(c.sum[op].Load())}
+		for i := range h.Counts {
+			h.Counts[i] = c.took[op][i].Load()
+		}
+		out.Took[op] = h
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// StreamOptions declare a stream.
+type StreamOptions struct {
+	// Name is the kind of what it holds, such as "events".
+	Name string
+	// MaxBytes, MaxPerSubject and MaxAge bound it; zero MaxPerSubject is no bound.
+	MaxBytes      int64
+	MaxPerSubject int64
+	MaxAge        time.Duration
+}
+
+// Stream keeps messages in their order. Make one with [Client.Stream].
+type Stream struct {
+	home
+	prefix string
+}
+
+// Message is a message of a stream.
+type Message struct {
+	// Subject is where it was appended, Sequence its place among all of the stream.
+	Subject  string
+	Sequence uint64
+	Data     []byte
+	At       time.Time
+}
+
+// Stream declares a stream. [Client.Run] makes it.
+func (c *Client) Stream(o StreamOptions) *Stream {
+	name := c.prefix() + o.Name
+	s := &Stream{prefix: name + "."}
+	s.home = home{client: c, kind: o.Name, config: jetstream.StreamConfig{
+		Name:        name,
+		Description: "outrigger: " + o.Name,
+		Subjects:    []string{s.prefix + ">"},
+		Retention:   jetstream.LimitsPolicy,
+		// Nobody is told that something was stored which made way for it.
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: o.MaxPerSubject > 0,
+		MaxBytes: o.MaxBytes, MaxMsgsPerSubject: o.MaxPerSubject, MaxAge: o.MaxAge, MaxMsgSize: -1,
+		Storage: c.opts.storage(), Replicas: c.opts.Replicas,
+		DenyDelete: true, AllowDirect: false, AllowMsgTTL: true,
+		Metadata: map[string]string{"outrigger.deployment": c.opts.Name},
+	}}
+	if o.MaxPerSubject == 0 {
+		s.config.MaxMsgsPerSubject = -1
+	}
+	c.add(s)
+	return s
+}
+
+// AppendOptions are conditions of [Stream.Append].
+type AppendOptions struct {
+	// ID makes a repetition within two minutes a single message.
+	ID string
+	// After is the sequence that the last message of the subject must have; nil is any.
+	After *uint64
+}
+
+// Append appends a message and returns its sequence. The errors are [ErrConflict],
+// [ErrFull], [ErrTooLarge], [ErrUnavailable] and the cause of ctx.
+func (s *Stream) Append(ctx context.Context, subject string, data []byte, o AppendOptions) (uint64, error) {
+	if !keyPattern.MatchString(subject) {
+		return 0, fmt.Errorf("state: %q is no subject", subject)
+	}
+	var sequence uint64
+	err := s.do(ctx, OpAppend, func(ctx context.Context, l *link, _ jetstream.Stream) error {
+		stored, err := encode(s.client.opts.Sealer, s.kind, subject, data)
+		if err != nil {
+			return err
+		}
+		options := []jetstream.PublishOpt{jetstream.WithExpectStream(s.config.Name)}
+		if o.ID != "" {
+			options = append(options, jetstream.WithMsgID(o.ID))
+		}
+		if o.After != nil {
+			options = append(options, jetstream.WithExpectLastSequencePerSubject(*o.After))
+		}
+		ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject, Data: stored, Header: nats.Header{}}, options...)
+		if err != nil {
+			return err //nolint:wrapcheck // do sorts it
+		}
+		s.counts.in.Add(uint64(len(stored)))
+		sequence = ack.Sequence
+		return nil
+	})
+	return sequence, err
+}
+
+// Read calls f with the messages of a subject, which may end in a wildcard ">", from a
+// sequence on, in their order, until ctx ends, f returns an error, or NATS is away. It
+// returns that error, or the sequence after the last message with the cause of ctx or
+// [ErrUnavailable], so that a reader can go on there.
+func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(Message) error) (next uint64, err error) {
+	next = max(from, 1)
+	at, changed := s.here()
+	if at == nil {
+		return next, fmt.Errorf("%w: %s was not found yet", ErrUnavailable, s.config.Name)
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-changed:
+		case <-reading.Done():
+		}
+		stop()
+	}()
+	within, cancel := context.WithTimeout(reading, s.client.opts.Timeout)
+	consumer, err := at.stream.OrderedConsumer(within, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{s.prefix + subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next,
+		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
+	})
+	cancel()
+	if err != nil {
+		return next, s.away(ctx, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(watchAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	if err != nil {
+		return next, s.away(ctx, err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(reading))
+		if err != nil {
+			return next, s.away(ctx, err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return next, s.away(ctx, err)
+		}
+		out := Message{Subject: strings.TrimPrefix(m.Subject(), s.prefix), Sequence: meta.Sequence.Stream, At: meta.Timestamp}
+		if out.Data, err = decode(s.client.opts.Sealer, s.kind, out.Subject, m.Data()); err != nil {
+			return next, err
+		}
+		s.counts.out.Add(uint64(len(m.Data())))
+		s.counts.observed.Add(1)
+		if err := f(out); err != nil {
+			return next, err
+		}
+		next = out.Sequence + 1
+	}
+}
+
+// away sorts an error of reading.
+func (s *Stream) away(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if isGone(err) {
+		s.set(nil)
+	}
+	s.client.wake()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w: the connection changed", ErrUnavailable)
+	}
+	return classify(ctx, err)
+}

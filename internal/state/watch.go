@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// watchAhead is how many changes the server may send before they were told.
+	watchAhead = 64
+	// watchHeartbeat is how often the server says that there is nothing to say; two that are
+	// missing end the watch, and it begins again where it was. Expiry is the bound that the
+	// API wants beside it.
+	watchHeartbeat = 2 * time.Second
+	watchExpiry    = 30 * time.Second
+	// watchPause is between two attempts to watch.
+	watchPause = 250 * time.Millisecond
+	// watchForgotten is when the server forgets a watcher that does not come back.
+	watchForgotten = time.Minute
+)
+
+// Watcher is told the contents of a bucket and every change. Its functions are called one
+// at a time and must return quickly. Nil functions are not called.
+type Watcher struct {
+	// Changed is told every value that there is, and then every change, in the order of
+	// revisions. Of several changes of a key that came while the watcher was away it is told
+	// the last.
+	Changed func(Entry)
+	// Loaded is called when everything that was there at the start has been told.
+	Loaded func()
+	// Reset is called when the bucket is another one: what was told holds no longer. Values
+	// follow as at the start.
+	Reset func()
+}
+
+// Watch watches the bucket until ctx ends. It waits while NATS is away, and goes on where
+// it was.
+func (b *Bucket) Watch(ctx context.Context, w Watcher) {
+	progress := &cursor{}
+	for ctx.Err() == nil {
+		at, changed := b.here()
+		if at != nil {
+			b.follow(ctx, at, changed, progress, w)
+		}
+		if at == nil {
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchPause):
+		}
+	}
+}
+
+// cursor is how far a watcher is.
+type cursor struct {
+	created time.Time
+	last    uint64
+	loaded  bool
+}
+
+// follow tells changes until the link or the stream changes, or the watch fails.
+func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{}, c *cursor, w Watcher) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		stop()
+	}()
+	if !c.created.Equal(at.created) {
+		if !c.created.IsZero() && w.Reset != nil {
+			w.Reset()
+		}
+		*c = cursor{created: at.created}
+	}
+	config := jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{b.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
+	}
+	if c.last > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.last+1
+	}
+	within, cancel := context.WithTimeout(ctx, b.client.opts.Timeout)
+	consumer, err := at.stream.OrderedConsumer(within, config)
+	cancel()
+	if err != nil {
+		b.broken(ctx, err)
+		return
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(watchAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	if err != nil {
+		b.broken(ctx, err)
+		return
+	}
+	defer messages.Stop()
+	if info := consumer.CachedInfo(); info != nil && info.NumPending == 0 {
+		c.load(w)
+	}
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			b.broken(ctx, err)
+			return
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			b.broken(ctx, err)
+			return
+		}
+		b.tell(m, meta, w)
+		c.last = meta.Sequence.Stream
+		if meta.NumPending == 0 {
+			c.load(w)
+		}
+	}
+}
+
+// tell tells one change.
+func (b *Bucket) tell(m jetstream.Msg, meta *jetstream.MsgMetadata, w Watcher) {
+	e := Entry{Key: strings.TrimPrefix(m.Subject(), b.prefix), Revision: meta.Sequence.Stream, At: meta.Timestamp, Gone: isMarker(m.Headers())}
+	if !e.Gone {
+		e.Value, e.Err = decode(b.client.opts.Sealer, b.kind, e.Key, m.Data())
+	}
+	b.counts.out.Add(uint64(len(m.Data())))
+	b.counts.observed.Add(1)
+	if w.Changed != nil {
+		w.Changed(e)
+	}
+}
+
+// load tells once that everything was told.
+func (c *cursor) load(w Watcher) {
+	if !c.loaded && w.Loaded != nil {
+		w.Loaded()
+	}
+	c.loaded = true
+}
+
+// broken notes a watch that failed. One that nobody wants any more has not.
+func (b *Bucket) broken(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+		return
+	}
+	if isGone(err) {
+		b.set(nil)
+	}
+	b.client.wake()
+}
