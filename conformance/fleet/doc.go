@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet tests replicas that share state: against real NATS servers, in this
+// process and as the binary.
+package fleet

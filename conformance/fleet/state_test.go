@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/outrigger-mcp/outrigger/internal/state"
+)
+
+func things() state.BucketOptions {
+	return state.BucketOptions{Name: "things", MaxBytes: 4 << 20, MaxAge: time.Hour}
+}
+
+// TestBucket takes one key through its life.
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	b := c.Bucket(things())
+	healthy(t, c)
+	ctx := t.Context()
+	if _, err := b.Get(ctx, "k"); !errors.Is(err, state.ErrNotFound) {
+		t.Errorf("get before create: %v", err)
+	}
+	first, err := b.Create(ctx, "k", []byte("one"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Create(ctx, "k", []byte("other"), time.Hour); !errors.Is(err, state.ErrExists) {
+		t.Errorf("create twice: %v", err)
+	}
+	second, err := b.Update(ctx, "k", []byte("two"), first, time.Hour)
+	if err != nil || second <= first {
+		t.Fatalf("update: revision %d after %d, %v", second, first, err)
+	}
+	if _, err := b.Update(ctx, "k", []byte("three"), first, time.Hour); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("update of an old revision: %v", err)
+	}
+	if e, err := b.Get(ctx, "k"); err != nil || string(e.Value) != "two" || e.Revision != second {
+		t.Errorf("get: %q at %d, %v", e.Value, e.Revision, err)
+	}
+	if err := b.Delete(ctx, "k", first); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("delete of an old revision: %v", err)
+	}
+	if err := b.Delete(ctx, "k", second); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := b.Get(ctx, "k"); !errors.Is(err, state.ErrNotFound) {
+		t.Errorf("get after delete: %v", err)
+	}
+	if _, err := b.Update(ctx, "k", []byte("three"), second, time.Hour); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("update after delete: %v", err)
+	}
+	if _, err := b.Create(ctx, "k", []byte("again"), time.Hour); err != nil {
+		t.Errorf("create after delete: %v", err)
+	}
+	if _, err := b.Get(ctx, "a key"); err == nil {
+		t.Error("a key with a space was accepted")
+	}
+}
+
+// TestLifetimes lets what was written once, renewed and updated expire: nats.go's own
+// Update would make it stay for ever (nats.go#1994).
+func TestLifetimes(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	b := c.Bucket(things())
+	healthy(t, c)
+	var mu sync.Mutex
+	gone := map[string]bool{}
+	go b.Watch(t.Context(), state.Watcher{Changed: func(e state.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		gone[e.Key] = e.Gone
+	}})
+	start := time.Now()
+	if _, err := b.Create(t.Context(), "once", []byte("1"), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	revision, err := b.Create(t.Context(), "renewed", []byte("1"), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // two seconds in all
+		time.Sleep(500 * time.Millisecond)
+		if revision, err = b.Update(t.Context(), "renewed", []byte("1"), revision, time.Second); err != nil {
+			t.Fatalf("renewed %v after the start: %v", time.Since(start), err)
+		}
+	}
+	if _, err := b.Get(t.Context(), "once"); !errors.Is(err, state.ErrNotFound) {
+		t.Errorf("a value of one second, after two: %v", err)
+	}
+	await(t, "the renewed value expires, and watchers hear of it", func() bool {
+		_, err := b.Get(t.Context(), "renewed")
+		mu.Lock()
+		defer mu.Unlock()
+		return errors.Is(err, state.ErrNotFound) && gone["renewed"] && gone["once"]
+	})
+	// The key is free again although NATS still remembers its end.
+	if _, err := b.Create(t.Context(), "once", []byte("2"), time.Hour); err != nil {
+		t.Errorf("create after the end: %v", err)
+	}
+}
+
+// TestSealed: what is stored shows nothing, and does not open at another key or with
+// another secret.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	b := c.Bucket(things())
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "k", []byte("a secret result"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	js := n.admin()
+	s, err := js.Stream(t.Context(), "KV_outrigger_default_things")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := s.GetLastMsgForSubject(t.Context(), "$KV.outrigger_default_things.k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw.Data), "secret") || raw.Data[0] != 1 {
+		t.Errorf("stored as %q", raw.Data)
+	}
+	if _, err := js.Publish(t.Context(), "$KV.outrigger_default_things.moved", raw.Data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "moved"); !errors.Is(err, state.ErrUnreadable) {
+		t.Errorf("a value moved to another key: %v", err)
+	}
+	if _, err := js.Publish(t.Context(), "$KV.outrigger_default_things.newer", append([]byte{2}, raw.Data[1:]...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "newer"); !errors.Is(err, state.ErrUnreadable) || !strings.Contains(err.Error(), "unknown to this release") {
+		t.Errorf("a value of a newer format: %v", err)
+	}
+	other := open(t, state.Options{URL: n.URL()}).Bucket(things())
+	await(t, "the other replica finds the bucket", func() bool {
+		_, err = other.Get(t.Context(), "k")
+		return !errors.Is(err, state.ErrUnavailable)
+	})
+	if !errors.Is(err, state.ErrUnreadable) || !strings.Contains(err.Error(), "--state-key") {
+		t.Errorf("another secret: %v", err)
+	}
+}
+
+// TestFull: a bucket that is full takes nothing more, and says so.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	small := things()
+	small.MaxBytes, small.MaxValueBytes = 64<<10, 8<<10
+	b := c.Bucket(small)
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "huge", make([]byte, 10<<10), time.Hour); !errors.Is(err, state.ErrTooLarge) {
+		t.Errorf("a value above the bound of one: %v", err)
+	}
+	var err error
+	for i := range 20 {
+		if _, err = b.Create(t.Context(), "k"+string(rune('a'+i)), make([]byte, 7<<10), time.Hour); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, state.ErrFull) {
+		t.Errorf("140 KiB in a bucket of 64 KiB: %v", err)
+	}
+	if !c.Health().OK {
+		t.Error("a full bucket is no outage")
+	}
+}
+
+// TestAway: NATS is not there at the start, comes, goes, and comes back empty. Operations
+// fail at once meanwhile, and watchers miss nothing.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	n.stop()
+	core, lines := observer.New(zapcore.InfoLevel)
+	c := open(t, state.Options{URL: n.URL(), Log: zap.New(core)})
+	b := c.Bucket(things())
+	var mu sync.Mutex
+	seen, resets := map[string]string{}, 0
+	go b.Watch(t.Context(), state.Watcher{
+		Changed: func(e state.Entry) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[e.Key] = string(e.Value)
+		},
+		Reset: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			resets++
+		},
+	})
+	sees := func(key, value string) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return seen[key] == value
+		}
+	}
+	count := func(message string) int { return lines.FilterMessageSnippet(message).Len() }
+	await(t, "one warning", func() bool { return count("shared state unavailable") == 1 })
+	began := time.Now()
+	if _, err := b.Get(t.Context(), "k"); !errors.Is(err, state.ErrUnavailable) {
+		t.Errorf("get without NATS: %v", err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("an operation without NATS took %v", took)
+	}
+	n.start()
+	healthy(t, c)
+	revision, err := b.Create(t.Context(), "k", []byte("one"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the watcher sees it", sees("k", "one"))
+	n.stop()
+	await(t, "the outage is noticed", func() bool { return !c.Health().OK })
+	n.start()
+	healthy(t, c)
+	if _, err := b.Update(t.Context(), "k", []byte("two"), revision, time.Hour); err != nil {
+		t.Fatalf("update after the restart: %v", err)
+	}
+	await(t, "the watcher goes on", sees("k", "two"))
+	if unavailable, available := count("shared state unavailable"), count("shared state available"); unavailable != 2 || available != 2 {
+		t.Errorf("%d warnings and %d lines of recovery, want 2 each: %v", unavailable, available, lines.All())
+	}
+	// An operator deletes the bucket.
+	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_things"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the bucket is made anew", func() bool {
+		_, err := b.Create(t.Context(), "after", []byte("new"), time.Hour)
+		return err == nil
+	})
+	await(t, "the watcher begins anew", sees("after", "new"))
+	mu.Lock()
+	defer mu.Unlock()
+	if resets != 1 {
+		t.Errorf("%d resets, want 1", resets)
+	}
+}
+
+// TestReadyMade: buckets that an operator made are used if they keep the promises, and
+// refused with the reason if not.
+func TestReadyMade(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	js := n.admin()
+	ours := jetstream.StreamConfig{
+		Name: "KV_outrigger_shop_things", Subjects: []string{"$KV.outrigger_shop_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute, MaxBytes: 1 << 20,
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*jetstream.StreamConfig)
+		want   string
+	}{
+		{name: "as it should be", change: func(*jetstream.StreamConfig) {}},
+		{name: "direct", change: func(c *jetstream.StreamConfig) { c.AllowDirect = true }, want: "allow_direct"},
+		{name: "history", change: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, want: "max_msgs_per_subject"},
+		{name: "without markers", change: func(c *jetstream.StreamConfig) { c.SubjectDeleteMarkerTTL = 0 }, want: "subject_delete_marker_ttl"},
+		{name: "discards old values", change: func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, want: "discard"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			config := ours
+			tc.change(&config)
+			if _, err := js.CreateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = js.DeleteStream(context.Background(), config.Name) }()
+			c := open(t, state.Options{URL: n.URL(), Name: "shop"})
+			b := c.Bucket(things())
+			if tc.want == "" {
+				healthy(t, c)
+				if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			await(t, "the reason is "+tc.want, func() bool { return strings.Contains(c.Health().Why, tc.want) })
+			if _, err := b.Create(t.Context(), "k", nil, time.Hour); !errors.Is(err, state.ErrUnavailable) {
+				t.Errorf("create: %v", err)
+			}
+		})
+	}
+}
+
+// TestMayNotCreate: an account that may not create streams is told how an operator can,
+// and works once it has happened.
+func TestMayNotCreate(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "admin", Password: "admin"},
+			{Username: "sidecar", Password: "sidecar", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.CREATE.>"}},
+			}},
+		}
+	})
+	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
+	b := c.Bucket(things())
+	const command = "nats stream add KV_outrigger_default_things --subjects='$KV.outrigger_default_things.>'"
+	await(t, "the command is told", func() bool { return strings.Contains(c.Health().Why, command) })
+	_, err := n.admin(nats.UserInfo("admin", "admin")).CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "KV_outrigger_default_things", Subjects: []string{"$KV.outrigger_default_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNkeyChanges: a key that is replaced in its file is used without a restart.
+func TestNkeyChanges(t *testing.T) {
+	t.Parallel()
+	var seeds, users []string
+	for range 2 {
+		pair, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		user, err := pair.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds, users = append(seeds, string(seed)), append(users, user)
+	}
+	n := startNATS(t, func(o *server.Options) {
+		o.Nkeys = []*server.NkeyUser{{Nkey: users[0]}, {Nkey: users[1]}}
+	})
+	file := credentialsIn(t, "sidecar.nk")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(seeds[0])
+	c := open(t, state.Options{URL: n.URL(), NkeyFile: file})
+	b := c.Bucket(things())
+	healthy(t, c)
+	write("no seed")
+	if err := c.Reload(); err == nil || strings.Contains(err.Error(), seeds[0]) {
+		t.Errorf("reload of a file without a seed: %v", err)
+	}
+	write(seeds[1])
+	if err := c.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	connected := func() bool {
+		connections, err := n.running.Connz(&server.ConnzOptions{Username: true})
+		if err != nil || len(connections.Conns) != 1 {
+			return false
+		}
+		return connections.Conns[0].AuthorizedUser == users[1]
+	}
+	await(t, "the other key is used, and the old connection is gone", connected)
+	healthy(t, c)
+	await(t, "it works", func() bool {
+		_, err := b.Create(t.Context(), "k", nil, time.Hour)
+		return err == nil
+	})
+}
+
+// TestStream appends, reads on from a place, and refuses what is out of turn.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	s := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
+	healthy(t, c)
+	var last uint64
+	for _, text := range []string{"one", "two", "three"} {
+		sequence, err := s.Append(t.Context(), "session.a", []byte(text), state.AppendOptions{After: &last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = sequence
+	}
+	stale := last - 1
+	if _, err := s.Append(t.Context(), "session.a", []byte("four"), state.AppendOptions{After: &stale}); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("append after an old sequence: %v", err)
+	}
+	for range 2 {
+		sequence, err := s.Append(t.Context(), "session.b", []byte("once"), state.AppendOptions{ID: "id"})
+		if err != nil || sequence != last+1 {
+			t.Errorf("append with an id: %d, %v", sequence, err)
+		}
+	}
+	enough := errors.New("enough")
+	var got []string
+	next, err := s.Read(t.Context(), "session.a", 2, func(m state.Message) error {
+		if got = append(got, string(m.Data)); len(got) == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || strings.Join(got, " ") != "two three" || next != 3 {
+		t.Errorf("read %v to %d: %v", got, next, err)
+	}
+}
