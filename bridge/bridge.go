@@ -83,6 +83,9 @@ type Options struct {
 	// Sealer seals the state that callers send back. Nil makes one with a random key, whose tokens no other replica can
 	// open.
 	Sealer *seal.Sealer
+	// SingleUse remembers states that settle a question of the sidecar's own, which count once. Nil remembers those of this
+	// process.
+	SingleUse SingleUse
 	// Feed is the hub of changes. Nil makes one.
 	Feed *feed.Hub
 	// Tasks runs plain RPCs as tasks; nil disables that.
@@ -142,7 +145,7 @@ type Bridge struct {
 	upstream Upstream
 	flights  *correlate.Table
 	feed     *feed.Hub
-	spent    *seal.Spent
+	spent    SingleUse
 	watches  *watch.Engine
 	followed atomic.Uint64 // subscriptions to watches
 	rendered any           // what an edge keeps of the catalog, see Rendered
@@ -179,6 +182,9 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	if opts.Sealer == nil {
 		opts.Sealer = seal.New(seal.Options{})
 	}
+	if opts.SingleUse == nil {
+		opts.SingleUse = ownUse{seal.NewSpent(seal.SpentOptions{})}
+	}
 	if opts.Feed == nil {
 		opts.Feed = feed.New(feed.Options{})
 	}
@@ -197,7 +203,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	return &Bridge{
 		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		draining: draining{begun: make(chan struct{})}, alone: make(chan struct{}, 1),
-		feed: opts.Feed, watches: opts.Watches, spent: seal.NewSpent(seal.SpentOptions{}),
+		feed: opts.Feed, watches: opts.Watches, spent: opts.SingleUse,
 	}
 }
 

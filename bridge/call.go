@@ -252,7 +252,7 @@ func (b *Bridge) envelope(_ context.Context, c *toolCall) *errmap.Error {
 
 // reopen reads what the caller brought back from an earlier round. Most calls
 // bring nothing, and most tools ask nothing.
-func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
+func (b *Bridge) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	if !c.tool.Native && !c.req.Repeated && len(c.req.RequestState) == 0 {
 		return nil
 	}
@@ -260,7 +260,7 @@ func (b *Bridge) reopen(_ context.Context, c *toolCall) *errmap.Error {
 	if c.req, err = c.req.complete(); err != nil {
 		return err
 	}
-	c.state, err = b.openState(c.req.Caller, c.digest(), c.req.RequestState, c.req.pointer("request_state"))
+	c.state, err = b.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.pointer("request_state"))
 	c.req.Span.Link(c.state.asker)
 	return err
 }

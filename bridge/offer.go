@@ -262,7 +262,7 @@ func (b *Bridge) getPrompt(ctx context.Context, req *Request, cat *catalog.Catal
 		return &Response{Err: notPermitted(who, "this prompt")}
 	}
 	digest := requestDigest(OpGetPrompt, ask.GetName(), promptArguments(ask))
-	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
+	opened, err := b.openState(ctx, req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}
 	}

@@ -75,7 +75,7 @@ func (b *Bridge) readNative(ctx context.Context, req *Request, ask *outriggerv1.
 		return &Response{Err: err}
 	}
 	digest := requestDigest(OpReadResource, ask.GetUri(), nil)
-	opened, err := b.openState(req.Caller, digest, req.RequestState, req.pointer("request_state"))
+	opened, err := b.openState(ctx, req.Caller, digest, req.RequestState, req.pointer("request_state"))
 	if err != nil {
 		return &Response{Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -87,9 +88,9 @@ func (b *Bridge) sealState(caller string, digest [32]byte, s state) ([]byte, *er
 }
 
 // openState opens what the caller brought back; an empty one is the state of a
-// first round. A state that settles the sidecar's own question counts once on
-// this replica; see decision 0009.
-func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
+// first round. A state that settles the sidecar's own question counts once: on
+// this replica, or with [Options.SingleUse] wherever that is shared; see decision 0009.
+func (b *Bridge) openState(ctx context.Context, caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
 	if len(token) == 0 {
 		return state{}, nil
 	}
@@ -101,10 +102,44 @@ func (b *Bridge) openState(caller string, digest [32]byte, token []byte, member 
 	case err != nil || !ok:
 		return state{}, staleState(member, "the request state does not belong to this request; return it unchanged, with the same parameters")
 	}
-	if (s.asked || s.confirmed) && !b.spent.Spend(string(token), until) {
+	if !s.asked && !s.confirmed {
+		return s, nil
+	}
+	fresh, err := b.spent.Spend(ctx, string(token), until)
+	switch {
+	case err != nil:
+		return state{}, unspent(ctx, err)
+	case !fresh:
 		return state{}, staleState(member, "the request state was used before; call again without it")
 	}
 	return s, nil
+}
+
+// SingleUse remembers states that may be used only once.
+type SingleUse interface {
+	// Spend reports whether the token may be used. It returns true exactly once for each token until the given time, which is
+	// the token's own expiry. After an error it is not known.
+	Spend(ctx context.Context, token string, until time.Time) (fresh bool, err error)
+}
+
+// ownUse remembers states of this process.
+type ownUse struct{ spent *seal.Spent }
+
+// Spend implements [SingleUse].
+func (u ownUse) Spend(_ context.Context, token string, until time.Time) (bool, error) {
+	return u.spent.Spend(token, until), nil
+}
+
+// unspent is why it is not known whether a state was used before. Nothing was run with it, so the caller may bring it again.
+func unspent(ctx context.Context, err error) *errmap.Error {
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, err)
+	case ctx.Err() != nil:
+		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	return errmap.Wrap(errmap.Unavailable, err, errmap.Retryable(true), errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: the store that knows whether an answer was used before did not reply; send the answer again later"))
 }
 
 func staleState(member, message string) *errmap.Error {

@@ -22,6 +22,11 @@ type Event struct {
 	// Publisher identifies the publisher. Order is guaranteed among the events of one
 	// publisher, which publishes one event after the other under its own number.
 	Publisher uint64
+	// Sequence is the place of the event among all, where the bus keeps events; 0 elsewhere.
+	Sequence uint64
+	// Lost is the number of events that this process never saw, of all those before this one. A subscriber whose next event
+	// has a larger one has missed events.
+	Lost uint64
 }
 
 // MaxMethodBytes is the maximum length of a method, as Notification.method of the
@@ -34,7 +39,7 @@ func (e *Event) Size() int { return len(e.Method) + len(e.Params) }
 // own returns a copy that keeps nothing else alive: method and params may be
 // parts of a whole batch.
 func (e *Event) own() *Event {
-	return &Event{Method: strings.Clone(e.Method), Params: bytes.Clone(e.Params), Publisher: e.Publisher}
+	return &Event{Method: strings.Clone(e.Method), Params: bytes.Clone(e.Params), Publisher: e.Publisher, Sequence: e.Sequence, Lost: e.Lost}
 }
 
 // Subscription is one reader's queue. It must be closed.
@@ -56,7 +61,27 @@ var (
 	ErrFull = hub.ErrFull
 	// ErrNoMethod means that the event has no method.
 	ErrNoMethod = errors.New("event: no method")
+	// ErrNotKept means that the bus keeps no events, so that nobody can go on after one.
+	ErrNotKept = errors.New("event: the bus keeps no events")
+	// ErrUnavailable means that the bus of the replicas did not answer, or has no room. An event may have been published.
+	ErrUnavailable = errors.New("event: the bus is unavailable")
+	// ErrTooLarge means that the servers which keep events do not take one of this size.
+	ErrTooLarge = errors.New("event: too large for the servers that keep it")
 )
+
+// GapError means that a subscriber cannot go on after an event, because it would miss some.
+type GapError struct {
+	// After is what was asked for. First and Last are the events that are kept; Last is smaller than First if none is.
+	After, First, Last uint64
+}
+
+// Error implements error.
+func (e *GapError) Error() string {
+	if e.After > e.Last {
+		return fmt.Sprintf("event: there is no event %d yet; the last one is %d", e.After, e.Last)
+	}
+	return fmt.Sprintf("event: events after %d have been dropped; the first that is kept is %d", e.After, e.First)
+}
 
 // SlowError ends the subscription of a reader that fell behind.
 type SlowError = hub.SlowError

@@ -81,6 +81,15 @@ func compile(f Filter) (*matcher, error) {
 	return m, nil
 }
 
+// Matcher returns whether an event of a method passes. The error is a *[FilterError].
+func (f Filter) Matcher() (func(method string) bool, error) {
+	m, err := compile(f)
+	if err != nil {
+		return nil, err
+	}
+	return m.fits, nil
+}
+
 func (f *Filter) check() error {
 	if len(f.Methods) > MaxPatterns {
 		return &FilterError{Index: -1, Reason: fmt.Sprintf("%d patterns, over the limit of %d", len(f.Methods), MaxPatterns)}

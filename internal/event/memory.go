@@ -111,6 +111,12 @@ func (m *Memory) Subscribe(f Filter) (Subscription, error) {
 	return s, nil
 }
 
+// SubscribeAfter returns [ErrNotKept]: a bus in memory keeps nothing.
+func (m *Memory) SubscribeAfter(context.Context, Filter, uint64) (Subscription, error) { return nil, ErrNotKept }
+
+// Check returns the error with which [Memory.Publish] would refuse an event, or nil.
+func (m *Memory) Check(ctx context.Context, e *Event) error { return m.check(ctx, e) }
+
 // Close ends each subscription once its queue has been read. It may be called again.
 func (m *Memory) Close() { m.hub.Close() }
 

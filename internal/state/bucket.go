@@ -17,8 +17,8 @@ import (
 type BucketOptions struct {
 	// Name is the kind of what it holds, such as "tasks".
 	Name string
-	// MaxBytes is the size of all values with their keys. MaxValueBytes is that of one; zero
-	// leaves it to the servers' max_payload.
+	// MaxBytes is the size of all values with their keys. MaxValueBytes is that of one, sealed
+	// and with some 150 bytes of headers; zero leaves it to the servers' max_payload.
 	MaxBytes, MaxValueBytes int64
 	// MaxAge is the longest lifetime of a value. Every write has a lifetime of its own.
 	MaxAge time.Duration

@@ -51,6 +51,9 @@ type Health struct {
 	Since time.Time
 }
 
+// notYet is how a state is doing that nobody has looked at.
+const notYet = "not connected yet"
+
 // Open returns a client. Wrong options are errors; a server that cannot be reached is
 // not. [Client.Close] closes it.
 func Open(o Options) (*Client, error) {
@@ -60,7 +63,7 @@ func Open(o Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: o, looking: make(chan struct{}, 1), changed: make(chan struct{}),
-		health: Health{Why: "not connected yet", Since: time.Now()},
+		health: Health{Why: notYet, Since: time.Now()},
 	}
 	if c.link, err = c.dial(); err != nil {
 		return nil, err
@@ -143,6 +146,12 @@ func (c *Client) look(ctx context.Context) {
 	for _, p := range places {
 		err = errors.Join(err, p.ensure(ctx, l))
 	}
+	c.mu.Lock()
+	grown := len(c.places) > len(places)
+	c.mu.Unlock()
+	if grown && err == nil {
+		return // add has woken Run, which looks at all of them
+	}
 	c.report(ctx, err, true)
 }
 
@@ -170,7 +179,7 @@ func (c *Client) report(ctx context.Context, err error, connected bool) {
 
 // worsen notes that the state cannot be used; the first time is a warning. c.mu is held.
 func (c *Client) worsen(now time.Time, err error) {
-	warned := !c.health.OK && c.health.Why != "not connected yet"
+	warned := !c.health.OK && c.health.Why != notYet
 	if c.health.OK {
 		c.health.Since = now
 	}
@@ -229,6 +238,9 @@ func (c *Client) Stats() []Stats {
 func (c *Client) add(p place) {
 	c.mu.Lock()
 	c.places = append(c.places, p)
+	if c.health.OK { // of a place that nobody has looked at, it is not known
+		c.health = Health{Why: notYet, Since: time.Now()}
+	}
 	c.mu.Unlock()
 	c.wake()
 }

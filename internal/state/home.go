@@ -138,7 +138,7 @@ func (h *home) wrong(is *jetstream.StreamConfig) []string {
 		}
 	}
 	add(is.AllowDirect, "it allows direct gets, which may be stale (allow_direct)")
-	add(is.Discard != jetstream.DiscardNew, "it discards old messages when it is full (discard)")
+	add(is.Discard != h.config.Discard, fmt.Sprintf("it discards %s messages when it is full, not %s (discard)", ages(is.Discard), ages(h.config.Discard)))
 	add(is.Retention != jetstream.LimitsPolicy, "it has another retention than limits")
 	add(len(is.Subjects) != 1 || is.Subjects[0] != h.config.Subjects[0], "its subject is not "+h.config.Subjects[0])
 	if h.config.MaxMsgsPerSubject == 1 {
@@ -176,11 +176,19 @@ func (h *home) noteDifferences(is *jetstream.StreamConfig) {
 	}
 }
 
+// ages are the messages that a policy discards.
+func ages(p jetstream.DiscardPolicy) string {
+	if p == jetstream.DiscardNew {
+		return "new"
+	}
+	return "old"
+}
+
 // command is the line with which an operator makes the stream.
 func (h *home) command() string {
 	c := &h.config
-	out := fmt.Sprintf("nats stream add %s --subjects='%s' --storage=%s --replicas=%d --retention=limits --discard=new --max-bytes=%d --max-age=%s",
-		c.Name, c.Subjects[0], strings.ToLower(c.Storage.String()), c.Replicas, c.MaxBytes, c.MaxAge)
+	out := fmt.Sprintf("nats stream add %s --subjects='%s' --storage=%s --replicas=%d --retention=limits --discard=%s --max-bytes=%d --max-age=%s",
+		c.Name, c.Subjects[0], strings.ToLower(c.Storage.String()), c.Replicas, ages(c.Discard), c.MaxBytes, c.MaxAge)
 	if c.MaxMsgsPerSubject == 1 {
 		out += fmt.Sprintf(" --max-msgs-per-subject=1 --allow-rollup --allow-msg-ttl --subject-del-markers-ttl=%s", c.SubjectDeleteMarkerTTL)
 	}

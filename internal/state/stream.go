@@ -21,6 +21,8 @@ type StreamOptions struct {
 	MaxBytes      int64
 	MaxPerSubject int64
 	MaxAge        time.Duration
+	// DropOldest makes room by dropping the oldest messages. Without it, an append to a full stream is [ErrFull].
+	DropOldest bool
 }
 
 // Stream keeps messages in their order. Make one with [Client.Stream].
@@ -57,8 +59,34 @@ func (c *Client) Stream(o StreamOptions) *Stream {
 	if o.MaxPerSubject == 0 {
 		s.config.MaxMsgsPerSubject = -1
 	}
+	if o.DropOldest {
+		s.config.Discard, s.config.DiscardNewPerSubject = jetstream.DiscardOld, false
+	}
 	c.add(s)
 	return s
+}
+
+// Bounds are the sequences of the first and the last message that a stream has. The last is smaller than the first where there is
+// none.
+type Bounds struct {
+	First, Last uint64
+	// Created is when the stream was made. Another stream of the same name begins anew.
+	Created time.Time
+}
+
+// Bounds returns what the stream has, by the leader's word. The errors are [ErrUnavailable] and the cause of ctx.
+func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
+	var out Bounds
+	err := s.do(ctx, OpGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
+		info, err := at.Info(ctx)
+		if err != nil {
+			return err //nolint:wrapcheck // do sorts it
+		}
+		// A stream that never had a message has 0 and 0.
+		out = Bounds{First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq, Created: info.Created}
+		return nil
+	})
+	return out, err
 }
 
 // AppendOptions are conditions of [Stream.Append].

@@ -40,7 +40,10 @@ type Notification struct {
 	//	*Notification_ParamsJson
 	//	*Notification_Task
 	//	*Notification_Acknowledged
-	ParamsForm    isNotification_ParamsForm `protobuf_oneof:"params_form"`
+	ParamsForm isNotification_ParamsForm `protobuf_oneof:"params_form"`
+	// Place of an event among all events of the bus, where replicas share it; 0 elsewhere, and in what is published. It grows, with
+	// gaps. `EventFilter.after` takes it.
+	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +126,13 @@ func (x *Notification) GetAcknowledged() *ChangeFilter {
 		}
 	}
 	return nil
+}
+
+func (x *Notification) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
 }
 
 type isNotification_ParamsForm interface {
@@ -295,7 +305,11 @@ func (*SubscribeRequest_Changes) isSubscribeRequest_Filter() {}
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Method names; `*` matches any characters. Empty: all. At most 256.
-	Methods       []string `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
+	Methods []string `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
+	// Begins with the first event after this one, a `Notification.sequence`, as long as it is kept; 0 is before the first of all. Unset: events
+	// from now on. INVALID_PARAMS where events after it have been dropped, so that the subscriber has missed some, and where replicas
+	// do not share the bus (`--state`): a bus in memory keeps nothing.
+	After         *uint64 `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +349,13 @@ func (x *EventFilter) GetMethods() []string {
 		return x.Methods
 	}
 	return nil
+}
+
+func (x *EventFilter) GetAfter() uint64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
 }
 
 // ChangeFilter selects changes. Only requested changes are sent.
@@ -426,14 +447,15 @@ var File_outrigger_v1_notification_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_notification_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/v1/notification.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17outrigger/v1/task.proto\"\xe5\x04\n" +
+	"\x1foutrigger/v1/notification.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17outrigger/v1/task.proto\"\x81\x05\n" +
 	"\fNotification\x12\"\n" +
 	"\x06method\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\bR\x06method\x121\n" +
 	"\x06params\x18\x02 \x01(\v2\x17.google.protobuf.StructH\x00R\x06params\x120\n" +
 	"\vparams_json\x18\x03 \x01(\fB\f\xbaH\tz\a\x10\x02\x18\x80\x80\x80 H\x00R\vparams_json\x12(\n" +
 	"\x04task\x18\x04 \x01(\v2\x12.outrigger.v1.TaskH\x00R\x04task\x12@\n" +
-	"\facknowledged\x18\x05 \x01(\v2\x1a.outrigger.v1.ChangeFilterH\x00R\facknowledged:\xd0\x02\xbaH\xcc\x02\x1a\x82\x01\n" +
+	"\facknowledged\x18\x05 \x01(\v2\x1a.outrigger.v1.ChangeFilterH\x00R\facknowledged\x12\x1a\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence:\xd0\x02\xbaH\xcc\x02\x1a\x82\x01\n" +
 	"\x18notification.task.method\x12-task goes with the method notifications/tasks\x1a7!has(this.task) || this.method == 'notifications/tasks'\x1a\xc4\x01\n" +
 	" notification.acknowledged.method\x12Jacknowledged goes with the method notifications/subscriptions/acknowledged\x1aT!has(this.acknowledged) || this.method == 'notifications/subscriptions/acknowledged'B\r\n" +
 	"\vparams_form\"<\n" +
@@ -442,9 +464,11 @@ const file_outrigger_v1_notification_proto_rawDesc = "" +
 	"\x10SubscribeRequest\x123\n" +
 	"\x06events\x18\x01 \x01(\v2\x19.outrigger.v1.EventFilterH\x00R\x06events\x126\n" +
 	"\achanges\x18\x02 \x01(\v2\x1a.outrigger.v1.ChangeFilterH\x00R\achangesB\x0f\n" +
-	"\x06filter\x12\x05\xbaH\x02\b\x01\";\n" +
+	"\x06filter\x12\x05\xbaH\x02\b\x01\"`\n" +
 	"\vEventFilter\x12,\n" +
-	"\amethods\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\x02\"\ar\x05\x10\x01(\x80\bR\amethods\"\x9d\x02\n" +
+	"\amethods\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\x02\"\ar\x05\x10\x01(\x80\bR\amethods\x12\x19\n" +
+	"\x05after\x18\x02 \x01(\x04H\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x06_after\"\x9d\x02\n" +
 	"\fChangeFilter\x12.\n" +
 	"\x12tools_list_changed\x18\x01 \x01(\bR\x12tools_list_changed\x122\n" +
 	"\x14prompts_list_changed\x18\x02 \x01(\bR\x14prompts_list_changed\x126\n" +
@@ -504,6 +528,7 @@ func file_outrigger_v1_notification_proto_init() {
 		(*SubscribeRequest_Events)(nil),
 		(*SubscribeRequest_Changes)(nil),
 	}
+	file_outrigger_v1_notification_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

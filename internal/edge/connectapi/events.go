@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -68,6 +69,8 @@ func (s *Service) eventParams(n *outriggerv1.Notification) ([]byte, *errmap.Erro
 		return nil, notAnEvent("/task", "a task is reported by the service that has it; give an event params or params_json")
 	case n.GetAcknowledged() != nil:
 		return nil, notAnEvent("/acknowledged", "a change feed says this itself; give an event params or params_json")
+	case n.GetSequence() != 0:
+		return nil, notAnEvent("/sequence", "the bus numbers events itself; leave sequence out")
 	case n.GetMethod() == methodCancelled:
 		return nil, notAnEvent("/method", "to cancel a call, end its RPC, or send this on the Exchange stream that the call came on")
 	}
@@ -92,14 +95,43 @@ func publishError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the %s has %d bytes, over the limit of %d", large.Part, large.Size, large.Limit),
 		}))
+	case errors.Is(err, event.ErrTooLarge):
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.WithViolations(errmap.Violation{
+			Keyword: "size", Message: "the event is larger than the servers that keep events accept; an operator can raise their max_payload",
+		}))
 	case errors.Is(err, event.ErrClosed):
 		return shuttingDown()
+	case errors.Is(err, event.ErrUnavailable):
+		return busUnavailable(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return errmap.Wrap(errmap.Timeout, err)
 	case errors.Is(err, context.Canceled):
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// busUnavailable says that the bus of the replicas did not answer.
+func busUnavailable(err error) *errmap.Error {
+	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: the event bus of the replicas does not reply; try again later"))
+}
+
+// noneAfter says why a subscriber cannot go on after an event; nil for other errors.
+func noneAfter(err error) *errmap.Error {
+	var gap *event.GapError
+	message := ""
+	switch {
+	case errors.As(err, &gap) && gap.After > gap.Last:
+		message = fmt.Sprintf("there is no event %d yet: the last one is %d", gap.After, gap.Last)
+	case errors.As(err, &gap):
+		message = fmt.Sprintf("events after %d are not kept any more: the first that is kept is %d. Subscribe without after, and read anew what the events are about", gap.After, gap.First)
+	case errors.Is(err, event.ErrNotKept):
+		message = "this sidecar keeps no events; an operator can have replicas keep them together (--state)"
+	default:
+		return nil
+	}
+	return errmap.Wrap(errmap.InvalidParams, err, errmap.WithViolations(errmap.Violation{Path: "/events/after", Keyword: "after", Message: message}))
 }
 
 // Subscribe streams events of the bus, or changes of the sidecar itself, until
@@ -147,8 +179,11 @@ func filterOf(m *outriggerv1.SubscribeRequest) proto.Message {
 // sendEvents sends the headers at once: from then on the caller misses nothing.
 func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
 	who := access.FromContext(l.ctx)
-	events, err := s.opts.Events.Subscribe(event.Filter{Methods: filter.GetMethods()})
+	events, err := s.events(l.ctx, filter)
 	if err != nil {
+		if failed := noneAfter(err); failed != nil {
+			return errmap.ToConnect(failed, errmap.About{})
+		}
 		return l.ended(err)
 	}
 	defer events.Close()
@@ -169,6 +204,15 @@ func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream
 	}
 }
 
+// events subscribes to what a filter selects.
+func (s *Service) events(ctx context.Context, filter *outriggerv1.EventFilter) (event.Subscription, error) {
+	selected := event.Filter{Methods: filter.GetMethods()}
+	if filter.After != nil {
+		return s.opts.Events.SubscribeAfter(ctx, selected, filter.GetAfter())
+	}
+	return s.opts.Events.Subscribe(selected)
+}
+
 // maySubscribe returns PERMISSION_DENIED for a caller that may read nothing of the bus, or
 // not a method that it names. Of what a pattern matches, the stream has the events that the
 // caller may read.
@@ -186,7 +230,7 @@ func maySubscribe(ctx context.Context, methods []string) *errmap.Error {
 }
 
 func notificationFrom(e *event.Event) *outriggerv1.Notification {
-	n := &outriggerv1.Notification{Method: e.Method}
+	n := &outriggerv1.Notification{Method: e.Method, Sequence: e.Sequence}
 	if e.Params != nil {
 		n.ParamsForm = &outriggerv1.Notification_ParamsJson{ParamsJson: e.Params}
 	}

@@ -118,6 +118,8 @@ func (l *lasting) ended(why error) error {
 		l.service.bridge.Stats().Over(errmap.LimitStreams)
 		shown = errmap.Wrap(errmap.Unavailable, why, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many subscribers"))
+	case errors.Is(why, event.ErrUnavailable):
+		shown = busUnavailable(why)
 	case errors.Is(why, context.DeadlineExceeded):
 		shown = errmap.Wrap(errmap.Timeout, why, errmap.Message("The stream's deadline has passed"))
 	default:

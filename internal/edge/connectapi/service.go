@@ -49,12 +49,16 @@ type Options struct {
 type EventBus interface {
 	// Publish queues an event for the subscribers that want it, and returns their
 	// number. It does not wait for readers, and copies what it keeps. Its error is an
-	// *[event.TooLargeError], [event.ErrNoMethod], [event.ErrClosed], or the context's.
-	// On an error, the event is not delivered.
+	// *[event.TooLargeError], [event.ErrTooLarge], [event.ErrNoMethod], [event.ErrClosed],
+	// [event.ErrUnavailable] or the context's. On an error, the event is not delivered;
+	// after the last two it may be.
 	Publish(ctx context.Context, e event.Event) (subscribers int, err error)
 	// Subscribe returns the events from now on that match f. Its error is
-	// [event.ErrFull], [event.ErrClosed] or an *[event.FilterError].
+	// [event.ErrFull], [event.ErrClosed], [event.ErrUnavailable] or an *[event.FilterError].
 	Subscribe(f event.Filter) (event.Subscription, error)
+	// SubscribeAfter returns the events behind a sequence that match f, kept ones and
+	// those to come. Its error is also [event.ErrNotKept] or an *[event.GapError].
+	SubscribeAfter(ctx context.Context, f event.Filter, after uint64) (event.Subscription, error)
 }
 
 var _ EventBus = (*event.Memory)(nil)

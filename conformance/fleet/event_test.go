@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/event/shared"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+)
+
+func events() state.StreamOptions {
+	return state.StreamOptions{Name: "events", MaxBytes: 16 << 20, MaxAge: time.Hour, DropOldest: true}
+}
+
+// busAt is a replica's bus.
+func busAt(t *testing.T, n *natsServer, sealer *seal.Sealer, o state.StreamOptions) (*shared.Bus, *state.Client) {
+	t.Helper()
+	c := open(t, state.Options{URL: n.URL(), Sealer: sealer, Timeout: time.Second})
+	bus := shared.New(c.Stream(o), event.NewMemory(event.Options{}))
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		bus.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	healthy(t, c)
+	await(t, "the bus takes subscribers", func() bool {
+		s, err := bus.Subscribe(event.Filter{})
+		if err == nil {
+			s.Close()
+		}
+		return err == nil
+	})
+	return bus, c
+}
+
+func numbered(method string, n int) event.Event {
+	return event.Event{Method: method, Params: json.RawMessage(`{"n":` + strconv.Itoa(n) + `}`)}
+}
+
+// hears reads the numbers of the next events.
+func hears(t *testing.T, s event.Subscription, want ...int) (last uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for i, n := range want {
+		e, err := s.Next(ctx)
+		if err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+		if text := string(e.Params); text != `{"n":`+strconv.Itoa(n)+`}` {
+			t.Fatalf("event %d is %s, want number %d", i, text, n)
+		}
+		last = e.Sequence
+	}
+	return last
+}
+
+func publish(t *testing.T, bus connectapi.EventBus, e event.Event) int {
+	t.Helper()
+	n, err := bus.Publish(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestBus: what holds for the bus of one process holds for that of the replicas.
+func TestBus(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	bus, _ := busAt(t, n, newSealer(t), events())
+	for name, bus := range map[string]interface {
+		connectapi.EventBus
+		Close()
+	}{"memory": event.NewMemory(event.Options{}), "JetStream": bus} {
+		t.Run(name, func(t *testing.T) {
+			publish(t, bus, numbered("a/b", 0)) // before anybody hears it
+			all, err := bus.Subscribe(event.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			some, err := bus.Subscribe(event.Filter{Methods: []string{"a/*"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := publish(t, bus, numbered("a/b", 1)); got != 2 {
+				t.Errorf("%d subscribers, want 2", got)
+			}
+			if got := publish(t, bus, numbered("c", 2)); got != 1 {
+				t.Errorf("%d subscribers, want 1", got)
+			}
+			publish(t, bus, numbered("a/c", 3))
+			hears(t, all, 1, 2, 3)
+			hears(t, some, 1, 3)
+			if _, err := bus.Publish(t.Context(), event.Event{}); !errors.Is(err, event.ErrNoMethod) {
+				t.Errorf("an event without a method: %v", err)
+			}
+			var large *event.TooLargeError
+			if _, err := bus.Publish(t.Context(), event.Event{Method: strings.Repeat("m", event.MaxMethodBytes+1)}); !errors.As(err, &large) {
+				t.Errorf("a long method: %v", err)
+			}
+			var wrong *event.FilterError
+			if _, err := bus.Subscribe(event.Filter{Methods: []string{""}}); !errors.As(err, &wrong) {
+				t.Errorf("an empty pattern: %v", err)
+			}
+			some.Close()
+			if got := publish(t, bus, event.Event{Method: "without params"}); got != 1 {
+				t.Errorf("%d subscribers, want 1", got)
+			}
+			if e, err := all.Next(t.Context()); err != nil || e.Params != nil || e.Method != "without params" {
+				t.Errorf("%+v, %v", e, err)
+			}
+			publish(t, bus, numbered("last", 4))
+			bus.Close()
+			hears(t, all, 4)
+			if _, err := all.Next(t.Context()); !errors.Is(err, event.ErrClosed) {
+				t.Errorf("after the end: %v", err)
+			}
+		})
+	}
+}
+
+// TestEveryReplicaHearsEveryPublisher: in the order of each, and all in one order.
+func TestEveryReplicaHearsEveryPublisher(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	const replicas, publishers, each = 3, 4, 50
+	var buses []*shared.Bus
+	var subs []event.Subscription
+	for range replicas {
+		bus, _ := busAt(t, n, sealer, events())
+		sub, err := bus.Subscribe(event.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		buses, subs = append(buses, bus), append(subs, sub)
+	}
+	var running sync.WaitGroup
+	for p := range publishers {
+		running.Go(func() {
+			for i := range each {
+				if _, err := buses[p%replicas].Publish(t.Context(), numbered(fmt.Sprintf("of/%d", p), i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	var first []string
+	for at, sub := range subs {
+		var heard []string
+		next := map[string]int{}
+		for range publishers * each {
+			e, err := sub.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := `{"n":` + strconv.Itoa(next[e.Method]) + `}`; string(e.Params) != want {
+				t.Fatalf("replica %d, %s: %s, want %s", at, e.Method, e.Params, want)
+			}
+			next[e.Method]++
+			heard = append(heard, fmt.Sprint(e.Sequence, e.Method, string(e.Params)))
+		}
+		if at == 0 {
+			first = heard
+		} else if strings.Join(first, "\n") != strings.Join(heard, "\n") {
+			t.Errorf("replica %d heard another order than replica 0", at)
+		}
+	}
+}
+
+// TestASubscriberGoesOn: at another replica, after the last event that it has, without a gap and without a repetition, while events come.
+func TestASubscriberGoesOn(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, _ := busAt(t, n, sealer, events())
+	b, _ := busAt(t, n, sealer, events())
+	const total = 300
+	done := make(chan struct{})
+	first, err := a.Subscribe(event.Filter{Methods: []string{"m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(done)
+		for i := range total {
+			_, _ = a.Publish(context.Background(), numbered("other", i))
+			if _, err := b.Publish(context.Background(), numbered("m", i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	sub, at := first, 0
+	for i := range total {
+		last := hears(t, sub, i)
+		if i%60 != 59 {
+			continue
+		}
+		sub.Close()
+		at++
+		if sub, err = []*shared.Bus{a, b}[at%2].SubscribeAfter(t.Context(), event.Filter{Methods: []string{"m"}}, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sub.Close()
+	<-done
+	all, err := b.SubscribeAfter(t.Context(), event.Filter{Methods: []string{"m"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range total {
+		hears(t, all, i)
+	}
+	all.Close()
+	var gap *event.GapError
+	if _, err := a.SubscribeAfter(t.Context(), event.Filter{}, 1<<40); !errors.As(err, &gap) {
+		t.Errorf("after an event that is none yet: %v", err)
+	}
+}
+
+// TestAGapIsTold: a subscriber whose events have been dropped is told, and does not go on as if there had been none.
+func TestAGapIsTold(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	few := events()
+	few.MaxPerSubject = 150
+	bus, _ := busAt(t, n, newSealer(t), few)
+	for i := range 200 {
+		publish(t, bus, numbered("m", i))
+	}
+	var gap *event.GapError
+	if _, err := bus.SubscribeAfter(t.Context(), event.Filter{}, 5); !errors.As(err, &gap) || gap.First != 51 || gap.Last != 200 {
+		t.Fatalf("got %v", err)
+	}
+	sub, err := bus.SubscribeAfter(t.Context(), event.Filter{}, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hears(t, sub, 50, 51, 52)
+	// The reader is slow. What it would read next makes way for new events, beyond what is on its way to it.
+	for i := range 200 {
+		publish(t, bus, numbered("m", 200+i))
+	}
+	var slow *event.SlowError
+	for n := 53; ; n++ {
+		e, err := sub.Next(t.Context())
+		if errors.As(err, &slow) {
+			break
+		}
+		if err != nil || string(e.Params) != `{"n":`+strconv.Itoa(n)+`}` || n > 200 {
+			t.Fatalf("event %d: %+v, %v", n, e, err)
+		}
+	}
+	if slow.Missed == 0 {
+		t.Error("no event was missed")
+	}
+	sub.Close()
+}
+
+// TestTheBusWithoutNATS: nothing is acknowledged that is not kept, and subscribers get what came meanwhile.
+func TestTheBusWithoutNATS(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, _ := busAt(t, n, sealer, events())
+	b, _ := busAt(t, n, sealer, events())
+	sub, err := a.Subscribe(event.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, b, numbered("m", 0))
+	last := hears(t, sub, 0)
+	n.stop()
+	if _, err := b.Publish(t.Context(), numbered("m", 1)); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("publish without NATS: %v", err)
+	}
+	if _, err := a.SubscribeAfter(t.Context(), event.Filter{}, last); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("going on without NATS: %v", err)
+	}
+	n.start()
+	await(t, "publishing works again", func() bool {
+		_, err := b.Publish(t.Context(), numbered("m", 2))
+		return err == nil
+	})
+	hears(t, sub, 2)
+	if lost := a.Lost(); lost != 0 {
+		t.Errorf("%d events were lost", lost)
+	}
+	sub.Close()
+}

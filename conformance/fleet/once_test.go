@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+)
+
+func consents() state.OnceOptions {
+	return state.OnceOptions{Name: "consents", MaxBytes: 4 << 20, MaxAge: time.Hour}
+}
+
+var _ bridge.SingleUse = (*state.Once)(nil)
+
+// local is the memory of one process, by the same interface.
+type local struct{ *seal.Spent }
+
+func (l local) Spend(_ context.Context, token string, until time.Time) (bool, error) {
+	return l.Spent.Spend(token, until), nil
+}
+
+// TestATokenIsUsedOnce: what holds for the memory of one process holds for that of all replicas.
+func TestATokenIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	sealer := newSealer(t)
+	shared := make([]bridge.SingleUse, 3)
+	for i := range shared {
+		c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
+		shared[i] = c.Once(consents())
+		healthy(t, c)
+	}
+	memory := local{seal.NewSpent(seal.SpentOptions{})}
+	for _, row := range []struct {
+		name     string
+		replicas []bridge.SingleUse
+	}{{"memory", []bridge.SingleUse{memory, memory, memory}}, {"JetStream", shared}} {
+		t.Run(row.name, func(t *testing.T) {
+			spend := func(at int, token string, until time.Time) bool {
+				fresh, err := row.replicas[at].Spend(t.Context(), token, until)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fresh
+			}
+			later := time.Now().Add(time.Hour)
+			if !spend(0, "a", later) || spend(1, "a", later) || spend(0, "a", later) {
+				t.Error("a token is not used exactly once")
+			}
+			if spend(2, "old", time.Now().Add(-time.Second)) {
+				t.Error("a token that has expired is used")
+			}
+			const tokens, callers = 40, 6
+			var uses [tokens]atomic.Int32
+			var running sync.WaitGroup
+			for caller := range callers {
+				running.Go(func() {
+					for i := range tokens {
+						fresh, err := row.replicas[caller%3].Spend(t.Context(), fmt.Sprintf("token %d", i), later)
+						if err != nil {
+							t.Error(err)
+						}
+						if fresh {
+							uses[i].Add(1)
+						}
+					}
+				})
+			}
+			running.Wait()
+			for i := range uses {
+				if got := uses[i].Load(); got != 1 {
+					t.Errorf("token %d was used %d times", i, got)
+				}
+			}
+		})
+	}
+}
+
+// TestATokenWithoutAStore: nothing counts as used that was not stored, and nothing as unused that may have been used.
+func TestATokenWithoutAStore(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL(), Timeout: 500 * time.Millisecond})
+	once := c.Once(consents())
+	healthy(t, c)
+	later := time.Now().Add(time.Hour)
+	if fresh, err := once.Spend(t.Context(), "before", later); err != nil || !fresh {
+		t.Fatalf("%v, %v", fresh, err)
+	}
+	n.stop()
+	for _, token := range []string{"before", "meanwhile"} {
+		if fresh, err := once.Spend(t.Context(), token, later); fresh || !errors.Is(err, state.ErrUnavailable) {
+			t.Errorf("%s, without NATS: %v, %v", token, fresh, err)
+		}
+	}
+	n.start()
+	healthy(t, c)
+	if fresh, err := once.Spend(t.Context(), "before", later); err != nil || fresh {
+		t.Errorf("used before: %v, %v", fresh, err)
+	}
+	if fresh, err := once.Spend(t.Context(), "meanwhile", later); err != nil || !fresh {
+		t.Errorf("not used before: %v, %v", fresh, err)
+	}
+}
+
+// TestFullOfTokens: a token that finds no room is not used.
+func TestFullOfTokens(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	o := consents()
+	o.MaxBytes = 4 << 10
+	once := c.Once(o)
+	healthy(t, c)
+	later := time.Now().Add(time.Hour)
+	for i := range 100 {
+		fresh, err := once.Spend(t.Context(), fmt.Sprint(i), later)
+		if errors.Is(err, state.ErrFull) && !fresh && i > 5 {
+			return
+		}
+		if err != nil || !fresh {
+			t.Fatalf("token %d: %v, %v", i, fresh, err)
+		}
+	}
+	t.Error("100 tokens found room in 4 KiB")
+}
