@@ -85,7 +85,7 @@ type Options struct {
 	Sealer *seal.Sealer
 	// SingleUse remembers states that settle a question of the sidecar's own, which count once. Nil remembers those of this
 	// process.
-	SingleUse SingleUse
+	SingleUse seal.SingleUse
 	// Feed is the hub of changes. Nil makes one.
 	Feed *feed.Hub
 	// Tasks runs plain RPCs as tasks; nil disables that.
@@ -145,7 +145,7 @@ type Bridge struct {
 	upstream Upstream
 	flights  *correlate.Table
 	feed     *feed.Hub
-	spent    SingleUse
+	spent    seal.SingleUse
 	watches  *watch.Engine
 	followed atomic.Uint64 // subscriptions to watches
 	rendered any           // what an edge keeps of the catalog, see Rendered

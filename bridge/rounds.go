@@ -115,17 +115,10 @@ func (b *Bridge) openState(ctx context.Context, caller string, digest [32]byte, 
 	return s, nil
 }
 
-// SingleUse remembers states that may be used only once.
-type SingleUse interface {
-	// Spend reports whether the token may be used. It returns true exactly once for each token until the given time, which is
-	// the token's own expiry. After an error it is not known.
-	Spend(ctx context.Context, token string, until time.Time) (fresh bool, err error)
-}
-
 // ownUse remembers states of this process.
 type ownUse struct{ spent *seal.Spent }
 
-// Spend implements [SingleUse].
+// Spend implements [seal.SingleUse].
 func (u ownUse) Spend(_ context.Context, token string, until time.Time) (bool, error) {
 	return u.spent.Spend(token, until), nil
 }

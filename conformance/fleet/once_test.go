@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
@@ -20,7 +19,7 @@ func consents() state.OnceOptions {
 	return state.OnceOptions{Name: "consents", MaxBytes: 4 << 20, MaxAge: time.Hour}
 }
 
-var _ bridge.SingleUse = (*state.Once)(nil)
+var _ seal.SingleUse = (*state.Once)(nil)
 
 // local is the memory of one process, by the same interface.
 type local struct{ *seal.Spent }
@@ -34,7 +33,7 @@ func TestATokenIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	shared := make([]bridge.SingleUse, 3)
+	shared := make([]seal.SingleUse, 3)
 	for i := range shared {
 		c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
 		shared[i] = c.Once(consents())
@@ -43,8 +42,8 @@ func TestATokenIsUsedOnce(t *testing.T) {
 	memory := local{seal.NewSpent(seal.SpentOptions{})}
 	for _, row := range []struct {
 		name     string
-		replicas []bridge.SingleUse
-	}{{"memory", []bridge.SingleUse{memory, memory, memory}}, {"JetStream", shared}} {
+		replicas []seal.SingleUse
+	}{{"memory", []seal.SingleUse{memory, memory, memory}}, {"JetStream", shared}} {
 		t.Run(row.name, func(t *testing.T) {
 			spend := func(at int, token string, until time.Time) bool {
 				fresh, err := row.replicas[at].Spend(t.Context(), token, until)

@@ -91,6 +91,9 @@ func defaultState() *configv1.State {
 		MaxTaskBytes:     new(int64(defaults.StateMaxTaskBytes)),
 		OperationTimeout: durationpb.New(defaults.StateOperationTimeout),
 		Lease:            durationpb.New(defaults.StateLease),
+		MaxConsentBytes:  new(int64(defaults.StateMaxConsentBytes)),
+		MaxEventBytes:    new(int64(defaults.StateMaxEventBytes)),
+		EventTtl:         durationpb.New(defaults.StateEventTTL),
 	}
 }
 

@@ -61,6 +61,11 @@ const (
 	StateOperationTimeout = 2 * time.Second
 	// StateLease is longer than NATS takes to elect another leader.
 	StateLease = 15 * time.Second
+	// StateMaxConsentBytes allows some 100,000 answers within the lifetime of one.
+	StateMaxConsentBytes = 32 << 20
+	// StateMaxEventBytes and StateEventTTL are what a subscriber can go on after.
+	StateMaxEventBytes = 64 << 20
+	StateEventTTL      = time.Hour
 )
 
 // Defaults of telemetry.

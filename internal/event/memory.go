@@ -112,7 +112,9 @@ func (m *Memory) Subscribe(f Filter) (Subscription, error) {
 }
 
 // SubscribeAfter returns [ErrNotKept]: a bus in memory keeps nothing.
-func (m *Memory) SubscribeAfter(context.Context, Filter, uint64) (Subscription, error) { return nil, ErrNotKept }
+func (m *Memory) SubscribeAfter(context.Context, Filter, uint64) (Subscription, error) {
+	return nil, ErrNotKept
+}
 
 // Check returns the error with which [Memory.Publish] would refuse an event, or nil.
 func (m *Memory) Check(ctx context.Context, e *Event) error { return m.check(ctx, e) }

@@ -4,12 +4,20 @@ package seal
 
 import (
 	"container/heap"
+	"context"
 	"crypto/sha256"
 	"sync"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
+
+// SingleUse remembers tokens that may be used only once: those of one process, or of all replicas.
+type SingleUse interface {
+	// Spend reports whether the token may be used. It returns true exactly once for each token until the given time, which is
+	// the token's own expiry. After an error it is not known.
+	Spend(ctx context.Context, token string, until time.Time) (fresh bool, err error)
+}
 
 // DefaultMaxSpent is the maximum number of tokens that a [Spent] remembers: 72 a second
 // over [defaults.StateTTL], in about 10 MB.

@@ -321,6 +321,7 @@ func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 			Method:     "notifications/subscriptions/acknowledged",
 			ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
 		}, errmap.InvalidParams, "/acknowledged"},
+		{"a number of its own", &outriggerv1.Notification{Method: "x", Sequence: 7}, errmap.InvalidParams, "/sequence"},
 		{"an acknowledgement under another method", &outriggerv1.Notification{
 			Method: "x", ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
 		}, errmap.InvalidParams, ""},
@@ -349,6 +350,7 @@ func TestSubscribeRefusesABadFilter(t *testing.T) {
 		{"none", &outriggerv1.SubscribeRequest{}, "/filter"},
 		{"an empty pattern", toEvents("a", ""), "/events/methods/1"},
 		{"many patterns", toEvents(strings.Split(strings.Repeat("a,", 256)+"a", ",")...), "/events/methods"},
+		{"after an event, where none are kept", afterEvent(0), "/events/after"},
 		{"no URI", toChanges(&outriggerv1.ChangeFilter{ResourceUris: []string{"not a uri"}}), "/changes/resource_uris/0"},
 	}
 	for _, tt := range tests {
@@ -367,6 +369,11 @@ func TestSubscribeRefusesABadFilter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// afterEvent asks for the events behind one.
+func afterEvent(sequence uint64) *outriggerv1.SubscribeRequest {
+	return &outriggerv1.SubscribeRequest{Filter: &outriggerv1.SubscribeRequest_Events{Events: &outriggerv1.EventFilter{After: &sequence}}}
 }
 
 func TestWithoutABusNothingIsPublished(t *testing.T) {
