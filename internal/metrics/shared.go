@@ -23,9 +23,9 @@ type Shared struct {
 
 // shared collects the metrics of stores by their names, and the plain ones of a group.
 type shared struct {
-	snapshot                              func() Shared
+	snapshot                      func() Shared
 	operations, took, bytes, told *prometheus.Desc
-	plain                                 prometheus.Collector
+	plain                         prometheus.Collector
 }
 
 func newShared(snapshot func() Shared) prometheus.Collector {

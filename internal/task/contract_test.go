@@ -19,4 +19,3 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 		Settle: func(*testing.T, func() bool) {},
 	})
 }
-

@@ -312,4 +312,3 @@ func (m *Manager) deleteDoubted(ctx context.Context) {
 		m.mu.Unlock()
 	}
 }
-
