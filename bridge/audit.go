@@ -23,6 +23,8 @@ import (
 const (
 	ruleGate   = "destructive_gate"
 	ruleGrants = "grants"
+	// ruleTakeover is that of a call which another replica was allowed to begin.
+	ruleTakeover = "takeover"
 )
 
 // invocation is what the audit trail says of a request while it runs. It is written by the

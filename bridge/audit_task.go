@@ -3,11 +3,15 @@
 package bridge
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -39,6 +43,41 @@ func (b *Bridge) taskLine(c *toolCall) *taskLine {
 		line.event, line.isAudited = inv.event, true
 	}
 	return line
+}
+
+// resumedLine is the line of a task that another replica began.
+func (b *Bridge) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin []byte) *taskLine {
+	line := &taskLine{bridge: b, start: time.Now(), runsOn: true}
+	if t := b.opts.Tracer; t.IsOn() {
+		line.span = t.StartIn(context.Background(), tracing.TaskSpan)
+		line.span.Link(tracing.ReadContext(origin))
+	}
+	if !b.opts.Audit.IsOn() {
+		return line
+	}
+	who := call.GetWho()
+	inv := &invocation{event: audit.Event{
+		ID: b.opts.Audit.NewID(), Route: call.GetRoute(), Edge: stats.EdgeOf(call.GetTransport(), call.GetRoute(), false).String(),
+		Operation: OpCall.String(), Trust: who.GetTrust(), Decision: audit.Allowed, Rule: ruleTakeover, BytesIn: len(call.GetWire()),
+		Caller: audit.Caller{
+			Name: who.GetName(), Subject: who.GetSubject(), Issuer: who.GetIssuer(), ClientID: who.GetClientId(), Address: who.GetAddress(),
+			Source: who.GetSource(),
+		},
+	}}
+	inv.found(tool)
+	line.event, line.isAudited = inv.event, true
+	return line
+}
+
+// who is the caller as a task keeps it for the trail of another replica.
+func (l *taskLine) who() *statev1.TaskCaller {
+	if l == nil || !l.isAudited {
+		return nil
+	}
+	c := &l.event.Caller
+	return &statev1.TaskCaller{
+		Name: c.Name, Subject: c.Subject, Issuer: c.Issuer, ClientId: c.ClientID, Address: c.Address, Source: c.Source, Trust: l.event.Trust,
+	}
 }
 
 // isTask notes that the call has become a task, which may have ended already.

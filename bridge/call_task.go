@@ -6,14 +6,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -64,6 +71,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 	started, err := b.opts.Tasks.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
 		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)}, Origin: c.req.origin(),
+		Again: b.again(ctx, c, line),
 	}, b.background(c, line, after))
 	if err != nil {
 		return taskError(ctx, err)
@@ -96,6 +104,11 @@ func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) ta
 		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Span: c.req.Span,
 	}}
+	return b.runTask(own, line, after)
+}
+
+// runTask is a call that shares nothing with a request, as the work of a task.
+func (b *Bridge) runTask(own *toolCall, line *taskLine, after time.Duration) task.Run {
 	return func(ctx context.Context, report func(string)) (result *outriggerv1.ToolResult, failed *errmap.Error) {
 		if after <= 0 { // it is a task from the start, and no part of the call
 			own.req.Span = line.began()
@@ -127,6 +140,83 @@ func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) ta
 	}
 }
 
+// maxAgain bounds what is stored of a call to run it again, which is stored twice at most:
+// when the task begins, and with each of its changes.
+const maxAgain = 512 << 10
+
+// again is what another replica needs to run the call again if this one stops; nil where
+// nobody may: the tool is not idempotent, the call has credentials that end with it, or it
+// is too large to be kept.
+func (b *Bridge) again(ctx context.Context, c *toolCall, line *taskLine) []byte {
+	if !b.opts.Tasks.IsShared() || !isIdempotent(c.tool) || b.opts.OnBehalf != nil || backend.HasAuthorization(ctx) {
+		return nil
+	}
+	call := &statev1.TaskCall{
+		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: c.header, Items: c.items,
+		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
+	}
+	for name, values := range b.sentHeader(c.req.Header) {
+		name = strings.ToLower(name)
+		if metadata.LooksSecret(name) {
+			return nil
+		}
+		call.Headers = append(call.Headers, &statev1.Header{Name: name, Values: values})
+	}
+	if proto.Size(call) > maxAgain {
+		return nil
+	}
+	out, err := proto.Marshal(call)
+	if err != nil {
+		return nil // a header that is not UTF-8
+	}
+	return out
+}
+
+// ResumeTask makes the work of a task that another replica began, for
+// [task.Manager.Run]. The tool must be the same RPC, and still idempotent.
+func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
+	call := &statev1.TaskCall{}
+	if err := proto.Unmarshal(r.Again, call); err != nil {
+		return nil, task.Spec{}, fmt.Errorf("bridge: a stored call: %w", err)
+	}
+	tool := b.toolOf(call)
+	switch {
+	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < b.opts.Timeout:
+		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
+	case tool == nil:
+		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
+	case !isIdempotent(tool):
+		return nil, task.Spec{}, fmt.Errorf("bridge: tool %s is not idempotent any more", tool.Name)
+	}
+	header := make(http.Header, len(call.GetHeaders()))
+	for _, h := range call.GetHeaders() {
+		header[http.CanonicalHeaderKey(h.GetName())] = h.GetValues()
+	}
+	own := &toolCall{
+		tool: tool, catalog: b.catalogs.Current(), wire: call.GetWire(), hasFirst: call.GetHasFirst(), header: call.Header, items: call.GetItems(),
+		req: &Request{
+			Op: OpCall, Tool: tool.Name, Header: header,
+			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
+		},
+	}
+	return b.runTask(own, b.resumedLine(call, tool, r.Origin), 0), task.Spec{
+		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,
+	}, nil
+}
+
+// toolOf is the tool of a stored call, if it still is that RPC.
+func (b *Bridge) toolOf(call *statev1.TaskCall) *catalog.Tool {
+	cat := b.catalogs.Current()
+	if cat == nil {
+		return nil
+	}
+	tool, ok := cat.Lookup(call.GetTool())
+	if !ok || tool.Native || tool.Method.Procedure != call.GetProcedure() {
+		return nil
+	}
+	return tool
+}
+
 // taskError is why a call could not become a task.
 func taskError(ctx context.Context, err error) *errmap.Error {
 	switch {
@@ -140,6 +230,9 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 		return unavailable("the sidecar is shutting down; try another replica")
 	case ctx.Err() != nil:
 		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	case errors.Is(err, task.ErrUnavailable):
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+			errmap.Message("Tool service unavailable: tasks cannot be reached now (--state); try again"))
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

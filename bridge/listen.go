@@ -183,7 +183,10 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 		if err := requireTasks(l.req, f); err != nil {
 			return feed.Filter{}, nil, err
 		}
-		honoured.TaskIds = l.chooseTasks(ctx, wanted.GetTaskIds())
+		var err *errmap.Error
+		if honoured.TaskIds, err = l.chooseTasks(ctx, wanted.GetTaskIds()); err != nil {
+			return feed.Filter{}, nil, err
+		}
 	}
 	filter.Tools, filter.Prompts, filter.Resources = honoured.GetToolsListChanged(), honoured.GetPromptsListChanged(), honoured.GetResourcesListChanged()
 	for key := range l.shownTasks {
@@ -223,18 +226,22 @@ func (l *listening) chooseResources(ctx context.Context, uris []string, cat *cat
 }
 
 // chooseTasks leaves out ids that are unknown here, as other kinds of changes
-// that are never reported are left out.
-func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []string) {
+// that are never reported are left out. While nobody can say whether an id is known, the
+// request fails.
+func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []string, failed *errmap.Error) {
 	l.shownTasks = make(map[string]shownTask, len(ids))
 	for _, id := range ids {
-		ref, ok := l.bridge.findTask(ctx, l.req.Caller, id)
-		if !ok {
+		ref, ok, err := l.bridge.findTask(ctx, l.req.Caller, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
 			continue
 		}
 		honoured = append(honoured, id)
 		l.shownTasks[ref.key()] = shownTask{id: id, digest: ref.digest}
 	}
-	return honoured
+	return honoured, nil
 }
 
 // notification is a change in the words of the contract. Each caller knows a task

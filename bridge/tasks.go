@@ -102,14 +102,18 @@ func (b *Bridge) openTask(caller, id string) (taskRef, bool) {
 	return taskRef{native: true, id: own, digest: digest}, err == nil
 }
 
-// findTask is openTask for an id whose task has to exist.
-func (b *Bridge) findTask(ctx context.Context, caller, id string) (taskRef, bool) {
+// findTask is openTask for an id whose task has to exist. The error says that nobody can
+// tell now.
+func (b *Bridge) findTask(ctx context.Context, caller, id string) (taskRef, bool, *errmap.Error) {
 	ref, ok := b.openTask(caller, id)
 	if !ok || ref.native {
-		return ref, ok
+		return ref, ok, nil
 	}
 	_, err := b.opts.Tasks.Get(ctx, caller, ref.id)
-	return ref, err == nil
+	if err != nil && !errors.Is(err, task.ErrNotFound) {
+		return ref, false, taskError(ctx, err)
+	}
+	return ref, err == nil, nil
 }
 
 // requireTasks refuses what is about tasks where there are none, or the caller's

@@ -61,6 +61,9 @@ type Check struct {
 	Detail string
 	// Info marks a check that does not affect readiness.
 	Info bool
+	// Degrades marks a check whose failure leaves the process ready, for all that does not
+	// need it: the answer is "ready" and says what is degraded.
+	Degrades bool
 }
 
 // Admin makes the handlers.

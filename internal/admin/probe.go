@@ -42,6 +42,9 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request, hasDetails bool) {
 		}
 	}
 	status, text := http.StatusOK, "ready"
+	if worse := degraded(checks); len(worse) > 0 {
+		text += ", degraded: " + strings.Join(worse, "; ")
+	}
 	if !isReady {
 		status, text = http.StatusServiceUnavailable, "not ready"
 		if reasons := failures(checks); len(reasons) > 0 {
@@ -58,11 +61,26 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request, hasDetails bool) {
 func failures(checks []Check) []string {
 	var out []string
 	for _, c := range checks {
-		if !c.OK && !c.Info {
-			out = append(out, strings.TrimSuffix(oneLine(c.Name)+": "+oneLine(c.Detail), ": "))
+		if !c.OK && !c.Info && !c.Degrades {
+			out = append(out, reason(c))
 		}
 	}
 	return out
+}
+
+// degraded is what fails without making the process unready.
+func degraded(checks []Check) []string {
+	var out []string
+	for _, c := range checks {
+		if !c.OK && c.Degrades {
+			out = append(out, reason(c))
+		}
+	}
+	return out
+}
+
+func reason(c Check) string {
+	return strings.TrimSuffix(oneLine(c.Name)+": "+oneLine(c.Detail), ": ")
 }
 
 // table lists every check with its state.
@@ -73,6 +91,9 @@ func table(checks []Check) string {
 		state := "ok"
 		if !c.OK {
 			state = "failed"
+			if c.Degrades {
+				state = "degraded"
+			}
 		}
 		if c.Info {
 			state += " (info)"

@@ -143,16 +143,16 @@ func matchesAny(name string, patterns []string) bool {
 	if slices.Contains(patterns, name) {
 		return true
 	}
-	if looksSecret(name) {
+	if LooksSecret(name) {
 		return false
 	}
 	return glob.MatchAny(patterns, name)
 }
 
-// looksSecret holds for the names that gateways and vendors give to
+// LooksSecret reports whether a header, in lower case, has one of the names that gateways and vendors give to
 // credentials of their own (x-api-key, x-auth-token, x-forwarded-client-cert).
 // A "*" was hardly written with them in mind.
-func looksSecret(name string) bool {
+func LooksSecret(name string) bool {
 	for _, part := range [...]string{"auth", "token", "secret", "password", "credential", "api-key", "apikey", "jwt", "session", "cert"} {
 		if strings.Contains(name, part) {
 			return true

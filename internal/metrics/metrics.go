@@ -88,6 +88,8 @@ type Sources struct {
 	// Identity counts the credentials that were made in the name of callers; nil without
 	// any.
 	Identity func() Identity
+	// Shared is the state that replicas share; nil without any.
+	Shared func() Shared
 }
 
 // Metrics serves scrapes. Nil exports nothing and counts nothing.

@@ -65,6 +65,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Identity != nil {
 		all = append(all, newIdentity(s.Identity))
 	}
+	if s.Shared != nil {
+		all = append(all, newShared(s.Shared))
+	}
 	if s.Telemetry != nil {
 		all = append(all, newTelemetry(s.Telemetry))
 	}

@@ -239,6 +239,7 @@ func (a *App) Close(ctx context.Context) error {
 		a.refresher.Close()
 	}
 	a.behalf.close()
+	a.shared.client.Close()
 	return errors.Join(a.record.Close(), a.trail.Close(), a.backend.close(ctx))
 }
 
@@ -253,6 +254,7 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 	})
 	a.watchKeys()
 	a.watchBehalf()
+	a.watchShared()
 	a.files().WatchCredentials()
 	a.reloader.WatchConfiguration()
 }

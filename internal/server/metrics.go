@@ -24,6 +24,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Authentication: a.authn.Metrics(),
 		Telemetry:      a.telemetryStats(),
 		Identity:       a.behalf.metrics(),
+		Shared:         a.sharedMetrics(),
 		Events:         a.bus,
 		Rules:          a.rules,
 		Gate:           a.gate,

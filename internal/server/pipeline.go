@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -27,7 +26,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/redact"
-	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
 	"github.com/outrigger-mcp/outrigger/internal/scopes"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -56,6 +54,7 @@ type pipeline struct {
 	feed     *feed.Hub
 	sessions *session.Manager
 	tasks    *task.Manager
+	shared   shared
 	// held are the documents that are too large for one result.
 	held *held.Store
 	// watches run the streams behind watches.
@@ -174,23 +173,6 @@ func (a *App) openPipeline() error {
 	return nil
 }
 
-// newTasks makes what runs plain RPCs on as tasks. They are kept in memory, so
-// that they end with the process.
-func (a *App) newTasks() *task.Manager {
-	limits := a.cfg.GetLimits()
-	store := task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits)})
-	return task.New(store, task.Options{
-		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
-		OnChange: func(_ string, t *outriggerv1.Task) {
-			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
-		},
-		OnPanic: func(value any, stack []byte) {
-			a.log.Error("panic in a task", logkey.AppendPanic(nil, value, stack)...)
-		},
-		OnError: func(err error) { a.log.Error("task error", logkey.Error(err)) },
-	})
-}
-
 // watchEnded says why a stream behind a watch is opened again. Whether the backend can be used is said elsewhere, once.
 func (a *App) watchEnded(tool string, failed *errmap.Error, pause time.Duration) {
 	fields := []zap.Field{zap.String(logkey.CanonicalTool, tool), zap.Duration("retry_in_ms", pause)}
@@ -198,15 +180,6 @@ func (a *App) watchEnded(tool string, failed *errmap.Error, pause time.Duration)
 		fields = append(fields, logkey.Error(failed))
 	}
 	a.log.Debug("watch stream ended; reopening", fields...)
-}
-
-// drainTasks waits for running tasks; what is still running at the end of the
-// grace period is lost with the process, and said so.
-func (a *App) drainTasks(ctx context.Context) {
-	if cut := a.tasks.Drain(ctx); cut > 0 {
-		a.cut.Add(uint64(cut))
-		a.log.Warn("grace period over: running tasks are lost", zap.Int("tasks", cut))
-	}
 }
 
 // publish puts a change on the feed of those who listen.
@@ -253,41 +226,6 @@ func (a *App) endStreams() {
 		a.api.Close()
 	}
 	a.bus.Close()
-}
-
-// openSealer makes the sealer for what callers bring back.
-func (a *App) openSealer() error {
-	path := a.cfg.GetState().GetKeyFile()
-	options := seal.Options{TTL: a.cfg.GetState().GetTtl().AsDuration()}
-	if path != "" {
-		keys, err := seal.LoadKeys(path)
-		if err != nil {
-			return fmt.Errorf("--state-key: %w", err)
-		}
-		options.Keys = keys
-	}
-	a.sealer = seal.New(adjusted(options, a.opts.Adjust.Seal))
-	return nil
-}
-
-// watchKeys has the key file read again when it changes. Keys are rotated by
-// adding the new one behind the old on every replica first, so that seconds do
-// not matter. Keys that cannot be read leave the last good ones in use.
-func (a *App) watchKeys() {
-	path := a.cfg.GetState().GetKeyFile()
-	if path == "" {
-		return
-	}
-	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
-		keys, err := seal.LoadKeys(path)
-		if err != nil {
-			a.log.Error("sealing keys reload failed; keeping the last good ones", logkey.Error(err))
-			return reload.Refused
-		}
-		a.sealer.Replace(keys)
-		a.log.Info("sealing keys reloaded", zap.Int("keys", keys.Len()))
-		return reload.Applied
-	}, path)
 }
 
 // warnOfRandomKey says that what callers bring back is understood by this

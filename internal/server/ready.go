@@ -53,6 +53,9 @@ func (a *App) ready() (bool, []admin.Check) {
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
 	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
+	if check, ok := a.sharedCheck(); ok {
+		checks = append(checks, check)
+	}
 	recording := true
 	if check, ok := a.auditCheck(); ok {
 		checks, recording = append(checks, check), check.OK || check.Info

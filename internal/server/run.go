@@ -69,6 +69,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	housekeeping.Go(func() { link.Run(loading) })
 	housekeeping.Go(func() { a.memory.Run(loading) })
 	housekeeping.Go(func() { a.authn.Run(loading) })
+	a.runShared(loading, &housekeeping)
 	defer housekeeping.Wait()
 	defer stop()
 	var err error

@@ -196,11 +196,21 @@ func (c *Client) worsen(now time.Time, err error) {
 // failing notes an operation that failed for want of a store.
 func (c *Client) failing(err error) {
 	c.mu.Lock()
-	c.failed = time.Now()
-	c.worsen(c.failed, err)
+	now := time.Now()
+	switch {
+	case !errors.Is(err, errNotHere):
+		c.failed = now
+		c.worsen(now, err)
+	case c.health.OK:
+		c.worsen(now, err)
+	}
 	c.mu.Unlock()
 	c.wake()
 }
+
+// errNotHere is the part of an error that says that an operation was not tried, because
+// what is missing is known.
+var errNotHere = errors.New("not connected, or not found yet")
 
 // lost notes the loss of a connection, which Run finds too, but later.
 func (c *Client) lost(l *link, err error) {
@@ -278,7 +288,7 @@ func (c *Client) do(ctx context.Context, n *counts, op Op, f func(context.Contex
 		err = classify(ctx, f(within, l))
 		cancel()
 	} else {
-		err = fmt.Errorf("%w: not connected", ErrUnavailable)
+		err = fmt.Errorf("%w: %w", ErrUnavailable, errNotHere)
 	}
 	n.end(op, time.Since(start), err)
 	if errors.Is(err, ErrUnavailable) {

@@ -56,7 +56,7 @@ func (h *home) do(ctx context.Context, op Op, f func(context.Context, *link, jet
 	return h.client.do(ctx, &h.counts, op, func(ctx context.Context, l *link) error {
 		at, _ := h.here()
 		if at == nil || at.link != l {
-			return fmt.Errorf("%w: %s was not found yet", ErrUnavailable, h.config.Name)
+			return fmt.Errorf("%w: %s: %w", ErrUnavailable, h.config.Name, errNotHere)
 		}
 		err := f(ctx, l, at.stream)
 		if isGone(err) {

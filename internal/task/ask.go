@@ -103,16 +103,23 @@ func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[strin
 	if len(questions) > questionRules().MaxItems || len(r.asked)+len(questions) > r.m.opts.MaxQuestions {
 		return nil, ErrTooManyQuestions
 	}
+	prefix := "q"
+	if r.takeovers > 0 {
+		prefix = "q" + strconv.Itoa(r.takeovers) + "."
+	}
 	shown := make(map[string]string, len(questions))
 	// Sorted, so that the same work shows the same keys.
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
 		name := key
+		if r.takeovers > 0 {
+			name = "" // it may have been shown
+		}
 		for n := len(r.asked) + 1; ; n++ {
 			_, taken := r.asked[name]
 			if !taken && name != "" && len(name) <= questionRules().Keys.MaxBytes && utf8.ValidString(name) {
 				break
 			}
-			name = "q" + strconv.Itoa(n)
+			name = prefix + strconv.Itoa(n)
 		}
 		r.asked[name] = struct{}{}
 		shown[key] = name
@@ -123,7 +130,7 @@ func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[strin
 // pose shows questions.
 func (r *run) pose(ctx context.Context, shown map[string]string, questions map[string]*outriggerv1.InputRequest) error {
 	var tooMany bool
-	ended, err := r.m.change(ctx, r.id, func(record *Record) bool {
+	ended, err := r.change(ctx, func(record *Record) bool {
 		open := maps.Clone(record.Task.GetInputRequests())
 		if open == nil {
 			open = make(map[string]*outriggerv1.InputRequest, len(shown))
@@ -204,7 +211,7 @@ func (r *run) withdraw(shown map[string]string) {
 		setOpen(record.Task, open)
 		return true
 	})
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTaken) {
 		r.m.opts.OnError(fmt.Errorf("task: withdraw a question: %w", err))
 	}
 }

@@ -6,12 +6,17 @@
 // of a backend are not handled here.
 //
 // [Manager] runs the work and serves the tasks; [Store] keeps their records,
-// [Memory] those of one process. The record has everything that replicas would
-// have to share, and a manager learns of changes only from its store. So a store
-// that spans processes could implement the same interface: a task that is
-// cancelled or answered at one replica is then cancelled and answered where it
-// runs. The work itself cannot be shared: it ends with its process, and a task
-// without work is dropped when its record expires.
+// [Memory] those of one process. The record has everything that replicas
+// share, and a manager learns of changes only from its store. So with a store that
+// spans processes a task that is cancelled or answered at one replica is cancelled and
+// answered where it runs.
+//
+// Work runs in one process, the owner of its record. If the store spans processes, it
+// implements [Replicas] and knows which owners are alive. When an owner is not, another
+// process takes its tasks over, each by one update of the record, which only one of them
+// can make: it runs the work again if it may ([Spec.Again]), and else ends the task as
+// failed with an unknown outcome. Who owned the record before cannot change it any more,
+// and its work ends with [ErrTaken].
 //
 // A task begins as working, changes between working and input_required, and ends
 // as completed, failed or cancelled. A finished task does not change any more.

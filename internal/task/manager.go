@@ -36,14 +36,21 @@ var (
 	ErrShare = errors.New("task: too many tasks of this caller")
 	// ErrCancelled is the cause of the context of work whose task was cancelled.
 	ErrCancelled = errors.New("task: cancelled by the caller")
+	// ErrTaken is the cause of the context of work whose task another process has taken
+	// over.
+	ErrTaken = errors.New("task: taken over by another replica")
 )
 
 // Manager runs work as tasks and serves them. Make one with [New]. Call [Manager.Drain]
 // before the process ends; no other cleanup is needed.
 type Manager struct {
 	store Store
-	opts  Options
-	told  *teller
+	// replicas is the store, where processes share it, and self this process there; nil and
+	// empty where they do not.
+	replicas Replicas
+	self     string
+	opts     Options
+	told     *teller
 
 	mu      sync.Mutex
 	runs    map[string]*run
@@ -51,13 +58,19 @@ type Manager struct {
 	closing bool
 	// idle is closed at the first moment without work while closing.
 	idle chan struct{}
+	// doubted are ids of records that may exist although their calls are no tasks.
+	doubted map[string]struct{}
 
 	became, stayed, completed, failed, cancelled, over atomic.Uint64
+	takenOver, handedOver, unknown, lost               atomic.Uint64
 }
 
 // New returns a manager that uses and watches a store.
 func New(store Store, o Options) *Manager {
-	m := &Manager{store: store, opts: o.withDefaults(), runs: map[string]*run{}, callers: map[string]int{}, idle: make(chan struct{})}
+	m := &Manager{store: store, opts: o.withDefaults(), runs: map[string]*run{}, callers: map[string]int{}, idle: make(chan struct{}), doubted: map[string]struct{}{}}
+	if shared, ok := store.(Replicas); ok {
+		m.replicas, m.self = shared, shared.Self()
+	}
 	m.told = newTeller(m.opts.OnChange, m.opts.OnPanic)
 	store.Watch(m.changed)
 	return m
@@ -167,6 +180,10 @@ func (m *Manager) changed(r Record) {
 	work := m.runs[r.ID]
 	m.mu.Unlock()
 	if work != nil {
+		// What was written before this process took the task over may be heard of after it.
+		if r.Owner != m.self && r.Owner != "" && r.Takeovers >= work.takeovers {
+			work.taken()
+		}
 		work.noticed(r.Task.GetStatus())
 	}
 	switch r.Task.GetStatus() {
@@ -184,20 +201,32 @@ func (m *Manager) changed(r Record) {
 func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.closing:
-		return nil, ErrClosed
-	case len(m.runs) >= m.opts.MaxRunning:
-		return nil, ErrFull
-	case !m.opts.Share.Allows(int64(m.callers[spec.Principal]), 1, int64(len(m.runs)), int64(m.opts.MaxRunning)):
-		m.over.Add(1)
-		return nil, ErrShare
+	if err := m.hasRoom(spec.Principal); err != nil {
+		return nil, err
 	}
 	var random [idBytes]byte
 	if _, err := io.ReadFull(m.opts.Rand, random[:]); err != nil {
 		return nil, fmt.Errorf("task: read random bytes: %w", err)
 	}
-	id := idPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+	return m.enter(ctx, idPrefix+base64.RawURLEncoding.EncodeToString(random[:]), spec)
+}
+
+// hasRoom reports why there is no room for more work. m.mu is held.
+func (m *Manager) hasRoom(principal string) error {
+	switch {
+	case m.closing:
+		return ErrClosed
+	case len(m.runs) >= m.opts.MaxRunning:
+		return ErrFull
+	case !m.opts.Share.Allows(int64(m.callers[principal]), 1, int64(len(m.runs)), int64(m.opts.MaxRunning)):
+		m.over.Add(1)
+		return ErrShare
+	}
+	return nil
+}
+
+// enter takes up work under an id. m.mu is held.
+func (m *Manager) enter(ctx context.Context, id string, spec Spec) (*run, error) {
 	if _, taken := m.runs[id]; taken {
 		return nil, ErrExists
 	}
@@ -237,6 +266,11 @@ type Stats struct {
 	Completed, Failed, Cancelled uint64
 	// Over counts requests that were refused because the caller had used up its share.
 	Over uint64
+	// TakenOver counts tasks of other processes whose work runs again here, Unknown those
+	// that ended here because nobody can know what became of their work. HandedOver counts
+	// tasks that a drain left to other processes, and Lost the work that ended here because
+	// another process had taken its task over.
+	TakenOver, Unknown, HandedOver, Lost uint64
 }
 
 // Stats returns the counts. Each count is correct, but they are not a snapshot of one
@@ -248,6 +282,7 @@ func (m *Manager) Stats() Stats {
 	return Stats{
 		Running: running, Became: m.became.Load(), Stayed: m.stayed.Load(),
 		Completed: m.completed.Load(), Failed: m.failed.Load(), Cancelled: m.cancelled.Load(), Over: m.over.Load(),
+		TakenOver: m.takenOver.Load(), Unknown: m.unknown.Load(), HandedOver: m.handedOver.Load(), Lost: m.lost.Load(),
 	}
 }
 

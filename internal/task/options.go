@@ -33,6 +33,8 @@ const (
 	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
 	DefaultMaxMessage = 1024
+	// DefaultMaxTakeovers is more than a rolling update needs.
+	DefaultMaxTakeovers = 5
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
@@ -52,6 +54,9 @@ type Options struct {
 	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
 	// maximum number of bytes kept of a status message.
 	MaxQuestions, MaxMessage int
+	// MaxTakeovers is how often the work of one task is run again: what ends every process
+	// that runs it must not end them all.
+	MaxTakeovers int
 	// Now is the clock for the times in records. Nil means [time.Now].
 	Now func() time.Time
 	// Rand is the source of ids, read by one goroutine at a time. Nil means crypto/rand.
@@ -83,6 +88,7 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxRunning, DefaultMaxRunning)
 	defaults.Fill(&o.MaxQuestions, DefaultMaxQuestions)
 	defaults.Fill(&o.MaxMessage, DefaultMaxMessage)
+	defaults.Fill(&o.MaxTakeovers, DefaultMaxTakeovers)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

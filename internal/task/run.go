@@ -22,6 +22,7 @@ const (
 	// six seconds in all, in which a store that restarts is back.
 	storeAttempts = 7
 	storePause    = 100 * time.Millisecond
+	storeMaxPause = 4 * time.Second
 )
 
 // phase is how far a call is.
@@ -63,6 +64,9 @@ type run struct {
 	// asked are the keys of all questions so far, read those whose answers were
 	// handed to the work.
 	asked, read map[string]struct{}
+	// takeovers is how often the work was begun before, elsewhere: its questions may have
+	// been shown already.
+	takeovers int
 }
 
 // runKey finds the run of a context.
@@ -126,6 +130,9 @@ func (r *run) expire() {
 // cut ends work that a drain does not wait for any longer, and reports whether it
 // had not ended before.
 func (r *run) cut() bool {
+	if r.m.replicas != nil && r.isTask() {
+		return r.leaveBehind()
+	}
 	again := r.spec.About.Idempotent
 	wasGoing := r.end(nil, errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
 		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
@@ -165,6 +172,9 @@ func (r *run) abandon(cause error) {
 // what the task ends with.
 func (r *run) finish(e ending, attempts int) {
 	pause := storePause
+	// A store that is away comes back, and has the task until then: its end is written for
+	// as long as anybody could ask for it.
+	patient, until := attempts > 1, time.Now().Add(r.spec.TTL)
 	for {
 		attempts--
 		err := r.write(func(record *Record) bool {
@@ -172,8 +182,10 @@ func (r *run) finish(e ending, attempts int) {
 			return true
 		})
 		switch {
-		case err == nil || errors.Is(err, ErrNotFound):
+		case err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTaken):
 			return
+		case errors.Is(err, ErrUnavailable) && patient && time.Now().Before(until):
+			attempts++
 		case errors.Is(err, ErrFull) && attempts > 0:
 			e = r.m.endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
 				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
@@ -183,7 +195,7 @@ func (r *run) finish(e ending, attempts int) {
 			return
 		}
 		time.Sleep(pause)
-		pause *= 2
+		pause = min(2*pause, storeMaxPause)
 	}
 }
 
@@ -210,7 +222,7 @@ func (r *run) show() {
 		record.Task.StatusMessage = r.message
 		return true
 	})
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTaken) {
 		r.m.opts.OnError(fmt.Errorf("task: store a status message: %w", err))
 	}
 }
@@ -220,8 +232,25 @@ func (r *run) show() {
 func (r *run) write(f func(*Record) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeTimeout)
 	defer cancel()
-	_, err := r.m.change(ctx, r.id, f)
+	_, err := r.change(ctx, f)
 	return err
+}
+
+// change changes the record as its owner; its error is [ErrTaken] where another process
+// owns it.
+func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err error) {
+	taken := false
+	ended, err = r.m.change(ctx, r.id, func(record *Record) bool {
+		if taken = record.Owner != r.m.self; taken {
+			return false
+		}
+		return f(record)
+	})
+	if err == nil && taken {
+		r.taken()
+		err = ErrTaken
+	}
+	return ended, err
 }
 
 // noticed is told that the record was updated. Who ends a task otherwise than by

@@ -4,6 +4,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -30,6 +31,9 @@ type Spec struct {
 	About errmap.About
 	// Origin identifies what began the call, for telemetry: [Manager.Origin] returns it. It must not be changed.
 	Origin []byte
+	// Again is what [Options.Resume] needs to run the work again in another process. Nil
+	// means that it must not be run again. It must not be changed.
+	Again []byte
 }
 
 // Run is the work of a call. If the request ends before the call became a task, the
@@ -116,6 +120,9 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	}
 	record := r.record()
 	if err := r.m.store.Create(ctx, record); err != nil {
+		if errors.Is(err, ErrUnavailable) {
+			r.m.doubt(r.id)
+		}
 		return nil, err
 	}
 	r.mu.Lock()
@@ -125,6 +132,7 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 		late := r.message != record.Task.GetStatusMessage()
 		r.mu.Unlock()
 		r.m.became.Add(1)
+		r.m.trust(r.id)
 		if late {
 			r.show()
 		}
@@ -133,6 +141,7 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	// It ended, or has no waiter left: no client knows of a task.
 	r.mu.Unlock()
 	if err := r.m.store.Delete(context.WithoutCancel(ctx), r.id); err != nil {
+		r.m.doubt(r.id)
 		r.m.opts.OnError(err)
 	}
 	select {
@@ -150,9 +159,10 @@ func (r *run) record() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.m.opts.Now()
-	lifetime := r.spec.Timeout + r.m.opts.Grace + r.spec.TTL
+	lifetime := r.lifetime()
 	return Record{
 		ID: r.id, Principal: r.spec.Principal, Tool: r.spec.Tool, Keep: r.spec.TTL, Expires: now.Add(lifetime), Origin: r.spec.Origin,
+		Owner: r.m.self, Again: r.spec.Again, Timeout: r.spec.Timeout, PollInterval: r.spec.PollInterval, Idempotent: r.spec.About.Idempotent,
 		Task: &outriggerv1.Task{
 			TaskId:        r.id,
 			Status:        outriggerv1.TaskStatus_TASK_STATUS_WORKING,
@@ -164,3 +174,6 @@ func (r *run) record() Record {
 		},
 	}
 }
+
+// lifetime is how long a task is remembered that begins now.
+func (r *run) lifetime() time.Duration { return r.spec.Timeout + r.m.opts.Grace + r.spec.TTL }

@@ -21,6 +21,9 @@ var (
 	ErrExists = errors.New("task: the id is taken")
 	// ErrConflict means that the record was modified concurrently.
 	ErrConflict = errors.New("task: modified concurrently")
+	// ErrUnavailable means that the store cannot be reached. What was asked of it may have
+	// happened.
+	ErrUnavailable = errors.New("task: the store is unavailable")
 )
 
 // Record is a store's record of a task. The values that it points to are shared and
@@ -39,26 +42,37 @@ type Record struct {
 	Keep time.Duration
 	// Expires is when the record may be deleted.
 	Expires time.Time
+	// Owner is the process that runs the work, empty for none, or where processes share
+	// nothing. Again is that of the Spec, and Takeovers how often another process took the
+	// work over. Timeout, PollInterval and Idempotent are those of the Spec.
+	Owner                 string
+	Again                 []byte
+	Takeovers             int
+	Timeout, PollInterval time.Duration
+	Idempotent            bool
 	// Version is set by the store. It changes with each update and has no other meaning.
 	Version uint64
 }
 
-// Store keeps the records of tasks. Processes may share it.
+// Store keeps the records of tasks. Processes may share it; then it implements
+// [Replicas], too.
 type Store interface {
 	// Create stores a new record. When it returns, Get finds the record everywhere. The
-	// errors are [ErrFull], [ErrExists] and those of the store.
+	// errors are [ErrFull], [ErrShare], [ErrExists], [ErrUnavailable] and those of the
+	// store.
 	Create(ctx context.Context, r Record) error
 	// Get returns the current record. The errors are [ErrNotFound], also from its expiry
 	// on, and those of the store.
 	Get(ctx context.Context, id string) (Record, error)
 	// Update replaces the record with the id of r, if its version is still that of r. The
-	// errors are [ErrConflict], [ErrNotFound], [ErrFull] and those of the store. After an
-	// error nothing has changed.
+	// errors are [ErrConflict], [ErrNotFound], [ErrFull], [ErrUnavailable] and those of the
+	// store. After another error than ErrUnavailable nothing has changed.
 	Update(ctx context.Context, r Record) error
 	// Delete deletes a record. The record need not exist.
 	Delete(ctx context.Context, id string) error
 	// Watch calls changed with every record that any process updates from now on, for the
-	// life of the store. Calls for one record are sequential, in the order of its
+	// life of the store. Where processes share the store, updates of a record that follow
+	// each other closely may be merged into one call with the last. Calls for one record are sequential, in the order of its
 	// updates, and without a lock: changed may use the store. It must return quickly.
 	Watch(changed func(Record))
 }

@@ -202,10 +202,12 @@ type TaskCall struct {
 	// Headers for the backend.
 	Headers []*Header `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
 	// The caller, and the way the call came in.
-	Caller        string `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"`
-	Transport     string `protobuf:"bytes,9,opt,name=transport,proto3" json:"transport,omitempty"`
-	Route         string `protobuf:"bytes,10,opt,name=route,proto3" json:"route,omitempty"`
-	Method        string `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
+	Caller    string `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"`
+	Transport string `protobuf:"bytes,9,opt,name=transport,proto3" json:"transport,omitempty"`
+	Route     string `protobuf:"bytes,10,opt,name=route,proto3" json:"route,omitempty"`
+	Method    string `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
+	// The caller as the audit trail knows it; not set without a trail.
+	Who           *TaskCaller `protobuf:"bytes,12,opt,name=who,proto3" json:"who,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +319,110 @@ func (x *TaskCall) GetMethod() string {
 	return ""
 }
 
+func (x *TaskCall) GetWho() *TaskCaller {
+	if x != nil {
+		return x.Who
+	}
+	return nil
+}
+
+// TaskCaller is a caller for the audit trail.
+type TaskCaller struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the caller.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its identity at its issuer, and its OAuth client.
+	Subject  string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	Issuer   string `protobuf:"bytes,3,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	ClientId string `protobuf:"bytes,4,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Address that it called from, and how it was identified.
+	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	Source  string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
+	// Whether it may run destructive tools.
+	Trust         string `protobuf:"bytes,7,opt,name=trust,proto3" json:"trust,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskCaller) Reset() {
+	*x = TaskCaller{}
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskCaller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskCaller) ProtoMessage() {}
+
+func (x *TaskCaller) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskCaller.ProtoReflect.Descriptor instead.
+func (*TaskCaller) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TaskCaller) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetTrust() string {
+	if x != nil {
+		return x.Trust
+	}
+	return ""
+}
+
 // Header is one header with its values.
 type Header struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -330,7 +436,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +448,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +461,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Header) GetName() string {
@@ -398,7 +504,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"idempotent\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xc5\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xf7\x02\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -411,8 +517,18 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\ttransport\x18\t \x01(\tR\ttransport\x12\x14\n" +
 	"\x05route\x18\n" +
 	" \x01(\tR\x05route\x12\x16\n" +
-	"\x06method\x18\v \x01(\tR\x06methodB\t\n" +
-	"\a_header\"4\n" +
+	"\x06method\x18\v \x01(\tR\x06method\x120\n" +
+	"\x03who\x18\f \x01(\v2\x1e.outrigger.state.v1.TaskCallerR\x03whoB\t\n" +
+	"\a_header\"\xb7\x01\n" +
+	"\n" +
+	"TaskCaller\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
+	"\x06issuer\x18\x03 \x01(\tR\x06issuer\x12\x1b\n" +
+	"\tclient_id\x18\x04 \x01(\tR\bclientId\x12\x18\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x14\n" +
+	"\x05trust\x18\a \x01(\tR\x05trust\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06valuesB\xd0\x01\n" +
@@ -430,31 +546,33 @@ func file_outrigger_state_v1_task_proto_rawDescGZIP() []byte {
 	return file_outrigger_state_v1_task_proto_rawDescData
 }
 
-var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_outrigger_state_v1_task_proto_goTypes = []any{
 	(*TaskRecord)(nil),            // 0: outrigger.state.v1.TaskRecord
 	(*TaskCall)(nil),              // 1: outrigger.state.v1.TaskCall
-	(*Header)(nil),                // 2: outrigger.state.v1.Header
-	nil,                           // 3: outrigger.state.v1.TaskRecord.AnswersEntry
-	(*v1.Task)(nil),               // 4: outrigger.v1.Task
-	(*durationpb.Duration)(nil),   // 5: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*v1.InputResponse)(nil),      // 7: outrigger.v1.InputResponse
+	(*TaskCaller)(nil),            // 2: outrigger.state.v1.TaskCaller
+	(*Header)(nil),                // 3: outrigger.state.v1.Header
+	nil,                           // 4: outrigger.state.v1.TaskRecord.AnswersEntry
+	(*v1.Task)(nil),               // 5: outrigger.v1.Task
+	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*v1.InputResponse)(nil),      // 8: outrigger.v1.InputResponse
 }
 var file_outrigger_state_v1_task_proto_depIdxs = []int32{
-	4, // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
-	3, // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
-	5, // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
-	6, // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
-	5, // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
-	5, // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
-	2, // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
-	7, // 7: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	5, // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
+	4, // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
+	6, // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
+	7, // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
+	6, // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
+	6, // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
+	3, // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
+	2, // 7: outrigger.state.v1.TaskCall.who:type_name -> outrigger.state.v1.TaskCaller
+	8, // 8: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_task_proto_init() }
@@ -469,7 +587,7 @@ func file_outrigger_state_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_state_v1_task_proto_rawDesc), len(file_outrigger_state_v1_task_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

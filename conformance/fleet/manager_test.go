@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+)
+
+// replica is a task manager of its own process, as far as others can tell.
+type replica struct {
+	*task.Manager
+	client *state.Client
+	store  *taskstore.Store
+	wire   *wire
+	stop   context.CancelFunc
+
+	mu    sync.Mutex
+	heard []string
+	began int
+}
+
+// lease is as short as may be.
+const lease = 2 * time.Second
+
+// resumed is the work that takes a task over: it says where it runs.
+func (r *replica) resume(name string) task.Resume {
+	return func(task.Record) (task.Run, task.Spec, error) {
+		return func(context.Context, func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.began++
+			return &outriggerv1.ToolResult{Status: "success", Explanation: "done at " + name}, nil
+		}, task.Spec{About: errmap.About{Idempotent: true}}, nil
+	}
+}
+
+// startReplica starts one that reaches NATS over a wire of its own.
+func startReplica(t *testing.T, n *natsServer, sealer *seal.Sealer, name string) *replica {
+	t.Helper()
+	r := &replica{}
+	var url string
+	r.wire, url = newWire(t, n.URL())
+	r.client = open(t, state.Options{URL: url, Sealer: sealer})
+	r.store = taskstore.New(r.client, taskstore.Options{Lease: lease, Name: name})
+	r.Manager = task.New(r.store, task.Options{OnChange: func(_ string, now *outriggerv1.Task) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.heard = append(r.heard, now.GetTaskId()+" "+now.GetStatus().String())
+	}})
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	var all sync.WaitGroup
+	all.Go(func() { r.store.Run(ctx) })
+	all.Go(func() { r.Run(ctx, r.resume(name)) })
+	t.Cleanup(func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		r.Drain(over)
+		stop()
+		all.Wait()
+	})
+	healthy(t, r.client)
+	await(t, "it has a lease", func() bool { return r.store.Stats().Owners > 0 })
+	return r
+}
+
+func (r *replica) hears(what string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.heard, what)
+}
+
+// begin starts work as a task that lasts until its context ends, and returns its id and
+// what is closed then, after cause was set.
+func (r *replica) begin(t *testing.T, again []byte, work task.Run) (id string, ended chan error) {
+	t.Helper()
+	ended = make(chan error, 1)
+	if work == nil {
+		work = func(ctx context.Context, _ func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return &outriggerv1.ToolResult{Status: "success", Explanation: "too late"}, nil
+		}
+	}
+	out, err := r.Start(t.Context(), task.Spec{
+		Principal: "alice", Tool: "x.y", Again: again, Timeout: time.Minute, TTL: time.Minute, About: errmap.About{ToolCall: true, Idempotent: again != nil},
+	}, work)
+	if err != nil || out.Task == nil {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	return out.Task.GetTaskId(), ended
+}
+
+func (r *replica) status(t *testing.T, id string) *outriggerv1.Task {
+	t.Helper()
+	got, err := r.Get(t.Context(), "alice", id)
+	if err != nil {
+		t.Fatalf("get: %v", err)
+	}
+	return got
+}
+
+const (
+	working       = outriggerv1.TaskStatus_TASK_STATUS_WORKING
+	inputRequired = outriggerv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED
+	completed     = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED
+	failed        = outriggerv1.TaskStatus_TASK_STATUS_FAILED
+	cancelled     = outriggerv1.TaskStatus_TASK_STATUS_CANCELLED
+)
+
+// TestAnyReplicaServesATask: what begins at one is read, cancelled, answered and heard of
+// at another, and is nobody else's.
+func TestAnyReplicaServesATask(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, b := startReplica(t, n, sealer, "a"), startReplica(t, n, sealer, "b")
+	id, ended := a.begin(t, nil, nil)
+	if got := b.status(t, id); got.GetStatus() != working {
+		t.Errorf("at the other replica: %v", got)
+	}
+	if _, err := b.Get(t.Context(), "bob", id); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("another caller: %v", err)
+	}
+	if err := b.Cancel(t.Context(), "alice", id); err != nil {
+		t.Fatal(err)
+	}
+	if cause := <-ended; !errors.Is(cause, task.ErrCancelled) {
+		t.Errorf("the work ended with %v", cause)
+	}
+	for _, r := range []*replica{a, b} {
+		await(t, "each replica hears of the end", func() bool { return r.hears(id + " " + cancelled.String()) })
+	}
+	id, _ = a.begin(t, nil, func(ctx context.Context, _ func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		answers, err := task.Ask(ctx, map[string]*outriggerv1.InputRequest{"name": {Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
+			Message: "who?", Mode: &outriggerv1.Elicitation_Url{Url: &outriggerv1.ElicitationUrl{Url: "https://example.com/"}},
+		}}}})
+		if err != nil {
+			return nil, errmap.Wrap(errmap.InternalError, err)
+		}
+		return &outriggerv1.ToolResult{Status: "success", Explanation: string(answers["name"].GetOtherJson())}, nil
+	})
+	await(t, "the question is asked", func() bool { return b.status(t, id).GetStatus() == inputRequired })
+	err := b.Update(t.Context(), "alice", id, map[string]*outriggerv1.InputResponse{
+		"name": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`"Ann"`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the answer arrives", func() bool { return b.status(t, id).GetResult().GetExplanation() == `"Ann"` })
+}
+
+// TestTakeover: a replica that is cut off loses its tasks, each to one other: the work that
+// may is run again, the other ends as failed. When it is back it learns so, and its work
+// ends; tasks that have ended keep their results.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, b, c := startReplica(t, n, sealer, "a"), startReplica(t, n, sealer, "b"), startReplica(t, n, sealer, "c")
+	again, lostAgain := a.begin(t, []byte("how"), nil)
+	once, lostOnce := a.begin(t, nil, nil)
+	done, _ := a.begin(t, nil, func(context.Context, func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		return &outriggerv1.ToolResult{Status: "success", Explanation: "early"}, nil
+	})
+	await(t, "one task has ended", func() bool { return b.status(t, done).GetStatus() == completed })
+	a.wire.cut()
+	await(t, "the work runs again", func() bool { return strings.HasPrefix(b.status(t, again).GetResult().GetExplanation(), "done at ") })
+	await(t, "the other task has failed", func() bool { return c.status(t, once).GetStatus() == failed })
+	if got := c.status(t, once).GetError(); !strings.Contains(got.GetMessage(), "outcome unknown") || got.GetCode() == 0 {
+		t.Errorf("failed with %v", got)
+	}
+	if got := b.status(t, done).GetResult().GetExplanation(); got != "early" {
+		t.Errorf("the finished task is %q now", got)
+	}
+	bs, cs := b.Stats(), c.Stats()
+	if bs.TakenOver+cs.TakenOver != 1 || bs.Unknown+cs.Unknown != 1 {
+		t.Errorf("b %+v, c %+v", bs, cs)
+	}
+	b.mu.Lock()
+	c.mu.Lock()
+	if b.began+c.began != 1 {
+		t.Errorf("the work was run again %d times", b.began+c.began)
+	}
+	c.mu.Unlock()
+	b.mu.Unlock()
+	if _, err := a.Get(t.Context(), "alice", again); !errors.Is(err, task.ErrUnavailable) {
+		t.Errorf("get at the replica that is cut off: %v", err)
+	}
+	a.wire.mend()
+	for name, ended := range map[string]chan error{"again": lostAgain, "once": lostOnce} {
+		select {
+		case cause := <-ended:
+			if !errors.Is(cause, task.ErrTaken) {
+				t.Errorf("%s: the work ended with %v", name, cause)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: the work of the former owner goes on", name)
+		}
+	}
+	await(t, "a is back", func() bool { _, err := a.Get(t.Context(), "alice", again); return err == nil })
+	if got := a.status(t, again).GetResult().GetExplanation(); !strings.HasPrefix(got, "done at ") || got == "too late" {
+		t.Errorf("the former owner wrote %q", got)
+	}
+	if got := a.Stats().Lost; got != 2 {
+		t.Errorf("%d tasks lost, want 2", got)
+	}
+}
+
+// TestAnOutageTakesNothing: while NATS is away work goes on. What ends meanwhile is stored
+// when NATS is back, and nobody takes anything over.
+func TestAnOutageTakesNothing(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, b := startReplica(t, n, sealer, "a"), startReplica(t, n, sealer, "b")
+	release := make(chan struct{})
+	id, _ := a.begin(t, []byte("how"), func(context.Context, func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		<-release
+		return &outriggerv1.ToolResult{Status: "success", Explanation: "during the outage"}, nil
+	})
+	long, ended := a.begin(t, nil, nil)
+	n.stop()
+	if _, err := b.Get(t.Context(), "alice", id); !errors.Is(err, task.ErrUnavailable) {
+		t.Errorf("get without NATS: %v", err)
+	}
+	close(release)
+	time.Sleep(lease + time.Second) // all leases are over
+	n.start()
+	await(t, "the result is stored", func() bool {
+		got, err := b.Get(t.Context(), "alice", id)
+		return err == nil && got.GetResult().GetExplanation() == "during the outage"
+	})
+	time.Sleep(2 * lease) // in which a wrong conclusion would be drawn
+	select {
+	case cause := <-ended:
+		t.Errorf("work ended by an outage: %v", cause)
+	default:
+	}
+	if got := b.status(t, long).GetStatus(); got != working {
+		t.Errorf("the other task is %v", got)
+	}
+	if s := b.Stats(); s.TakenOver != 0 || s.Unknown != 0 {
+		t.Errorf("b took over: %+v", s)
+	}
+}
+
+// TestDrainHandsOver: a replica that drains leaves work that may run again to another, at
+// once, and ends the other.
+func TestDrainHandsOver(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, b := startReplica(t, n, sealer, "a"), startReplica(t, n, sealer, "b")
+	again, left := a.begin(t, []byte("how"), nil)
+	once, _ := a.begin(t, nil, nil)
+	await(t, "b may judge others", b.store.Steady)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if cut := a.Drain(over); cut != 1 {
+		t.Errorf("%d tasks lost, want 1", cut)
+	}
+	if cause := <-left; !errors.Is(cause, task.ErrClosed) && !errors.Is(cause, task.ErrTaken) {
+		t.Errorf("the work ended with %v", cause)
+	}
+	await(t, "it runs again", func() bool { return b.status(t, again).GetResult().GetExplanation() == "done at b" })
+	if got := b.status(t, once); got.GetStatus() != failed || !strings.Contains(got.GetError().GetMessage(), "outcome unknown") {
+		t.Errorf("the other task: %v", got)
+	}
+	if s := a.Stats(); s.HandedOver != 1 || s.Unknown != 1 {
+		t.Errorf("%+v", s)
+	}
+}

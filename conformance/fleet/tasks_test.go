@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/tasktest"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+)
+
+// openTasks opens a store that runs until the end of the test.
+func openTasks(t *testing.T, c *state.Client, o taskstore.Options) *taskstore.Store {
+	t.Helper()
+	o.OnError = func(err error) { t.Errorf("store: %v", err) }
+	s := taskstore.New(c, o)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return s
+}
+
+// TestTasksKeepTheContract: tasks in JetStream keep the contract that those in memory
+// keep.
+func TestTasksKeepTheContract(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	var deployments atomic.Int64
+	tasktest.Contract(t, tasktest.Kit{
+		New: func(t *testing.T, maxTasks int, rule share.Rule) task.Store {
+			t.Helper()
+			c := open(t, state.Options{URL: n.URL(), Name: fmt.Sprintf("d%d", deployments.Add(1))})
+			s := openTasks(t, c, taskstore.Options{MaxTasks: maxTasks, Share: rule})
+			healthy(t, c)
+			await(t, "it has a lease", func() bool { return s.Stats().Owners == 1 })
+			return s
+		},
+		Settle: func(t *testing.T, told func() bool) {
+			t.Helper()
+			await(t, "watchers are told", told)
+		},
+	})
+}
+
+// TestWritesAreFast measures what a task writes.
+func TestWritesAreFast(t *testing.T) {
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	s := openTasks(t, c, taskstore.Options{})
+	healthy(t, c)
+	const tasks = 500
+	var took []time.Duration
+	for i := range tasks {
+		r := task.Record{ID: fmt.Sprintf("t_%d", i), Principal: "alice", Expires: time.Now().Add(time.Hour), Again: make([]byte, 1024)}
+		start := time.Now()
+		if err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		created := time.Since(start)
+		for range 2 {
+			now, err := s.Get(t.Context(), r.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start = time.Now()
+			if err := s.Update(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			created += time.Since(start)
+		}
+		took = append(took, created)
+	}
+	slices.Sort(took)
+	p50, p99 := took[tasks/2], took[tasks*99/100]
+	t.Logf("three writes of a task: p50 %v, p99 %v", p50, p99)
+	if p50 > 10*time.Millisecond {
+		t.Errorf("three writes take %v in the median, want below 10 ms", p50)
+	}
+}

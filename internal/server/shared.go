@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+)
+
+// shared is what this process shares with other replicas. All of it is nil without
+// --state.
+type shared struct {
+	client *state.Client
+	// sealer seals what is stored, with the keys of what callers bring back.
+	sealer *seal.Sealer
+	tasks  *taskstore.Store
+}
+
+// openShared connects to the state of the deployment. keys are those of --state-key.
+func (a *App) openShared(keys *seal.Keys) error {
+	s := a.cfg.GetState()
+	if s.GetUrl() == "" || a.opts.Once {
+		return nil
+	}
+	limits := a.cfg.GetLimits()
+	// A record holds a result, and what is needed to run a call again.
+	most := int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())
+	a.shared.sealer = seal.New(seal.Options{Keys: keys, MaxPayload: most})
+	client, err := state.Open(settings.SharedState(s, a.shared.sealer, a.log.Named("state")))
+	if err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	host, _ := os.Hostname() // a name for people; an id is beside it
+	a.shared.client = client
+	a.shared.tasks = taskstore.New(client, taskstore.Options{
+		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: settings.CallerShare(limits),
+		Lease: s.GetLease().AsDuration(), Name: host,
+		OnError: func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) },
+	})
+	return nil
+}
+
+// newTasks makes what runs plain RPCs on as tasks. Without --state they are kept in
+// memory, so that they end with the process.
+func (a *App) newTasks() *task.Manager {
+	limits := a.cfg.GetLimits()
+	var store task.Store = a.shared.tasks
+	if a.shared.tasks == nil {
+		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits)})
+	}
+	return task.New(store, task.Options{
+		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
+		OnChange: func(_ string, t *outriggerv1.Task) {
+			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
+		},
+		OnPanic: func(value any, stack []byte) {
+			a.log.Error("panic in a task", logkey.AppendPanic(nil, value, stack)...)
+		},
+		OnError: func(err error) { a.log.Error("task error", logkey.Error(err)) },
+	})
+}
+
+// runShared keeps the shared state usable until ctx ends, and takes over the tasks of
+// replicas that have departed.
+func (a *App) runShared(ctx context.Context, running *sync.WaitGroup) {
+	if a.shared.client == nil {
+		return
+	}
+	running.Go(func() { a.shared.client.Run(ctx) })
+	running.Go(func() { a.shared.tasks.Run(ctx) })
+	running.Go(func() { a.tasks.Run(ctx, a.bridge.ResumeTask) })
+}
+
+// watchShared has the files of the connection read again when they change.
+func (a *App) watchShared() {
+	c := a.shared.client
+	if c == nil || len(c.Files()) == 0 {
+		return
+	}
+	a.watcher.Add("state_connection", func(context.Context) reload.Outcome {
+		if err := c.Reload(); err != nil {
+			a.log.Error("credentials of the shared state not reloaded; keeping the connection", logkey.Error(err))
+			return reload.Refused
+		}
+		a.log.Info("credentials of the shared state reloaded")
+		return reload.Applied
+	}, c.Files()...)
+}
+
+// sharedCheck is what /readyz says about the shared state.
+func (a *App) sharedCheck() (admin.Check, bool) {
+	if a.shared.client == nil {
+		return admin.Check{}, false
+	}
+	h := a.shared.client.Health()
+	detail := h.Why
+	if h.OK {
+		s := a.shared.tasks.Stats()
+		detail = fmt.Sprintf("%d tasks of %d replicas", s.Tasks, s.Owners)
+	}
+	return admin.Check{Name: "state", OK: h.OK, Degrades: true, Detail: fmt.Sprintf("%s, since %s", detail, h.Since.UTC().Format(time.RFC3339))}, true
+}
+
+// sharedMetrics is the same for a scrape.
+func (a *App) sharedMetrics() func() metrics.Shared {
+	if a.shared.client == nil {
+		return nil
+	}
+	return func() metrics.Shared {
+		return metrics.Shared{Available: a.shared.client.Health().OK, Stores: a.shared.client.Stats(), Tasks: a.tasks.Stats(), Known: a.shared.tasks.Stats()}
+	}
+}
+
+// drainTasks waits for running tasks. What is still running at the end of the grace
+// period is lost with the process, and said so, unless another replica runs it again.
+func (a *App) drainTasks(ctx context.Context) {
+	cut := a.tasks.Drain(ctx)
+	if n := a.tasks.Stats().HandedOver; n > 0 {
+		a.log.Info("grace period over: running tasks go on at other replicas", zap.Uint64("tasks", n))
+	}
+	if cut > 0 {
+		a.cut.Add(uint64(cut))
+		a.log.Warn("grace period over: running tasks are lost", zap.Int("tasks", cut))
+	}
+}
+
+// openSealer makes the sealer for what callers bring back.
+func (a *App) openSealer() error {
+	path := a.cfg.GetState().GetKeyFile()
+	options := seal.Options{TTL: a.cfg.GetState().GetTtl().AsDuration()}
+	if path != "" {
+		keys, err := seal.LoadKeys(path)
+		if err != nil {
+			return fmt.Errorf("--state-key: %w", err)
+		}
+		options.Keys = keys
+	}
+	a.sealer = seal.New(adjusted(options, a.opts.Adjust.Seal))
+	return a.openShared(options.Keys)
+}
+
+// watchKeys has the key file read again when it changes. Keys are rotated by
+// adding the new one behind the old on every replica first, so that seconds do
+// not matter. Keys that cannot be read leave the last good ones in use.
+func (a *App) watchKeys() {
+	path := a.cfg.GetState().GetKeyFile()
+	if path == "" {
+		return
+	}
+	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
+		keys, err := seal.LoadKeys(path)
+		if err != nil {
+			a.log.Error("sealing keys reload failed; keeping the last good ones", logkey.Error(err))
+			return reload.Refused
+		}
+		a.sealer.Replace(keys)
+		if a.shared.sealer != nil {
+			a.shared.sealer.Replace(keys)
+		}
+		a.log.Info("sealing keys reloaded", zap.Int("keys", keys.Len()))
+		return reload.Applied
+	}, path)
+}
