@@ -53,7 +53,7 @@ type Sources struct {
 	Repaired, Disagreements func() uint64
 
 	Catalog *catalog.Live
-	Events  *event.Memory
+	Events  interface{ Stats() event.Stats }
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
 	// Slots reports the running and queued calls of each tool and caller. Nil exports

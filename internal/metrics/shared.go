@@ -19,6 +19,8 @@ type Shared struct {
 	// Tasks are the counts of this replica, Known the tasks of all replicas.
 	Tasks task.Stats
 	Known taskstore.Stats
+	// EventsLost counts events that this replica never saw.
+	EventsLost uint64
 }
 
 // shared collects the metrics of stores by their names, and the plain ones of a group.
@@ -43,6 +45,7 @@ func newShared(snapshot func() Shared) prometheus.Collector {
 			gauge("state_tasks", "Stored tasks of all replicas, as this one knows them.", func(s Shared) float64 { return float64(s.Known.Tasks) }),
 			gauge("state_task_bytes", "Size of the stored tasks of all replicas; small ones count 4 KiB.", func(s Shared) float64 { return float64(s.Known.Bytes) }),
 			gauge("state_replicas", "Replicas that hold a lease, as this one knows them.", func(s Shared) float64 { return float64(s.Known.Owners) }),
+			counter("state_events_lost_total", "Events of the bus that were dropped before this replica read them; its subscribers are told.", func(s Shared) uint64 { return s.EventsLost }),
 			counter("task_takeovers_total", "Tasks of replicas that stopped, whose work was run again here.", func(s Shared) uint64 { return s.Tasks.TakenOver }),
 			counter("tasks_outcome_unknown_total", "Tasks that ended as failed here, because the outcome of their work is unknown.", func(s Shared) uint64 { return s.Tasks.Unknown }),
 			counter("tasks_handed_over_total", "Running tasks that a drain left to other replicas.", func(s Shared) uint64 { return s.Tasks.HandedOver }),

@@ -122,7 +122,7 @@ func ofCatalog(live *catalog.Live) prometheus.Collector {
 	)
 }
 
-func ofEvents(bus *event.Memory) prometheus.Collector {
+func ofEvents(bus interface{ Stats() event.Stats }) prometheus.Collector {
 	return newGroup(bus.Stats,
 		gauge("event_subscribers", "Subscribers of the event bus.", func(s event.Stats) float64 { return float64(s.Subscribers) }),
 		counter("event_subscribers_dropped_total", "Slow subscribers that were disconnected.", func(s event.Stats) uint64 { return s.Dropped }),

@@ -59,7 +59,7 @@ type pipeline struct {
 	held *held.Store
 	// watches run the streams behind watches.
 	watches *watch.Engine
-	bus     *event.Memory
+	bus     eventBus
 	// behalf makes the credentials of calls in the name of their callers.
 	behalf onBehalf
 	// streams are the long-lived streams of every edge.
@@ -121,7 +121,7 @@ func (a *App) openPipeline() error {
 	a.watches = watch.New(watch.Options{
 		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: settings.CallerShare(limits), Ended: a.watchEnded,
 	})
-	a.bus = a.newBus()
+	a.bus = a.shareBus(a.newBus())
 	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	caller, nativeCaller := a.backend.callers()
@@ -149,6 +149,7 @@ func (a *App) openPipeline() error {
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
 		Watches:     a.watches,
+		SingleUse:   a.singleUse(),
 		Authorizers: authorizers,
 		Gate:        gate,
 		OnBehalf:    a.behalf.source(),

@@ -13,6 +13,9 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/event"
+	sharedbus "github.com/outrigger-mcp/outrigger/internal/event/shared"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
@@ -31,6 +34,17 @@ type shared struct {
 	// sealer seals what is stored, with the keys of what callers bring back.
 	sealer *seal.Sealer
 	tasks  *taskstore.Store
+	// consents are the answers that were used, and that may be used only once.
+	consents *state.Once
+	events   *state.Stream
+	bus      *sharedbus.Bus
+}
+
+// eventBus is the bus of this process, or of all replicas.
+type eventBus interface {
+	connectapi.EventBus
+	Stats() event.Stats
+	Close()
 }
 
 // openShared connects to the state of the deployment. keys are those of --state-key.
@@ -54,7 +68,26 @@ func (a *App) openShared(keys *seal.Keys) error {
 		Lease: s.GetLease().AsDuration(), Name: host,
 		OnError: func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) },
 	})
+	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: s.GetTtl().AsDuration()})
+	a.shared.events = client.Stream(state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true})
 	return nil
+}
+
+// singleUse remembers the answers that may be used only once; nil is the memory of this process.
+func (a *App) singleUse() seal.SingleUse {
+	if a.shared.consents == nil {
+		return nil
+	}
+	return a.shared.consents
+}
+
+// shareBus makes the bus of all replicas, where there is one, of that of this process.
+func (a *App) shareBus(local *event.Memory) eventBus {
+	if a.shared.events == nil {
+		return local
+	}
+	a.shared.bus = sharedbus.New(a.shared.events, local)
+	return a.shared.bus
 }
 
 // newTasks makes what runs plain RPCs on as tasks. Without --state they are kept in
@@ -85,6 +118,7 @@ func (a *App) runShared(ctx context.Context, running *sync.WaitGroup) {
 	}
 	running.Go(func() { a.shared.client.Run(ctx) })
 	running.Go(func() { a.shared.tasks.Run(ctx) })
+	running.Go(func() { a.shared.bus.Run(ctx) })
 	running.Go(func() { a.tasks.Run(ctx, a.bridge.ResumeTask) })
 }
 
@@ -124,7 +158,7 @@ func (a *App) sharedMetrics() func() metrics.Shared {
 		return nil
 	}
 	return func() metrics.Shared {
-		return metrics.Shared{Available: a.shared.client.Health().OK, Stores: a.shared.client.Stats(), Tasks: a.tasks.Stats(), Known: a.shared.tasks.Stats()}
+		return metrics.Shared{Available: a.shared.client.Health().OK, Stores: a.shared.client.Stats(), Tasks: a.tasks.Stats(), Known: a.shared.tasks.Stats(), EventsLost: a.shared.bus.Lost()}
 	}
 }
 

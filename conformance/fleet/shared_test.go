@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+)
+
+// together starts sidecars that share state, each with the demo as its backend.
+func together(t *testing.T, n *natsServer, replicas int, args ...string) []*sidecar.Server {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString([]byte("a key that all replicas share 00"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"--demo", "--record-dir", "off", "--state", n.URL(), "--state-key", keys}, args...)
+	out := make([]*sidecar.Server, replicas)
+	for i := range out {
+		out[i] = sidecar.ServeReady(t, built.binary, args...)
+		stateIs(t, out[i], true)
+	}
+	return out
+}
+
+// stateIs waits until /readyz says that the state can be used, or that it degrades the replica, which is ready all the same.
+func stateIs(t *testing.T, s *sidecar.Server, usable bool) {
+	t.Helper()
+	await(t, fmt.Sprintf("the state is usable: %v", usable), func() bool {
+		status, text := s.Probe(t, "/readyz")
+		return status == http.StatusOK && strings.Contains(text, "degraded: state") != usable
+	})
+}
+
+// modern makes a call of MCP 2026-07-28 and returns the answer.
+func modern(t *testing.T, s *sidecar.Server, tool, params string) string {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `",` + params +
+		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL("/mcp"), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool,
+	} {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const cancels = `"arguments":{"orderId":"9007199254740999","reason":"moved"}`
+
+// consented asks for a destructive call, and returns it with the user's consent.
+func consented(t *testing.T, s *sidecar.Server) string {
+	t.Helper()
+	var asked struct {
+		Result struct {
+			RequestState string `json:"requestState"`
+		} `json:"result"`
+	}
+	text := modern(t, s, "fleet_cancel_order", cancels)
+	if err := json.Unmarshal([]byte(text), &asked); err != nil || asked.Result.RequestState == "" {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return cancels + `,"inputResponses":{"outrigger_confirm":{"action":"accept","content":{"confirm":true}}},"requestState":"` + asked.Result.RequestState + `"`
+}
+
+// TestAConsentRunsOnce: whichever replica it comes to, and however many at a time.
+func TestAConsentRunsOnce(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	all := together(t, n, 3, "--destructive", "confirm")
+	for round := range 3 {
+		yes := consented(t, all[round])
+		var ran, again atomic.Int32
+		var sent sync.WaitGroup
+		for i := range 9 {
+			sent.Go(func() {
+				switch text := modern(t, all[i%3], "fleet_cancel_order", yes); {
+				case strings.Contains(text, `"resultType":"complete"`): // also of an order that was cancelled in an earlier round
+					ran.Add(1)
+				case strings.Contains(text, "was used before"):
+					again.Add(1)
+				default:
+					t.Errorf("got %s", text)
+				}
+			})
+		}
+		sent.Wait()
+		if ran.Load() != 1 || again.Load() != 8 {
+			t.Errorf("a consent that came nine times ran %d times, and was refused %d times", ran.Load(), again.Load())
+		}
+	}
+}
+
+// TestAConsentWithoutNATS: what needs no state goes on, and a consent is not lost by an attempt that could not be counted.
+func TestAConsentWithoutNATS(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	all := together(t, n, 2, "--destructive", "confirm")
+	yes := consented(t, all[0])
+	n.stop()
+	stateIs(t, all[1], false)
+	if text := modern(t, all[1], "fleet_cancel_order", yes); !strings.Contains(text, `"code":"UNAVAILABLE"`) || !strings.Contains(text, `"retryable":true`) || !strings.Contains(text, `"retryAfterMs":1000`) {
+		t.Errorf("a consent without NATS: %s", text)
+	}
+	if text := modern(t, all[1], "lab_echo", `"arguments":{"nonce":"n"}`); !strings.Contains(text, `"nonce":"n"`) {
+		t.Errorf("a call without NATS: %s", text)
+	}
+	n.start()
+	stateIs(t, all[1], true)
+	if text := modern(t, all[1], "fleet_cancel_order", yes); !strings.Contains(text, `"resultType":"complete"`) {
+		t.Errorf("the same consent, when NATS is back: %s", text)
+	}
+	if text := modern(t, all[0], "fleet_cancel_order", yes); !strings.Contains(text, "was used before") {
+		t.Errorf("and again at the other replica: %s", text)
+	}
+}
+
+// TestEventsOfAllReplicas: subscribers hear publishers at other replicas, and go on elsewhere after their replica is gone.
+func TestEventsOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	all := together(t, n, 2)
+	tools := func(s *sidecar.Server) outriggerv1connect.ToolServiceClient {
+		client := caller.Client(true)
+		t.Cleanup(client.CloseIdleConnections)
+		return outriggerv1connect.NewToolServiceClient(client, s.URL(""), connect.WithGRPC())
+	}
+	subscribe := func(s *sidecar.Server, after *uint64) *connect.ServerStreamForClient[outriggerv1.Notification] {
+		stream, err := tools(s).Subscribe(t.Context(), connect.NewRequest(&outriggerv1.SubscribeRequest{
+			Filter: &outriggerv1.SubscribeRequest_Events{Events: &outriggerv1.EventFilter{Methods: []string{"orders/*"}, After: after}},
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	hear := func(stream *connect.ServerStreamForClient[outriggerv1.Notification], want int) uint64 {
+		if !stream.Receive() {
+			t.Fatalf("event %d: %v", want, stream.Err())
+		}
+		if got := string(stream.Msg().GetParamsJson()); got != fmt.Sprintf(`{"n":%d}`, want) {
+			t.Fatalf("got %s, want event %d", got, want)
+		}
+		return stream.Msg().GetSequence()
+	}
+	sent := 0
+	publish := func(s *sidecar.Server, events int) {
+		for range events {
+			_, err := tools(s).Publish(t.Context(), connect.NewRequest(&outriggerv1.Notification{
+				Method: "orders/changed", ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: fmt.Appendf(nil, `{"n":%d}`, sent)},
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent++
+		}
+	}
+	heard := 0
+	stream := subscribe(all[0], nil)
+	publish(all[1], 5)
+	publish(all[0], 5)
+	var last uint64
+	for ; heard < 7; heard++ {
+		last = hear(stream, heard)
+	}
+	all[0].ExpectExit(-1)
+	all[0].Signal(t, syscall.SIGKILL)
+	all[0].Wait(t)
+	publish(all[1], 5)
+	stream = subscribe(all[1], &last)
+	for ; heard < sent; heard++ {
+		hear(stream, heard)
+	}
+	publish(all[1], 1)
+	hear(stream, heard)
+	_ = stream.Close()
+	far := uint64(1 << 40)
+	stream = subscribe(all[1], &far)
+	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeInvalidArgument || !strings.Contains(stream.Err().Error(), "Invalid params") {
+		t.Errorf("after an event that is none yet: %v", stream.Err())
+	}
+}
