@@ -170,7 +170,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	if err != nil {
 		return nil //nolint:nilerr // another process may have room
 	}
-	r.phase = tasked
+	r.phase, r.spec.Again = tasked, nil
 	close(r.settled)
 	now := m.opts.Now()
 	record.Task = copyTask(record.Task)
@@ -239,7 +239,7 @@ func (r *run) leaveBehind() (lost bool) {
 	if was != tasked {
 		return false
 	}
-	again := len(r.spec.Again) > 0
+	again := r.mayRunAgain
 	err := r.write(func(record *Record) bool {
 		if again {
 			record.Owner = ""
