@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +21,10 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
 )
 
 func things() state.BucketOptions {
@@ -336,6 +341,46 @@ func TestMayNotCreate(t *testing.T) {
 	}
 }
 
+// TestLeastPermissions: the permissions that docs/operations.md names are enough for all
+// that a task needs.
+func TestLeastPermissions(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "sidecar", Password: "sidecar", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{
+				"$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>",
+				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
+			}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+		}}}
+	})
+	core, lines := observer.New(zapcore.WarnLevel)
+	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
+	s := openTasks(t, c, taskstore.Options{})
+	healthy(t, c)
+	var told atomic.Bool
+	s.Watch(func(task.Record) { told.Store(true) })
+	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1"}}
+	if err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Get(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Takeovers++ // so that it is no creation
+	if err := s.Update(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the watcher is told", told.Load)
+	if err := s.Delete(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Len() > 0 {
+		t.Errorf("warnings: %v", lines.All())
+	}
+}
+
 // TestNkeyChanges: a key that is replaced in its file is used without a restart.
 func TestNkeyChanges(t *testing.T) {
 	t.Parallel()
@@ -358,7 +403,7 @@ func TestNkeyChanges(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) {
 		o.Nkeys = []*server.NkeyUser{{Nkey: users[0]}, {Nkey: users[1]}}
 	})
-	file := credentialsIn(t, "sidecar.nk")
+	file := filepath.Join(t.TempDir(), "sidecar.nk")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
