@@ -4,6 +4,7 @@ package fleet_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"os"
 	"path/filepath"
@@ -20,11 +21,14 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 func things() state.BucketOptions {
@@ -294,7 +298,8 @@ func TestReadyMade(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = js.DeleteStream(context.Background(), config.Name) }()
+			// After the client is closed, which would make it again.
+			t.Cleanup(func() { _ = js.DeleteStream(context.Background(), config.Name) })
 			c := open(t, state.Options{URL: n.URL(), Name: "shop"})
 			b := c.Bucket(things())
 			if tc.want == "" {
@@ -360,7 +365,7 @@ func TestLeastPermissions(t *testing.T) {
 	healthy(t, c)
 	var told atomic.Bool
 	s.Watch(func(task.Record) { told.Store(true) })
-	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1"}}
+	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1", LastUpdatedAt: timestamppb.Now()}}
 	if err := s.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -472,5 +477,32 @@ func TestStream(t *testing.T) {
 	})
 	if !errors.Is(err, enough) || strings.Join(got, " ") != "two three" || next != 3 {
 		t.Errorf("read %v to %d: %v", got, next, err)
+	}
+}
+
+// TestTLS: both sides have certificates, and a server of another authority is refused.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	authority, stranger := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	own := authority.Issue(t, tlstest.Leaf{})
+	n := startNATS(t, func(o *server.Options) {
+		o.TLSVerify = true
+		o.TLSTimeout = patience.Seconds()
+		o.TLSConfig = &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.Certificate(t)}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		}
+	})
+	url := strings.Replace(n.URL(), "nats://", "tls://", 1)
+	c := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	b := c.Bucket(things())
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
+		t.Error(err)
+	}
+	bad := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	await(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
+	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &tlsfiles.ClientOptions{CAFile: "/none"}}); err == nil {
+		t.Error("a file that does not exist was accepted")
 	}
 }

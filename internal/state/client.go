@@ -33,6 +33,8 @@ type Client struct {
 	// failed is when an operation failed last, whole when all places were found last.
 	failed, whole time.Time
 	closed        bool
+	// looked is how many places the present look covers.
+	looked int
 }
 
 // place is a bucket or a stream, as Run sees it.
@@ -60,11 +62,15 @@ func Open(o Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: o, looking: make(chan struct{}, 1), changed: make(chan struct{}),
-		health: Health{Why: "not connected yet", Since: time.Now()},
+		health: Health{Why: notYet, Since: time.Now()},
 	}
-	if c.link, err = c.dial(); err != nil {
+	l, err := c.dial()
+	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock() // its handlers look at it already
+	c.link = l
+	c.mu.Unlock()
 	return c, nil
 }
 
@@ -129,6 +135,7 @@ func (c *Client) Run(ctx context.Context) {
 func (c *Client) look(ctx context.Context) {
 	c.mu.Lock()
 	l, places := c.link, slices.Clone(c.places)
+	c.looked = len(places)
 	c.mu.Unlock()
 	if !l.nc.IsConnected() {
 		why := errors.New("not connected")
@@ -161,16 +168,19 @@ func (c *Client) report(ctx context.Context, err error, connected bool) {
 	c.whole = now
 	// An operation that fails while everything is in its place keeps the state degraded
 	// until a look finds that none has failed for a while.
-	if connected && !c.health.OK && now.Sub(c.failed) >= lookAgain {
+	if connected && !c.health.OK && c.looked == len(c.places) && now.Sub(c.failed) >= lookAgain {
 		away := now.Sub(c.health.Since)
 		c.health = Health{OK: true, Since: now}
 		c.opts.Log.Info("shared state available", zap.Duration("after_ms", away))
 	}
 }
 
+// notYet is why nothing can be used before the first look, which is no reason to warn.
+const notYet = "not connected yet"
+
 // worsen notes that the state cannot be used; the first time is a warning. c.mu is held.
 func (c *Client) worsen(now time.Time, err error) {
-	warned := !c.health.OK && c.health.Why != "not connected yet"
+	warned := !c.health.OK && c.health.Why != notYet
 	if c.health.OK {
 		c.health.Since = now
 	}
@@ -239,6 +249,9 @@ func (c *Client) Stats() []Stats {
 func (c *Client) add(p place) {
 	c.mu.Lock()
 	c.places = append(c.places, p)
+	if c.health.OK {
+		c.health = Health{Why: notYet, Since: time.Now()}
+	}
 	c.mu.Unlock()
 	c.wake()
 }
