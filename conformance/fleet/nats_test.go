@@ -5,7 +5,6 @@ package fleet_test
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
@@ -137,10 +135,3 @@ func healthy(t *testing.T, c *state.Client) {
 	t.Helper()
 	await(t, "the state is available", func() bool { return c.Health().OK })
 }
-
-func credentialsIn(t *testing.T, name string) string {
-	t.Helper()
-	return filepath.Join(t.TempDir(), name)
-}
-
-var _ = zap.NewNop

@@ -210,3 +210,162 @@ func TestEventsOfAllReplicas(t *testing.T) {
 		t.Errorf("after an event that is none yet: %v", stream.Err())
 	}
 }
+
+// administers is the API of operators of a replica.
+func administers(t *testing.T, s *sidecar.Server) outriggerv1connect.ToolServiceClient {
+	t.Helper()
+	client := caller.Client(false)
+	t.Cleanup(client.CloseIdleConnections)
+	return outriggerv1connect.NewToolServiceClient(client, s.AdminURL(""))
+}
+
+func echoAs(name, version string) *outriggerv1.RegisterToolRequest {
+	return &outriggerv1.RegisterToolRequest{
+		Name: name, Description: "Says it again, version " + version + ".", Version: version,
+		Binding: &outriggerv1.ToolBinding{Service: "outrigger.demo.v1.Lab", Method: "Echo"},
+		InputSchemaForm: &outriggerv1.RegisterToolRequest_InputSchemaJson{
+			InputSchemaJson: []byte(`{"type":"object","properties":{"nonce":{"type":"string"}},"required":["nonce"],"additionalProperties":false}`),
+		},
+	}
+}
+
+// has waits until a replica has a tool in a version; "" is none.
+func has(t *testing.T, s *sidecar.Server, name, version string) {
+	t.Helper()
+	admin := administers(t, s)
+	await(t, fmt.Sprintf("the replica has %s %q", name, version), func() bool {
+		got, err := admin.GetTool(t.Context(), connect.NewRequest(&outriggerv1.GetToolRequest{ToolName: name}))
+		if version == "" {
+			return connect.CodeOf(err) == connect.CodeNotFound
+		}
+		return err == nil && got.Msg.GetVersion() == version
+	})
+}
+
+// TestRegistrationsOfAllReplicas: they are at every replica, also at one that starts later, and are changed and removed anywhere.
+func TestRegistrationsOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	all := together(t, n, 2)
+	register := func(s *sidecar.Server, r *outriggerv1.RegisterToolRequest) error {
+		_, err := administers(t, s).RegisterTool(t.Context(), connect.NewRequest(r))
+		return err
+	}
+	unregister := func(s *sidecar.Server, name string) error {
+		_, err := administers(t, s).UnregisterTool(t.Context(), connect.NewRequest(&outriggerv1.UnregisterToolRequest{Name: name}))
+		return err
+	}
+	for _, err := range []error{register(all[0], echoAs("say.one", "1.0.0")), register(all[0], echoAs("say.two", "1.0.0")), register(all[0], echoAs("say.two", "1.0.0"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	has(t, all[1], "say.one", "1.0.0")
+	has(t, all[1], "say.two", "1.0.0")
+	if text := modern(t, all[1], "say_one", `"arguments":{"nonce":"n"}`); !strings.Contains(text, `"nonce":"n"`) {
+		t.Errorf("a call at the other replica: %s", text)
+	}
+	if err := register(all[1], echoAs("say.one", "2.0.0")); err != nil {
+		t.Fatal(err)
+	}
+	has(t, all[0], "say.one", "2.0.0")
+	if err := register(all[0], echoAs("say.one", "1.5.0")); connect.CodeOf(err) != connect.CodeAlreadyExists {
+		t.Errorf("a lower version: %v", err)
+	}
+	if err := unregister(all[1], "say.two"); err != nil {
+		t.Fatal(err)
+	}
+	has(t, all[0], "say.two", "")
+	// A lower version comes after all, and a replica that was away hears only of that.
+	if err := unregister(all[0], "say.one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := register(all[0], echoAs("say.one", "1.1.0")); err != nil {
+		t.Fatal(err)
+	}
+	has(t, all[1], "say.one", "1.1.0")
+	n.stop()
+	stateIs(t, all[0], false)
+	if err := register(all[0], echoAs("say.three", "1.0.0")); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("a registration without NATS: %v", err)
+	}
+	if err := unregister(all[0], "say.one"); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("an unregistration without NATS: %v", err)
+	}
+	has(t, all[0], "say.one", "1.1.0")
+	has(t, all[0], "say.three", "")
+	n.start()
+	stateIs(t, all[0], true)
+	if err := register(all[0], echoAs("say.three", "1.0.0")); err != nil {
+		t.Fatal(err)
+	}
+	has(t, all[1], "say.three", "1.0.0")
+	// A lost bucket comes back from the replicas.
+	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_registrations"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the bucket is there again", func() bool {
+		bucket, err := n.admin().Stream(t.Context(), "KV_outrigger_default_registrations")
+		if err != nil {
+			return false
+		}
+		info, err := bucket.Info(t.Context())
+		return err == nil && info.State.Msgs == 2
+	})
+	for _, s := range all {
+		s.Signal(t, syscall.SIGTERM)
+		s.Wait(t)
+	}
+	late := together(t, n, 1)
+	has(t, late[0], "say.one", "1.1.0")
+	has(t, late[0], "say.three", "1.0.0")
+	has(t, late[0], "say.two", "")
+}
+
+// TestTrustOfAllReplicas: it is switched for all, and taken away even where the others cannot be told.
+func TestTrustOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	all := together(t, n, 2)
+	set := func(s *sidecar.Server, to string) int {
+		resp, err := http.Post(s.AdminURL("/trust"), "application/json", strings.NewReader(`{"trust":"`+to+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	is := func(s *sidecar.Server, want string) {
+		t.Helper()
+		await(t, "the replica is "+want, func() bool {
+			_, text := s.Probe(t, "/trust")
+			return strings.Contains(text, `"trust":"`+want+`"`)
+		})
+	}
+	for _, to := range []string{"trusted", "untrusted", "trusted"} {
+		if got := set(all[0], to); got != http.StatusOK {
+			t.Fatalf("%s: HTTP %d", to, got)
+		}
+		is(all[0], to)
+		is(all[1], to)
+	}
+	n.stop()
+	stateIs(t, all[1], false)
+	if got := set(all[1], "untrusted"); got != http.StatusServiceUnavailable {
+		t.Errorf("without NATS: HTTP %d", got)
+	}
+	is(all[1], "untrusted")
+	is(all[0], "trusted")
+	if got := set(all[1], "trusted"); got != http.StatusServiceUnavailable {
+		t.Errorf("without NATS: HTTP %d", got)
+	}
+	is(all[1], "untrusted")
+	n.start()
+	stateIs(t, all[1], true)
+	if got := set(all[1], "untrusted"); got != http.StatusOK {
+		t.Errorf("when NATS is back: HTTP %d", got)
+	}
+	is(all[0], "untrusted")
+	late := together(t, n, 1, "--trust", "trusted")
+	is(late[0], "untrusted")
+}

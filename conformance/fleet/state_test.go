@@ -4,10 +4,13 @@ package fleet_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +21,14 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 func things() state.BucketOptions {
@@ -289,7 +298,8 @@ func TestReadyMade(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = js.DeleteStream(context.Background(), config.Name) }()
+			// After the client is closed, which would make it again.
+			t.Cleanup(func() { _ = js.DeleteStream(context.Background(), config.Name) })
 			c := open(t, state.Options{URL: n.URL(), Name: "shop"})
 			b := c.Bucket(things())
 			if tc.want == "" {
@@ -336,6 +346,46 @@ func TestMayNotCreate(t *testing.T) {
 	}
 }
 
+// TestLeastPermissions: the permissions that docs/operations.md names are enough for all
+// that a task needs.
+func TestLeastPermissions(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "sidecar", Password: "sidecar", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{
+				"$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>",
+				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
+			}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+		}}}
+	})
+	core, lines := observer.New(zapcore.WarnLevel)
+	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
+	s := openTasks(t, c, taskstore.Options{})
+	healthy(t, c)
+	var told atomic.Bool
+	s.Watch(func(task.Record) { told.Store(true) })
+	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1", LastUpdatedAt: timestamppb.Now()}}
+	if err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Get(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Takeovers++ // so that it is no creation
+	if err := s.Update(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the watcher is told", told.Load)
+	if err := s.Delete(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Len() > 0 {
+		t.Errorf("warnings: %v", lines.All())
+	}
+}
+
 // TestNkeyChanges: a key that is replaced in its file is used without a restart.
 func TestNkeyChanges(t *testing.T) {
 	t.Parallel()
@@ -358,7 +408,7 @@ func TestNkeyChanges(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) {
 		o.Nkeys = []*server.NkeyUser{{Nkey: users[0]}, {Nkey: users[1]}}
 	})
-	file := credentialsIn(t, "sidecar.nk")
+	file := filepath.Join(t.TempDir(), "sidecar.nk")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -427,5 +477,32 @@ func TestStream(t *testing.T) {
 	})
 	if !errors.Is(err, enough) || strings.Join(got, " ") != "two three" || next != 3 {
 		t.Errorf("read %v to %d: %v", got, next, err)
+	}
+}
+
+// TestTLS: both sides have certificates, and a server of another authority is refused.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	authority, stranger := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
+	own := authority.Issue(t, tlstest.Leaf{})
+	n := startNATS(t, func(o *server.Options) {
+		o.TLSVerify = true
+		o.TLSTimeout = patience.Seconds()
+		o.TLSConfig = &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.Certificate(t)}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		}
+	})
+	url := strings.Replace(n.URL(), "nats://", "tls://", 1)
+	c := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	b := c.Bucket(things())
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
+		t.Error(err)
+	}
+	bad := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	await(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
+	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &tlsfiles.ClientOptions{CAFile: "/none"}}); err == nil {
+		t.Error("a file that does not exist was accepted")
 	}
 }

@@ -131,6 +131,31 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestDegraded: what fails for a part of the calls does not take the process out of
+// rotation, and is said.
+func TestDegraded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		ready bool
+		ok    bool
+		code  int
+		want  string
+	}{
+		{ready: true, ok: true, code: http.StatusOK, want: "ready\n"},
+		{ready: true, code: http.StatusOK, want: "ready, degraded: state: not connected\n"},
+		{ok: true, code: http.StatusServiceUnavailable, want: "not ready: catalog: empty\n"},
+		{code: http.StatusServiceUnavailable, want: "not ready: catalog: empty\n"},
+	} {
+		a := admin.New(admin.Options{Ready: func() (bool, []admin.Check) {
+			return tc.ready, []admin.Check{{Name: "catalog", OK: tc.ready, Detail: "empty"}, {Name: "state", OK: tc.ok, Degrades: true, Detail: "not connected"}}
+		}})
+		resp := do(t, a.Handler(), http.MethodGet, "/readyz")
+		if got := body(t, resp); resp.StatusCode != tc.code || got != tc.want {
+			t.Errorf("%+v: %d %q", tc, resp.StatusCode, got)
+		}
+	}
+}
+
 func TestDetailIsBounded(t *testing.T) {
 	t.Parallel()
 	a := admin.New(admin.Options{Ready: func() (bool, []admin.Check) {

@@ -21,7 +21,8 @@ type Trust interface {
 	// Trust returns the current state and the number of its changes.
 	Trust() (state string, changes uint64)
 	// SetTrust changes the state, logs who changed it, and returns the previous state.
-	// For an unknown state it returns an error that lists the valid ones.
+	// For an unknown state it returns an error that lists the valid ones, and one with
+	// [ErrUnavailable] where the change is for all replicas and they cannot be told.
 	SetTrust(who, state string) (before string, err error)
 }
 
@@ -34,6 +35,9 @@ const (
 	// maxEchoed bounds how much of a caller's own text an answer repeats.
 	maxEchoed = 64
 )
+
+// ErrUnavailable means that a change could not be stored for all replicas. The operator may try again.
+var ErrUnavailable = errors.New("unavailable")
 
 // trustAnswer is what /trust says. Before is set where there was a change to
 // make.
@@ -83,7 +87,12 @@ func (a *Admin) setTrust(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before, err := a.options.Trust.SetTrust(a.Operator(r.Context(), r.RemoteAddr), wanted)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, refusal{http.StatusServiceUnavailable, err.Error()})
+		return
+	case err != nil:
 		refuse(w, refusal{http.StatusBadRequest, err.Error()})
 		return
 	}

@@ -49,6 +49,12 @@ func (l *Live) Register(ctx context.Context, r Registration) (tool *Tool, create
 // The error is a *RegistrationError if the registration is refused, and a *NotReadyError if there is no catalog.
 // A tool whose RPC disappears is left out of later catalogs with a warning, and returns when the RPC does.
 func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
+	return l.PutStored(ctx, r, func() error { return nil })
+}
+
+// PutStored is like Put, and calls store when nothing else can refuse the registration any more. If store fails, that is
+// the error, and nothing has changed. Other registrations wait for it.
+func (l *Live) PutStored(ctx context.Context, r Registration, store func() error) (Placement, error) {
 	ready, faults, err := l.prepare(r)
 	if err != nil {
 		return Placement{}, err
@@ -69,15 +75,29 @@ func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
 	defer l.registered.mu.Unlock()
 	at, isKnown := l.registered.find(r.Name)
 	if !isKnown {
-		return l.add(at, ready)
+		return l.add(at, ready, store)
 	}
 	if differ := l.registered.all[at].differences(ready); len(differ) > 0 {
-		return l.replace(at, ready, differ)
+		return l.replace(at, ready, differ, store)
 	}
 	if t, ok := l.Current().Lookup(r.Name); ok && t.Registered {
+		if err := store(); err != nil { // it may have lost what is known here
+			return Placement{}, err
+		}
 		return Placement{Tool: t}, nil
 	}
-	return l.add(at, ready)
+	return l.add(at, ready, store)
+}
+
+// Registrations returns the registrations that are known, also those that are left out of the catalog in use, by their names.
+func (l *Live) Registrations() []string {
+	l.registered.mu.Lock()
+	defer l.registered.mu.Unlock()
+	out := make([]string, len(l.registered.all))
+	for i, r := range l.registered.all {
+		out[i] = r.Name
+	}
+	return out
 }
 
 func (l *Live) prepare(r Registration) (*registered, []schema.Violation, error) {
@@ -93,7 +113,7 @@ func (k *registrations) find(name string) (at int, isKnown bool) {
 
 // add puts a registration into the catalog in use, which has no registered tool of its name. The registration at that
 // place is the same one or has another name. The caller holds the lock.
-func (l *Live) add(at int, r *registered) (Placement, error) {
+func (l *Live) add(at int, r *registered, store func() error) (Placement, error) {
 	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
 	var same *registered // it was left out of the catalog, and fits now
 	if at < len(known.all) && known.all[at].Name == r.Name {
@@ -101,6 +121,9 @@ func (l *Live) add(at int, r *registered) (Placement, error) {
 	}
 	t, err := known.fit(c, r, same, limits)
 	if err != nil {
+		return Placement{}, err
+	}
+	if err := store(); err != nil {
 		return Placement{}, err
 	}
 	if same == nil {

@@ -13,7 +13,7 @@ import (
 
 // replace puts a registration in the place of the one at an index, if its version is higher. The members in which the two
 // differ are given. The caller holds the lock.
-func (l *Live) replace(at int, r *registered, differ []string) (Placement, error) {
+func (l *Live) replace(at int, r *registered, differ []string, store func() error) (Placement, error) {
 	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
 	earlier := known.all[at]
 	higher, err := isHigher(r.Version, earlier.Version)
@@ -42,6 +42,9 @@ func (l *Live) replace(at int, r *registered, differ []string) (Placement, error
 	if !ok || !t.Registered {
 		return Placement{}, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict",
 			Message: "another registered tool took its name or the last slot in the catalog"})
+	}
+	if err := store(); err != nil {
+		return Placement{}, err
 	}
 	known.all, known.bytes = all, known.bytes-earlier.bytes+r.bytes
 	l.current.Store(fresh)

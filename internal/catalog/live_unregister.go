@@ -37,6 +37,12 @@ func (e *UnregistrationError) Error() string {
 //
 // The error is an *UnregistrationError if there is nothing to remove, and a *NotReadyError if there is no catalog.
 func (l *Live) Unregister(ctx context.Context, name, version string) (string, error) {
+	return l.UnregisterStored(ctx, name, version, func() error { return nil })
+}
+
+// UnregisterStored is like Unregister, and calls store when nothing else can refuse it any more. If store fails, that is the
+// error, and nothing has changed.
+func (l *Live) UnregisterStored(ctx context.Context, name, version string, store func() error) (string, error) {
 	if _, err := l.Wait(ctx); err != nil {
 		return "", err
 	}
@@ -57,6 +63,9 @@ func (l *Live) Unregister(ctx context.Context, name, version string) (string, er
 	all := slices.Delete(slices.Clone(known.all), at, at+1)
 	fresh, err := c.ungrown().rebind(all, limits)
 	if err != nil {
+		return "", err
+	}
+	if err := store(); err != nil {
 		return "", err
 	}
 	known.all, known.bytes = all, known.bytes-gone.bytes

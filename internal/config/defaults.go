@@ -84,16 +84,17 @@ func Defaults(kind Kind) *configv1.Config {
 
 func defaultState() *configv1.State {
 	return &configv1.State{
-		Ttl:              durationpb.New(defaults.StateTTL),
-		Name:             new("default"),
-		Replicas:         new(int32(defaults.StateReplicas)),
-		Storage:          new("file"),
-		MaxTaskBytes:     new(int64(defaults.StateMaxTaskBytes)),
-		OperationTimeout: durationpb.New(defaults.StateOperationTimeout),
-		Lease:            durationpb.New(defaults.StateLease),
-		MaxConsentBytes:  new(int64(defaults.StateMaxConsentBytes)),
-		MaxEventBytes:    new(int64(defaults.StateMaxEventBytes)),
-		EventTtl:         durationpb.New(defaults.StateEventTTL),
+		Ttl:                  durationpb.New(defaults.StateTTL),
+		Name:                 new("default"),
+		Replicas:             new(int32(defaults.StateReplicas)),
+		Storage:              new("file"),
+		MaxTaskBytes:         new(int64(defaults.StateMaxTaskBytes)),
+		OperationTimeout:     durationpb.New(defaults.StateOperationTimeout),
+		Lease:                durationpb.New(defaults.StateLease),
+		MaxConsentBytes:      new(int64(defaults.StateMaxConsentBytes)),
+		MaxRegistrationBytes: new(int64(defaults.StateMaxRegistrationBytes)),
+		MaxEventBytes:        new(int64(defaults.StateMaxEventBytes)),
+		EventTtl:             durationpb.New(defaults.StateEventTTL),
 	}
 }
 

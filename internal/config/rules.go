@@ -93,11 +93,18 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 	if shown := shownValue(v, path); shown != "" && !d.secret && !isSecret(path) {
 		message += ", is " + shown
 	}
-	if path == "backend.url" {
+	switch path {
+	case "backend.url":
 		message += meantURL(v)
+	case "state.url":
+		message += stateURL
 	}
 	return message
 }
+
+// stateURL says what the pattern of state.url means.
+const stateURL = ": want nats:// or tls:// URLs separated by commas, such as nats://nats:4222, without credentials " +
+	"(state.credentials_file, state.nkey_file)"
 
 // meantURL suggests the URL that host:port without a scheme was probably meant
 // to be. A value with an @ may hold a password and is not repeated.
@@ -150,7 +157,7 @@ func words(v protoreflect.Value, otherwise string) string {
 // shownValue renders the value that broke a rule. A URL may hold a password and
 // is not shown.
 func shownValue(v *protovalidate.Violation, path string) string {
-	if !v.FieldValue.IsValid() || path == "backend.url" {
+	if !v.FieldValue.IsValid() || path == "backend.url" || path == "state.url" {
 		return ""
 	}
 	switch value := v.FieldValue.Interface().(type) {

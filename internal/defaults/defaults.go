@@ -63,6 +63,8 @@ const (
 	StateLease = 15 * time.Second
 	// StateMaxConsentBytes allows some 100,000 answers within the lifetime of one.
 	StateMaxConsentBytes = 32 << 20
+	// StateMaxRegistrationBytes is twice what a catalog takes.
+	StateMaxRegistrationBytes = 32 << 20
 	// StateMaxEventBytes and StateEventTTL are what a subscriber can go on after.
 	StateMaxEventBytes = 64 << 20
 	StateEventTTL      = time.Hour

@@ -27,7 +27,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/watch"
 )
@@ -151,7 +154,17 @@ func everything(t *testing.T) metrics.Sources {
 		Telemetry: func() []telemetry.Stats {
 			return []telemetry.Stats{{Signal: telemetry.Traces, Exports: 201, Failures: 202, Partial: 203, Overflowed: 204, Lost: 205, Items: 206, Bytes: 207}}
 		},
-		Version:  "1.2.3",
+		Version: "1.2.3",
+		Shared: func() metrics.Shared {
+			return metrics.Shared{
+				Available: true, Tasks: task.Stats{TakenOver: 301, Unknown: 302, HandedOver: 303, Lost: 304}, Known: taskstore.Stats{Tasks: 305, Bytes: 306, Owners: 307},
+				Stores: []state.Stats{{
+					Store: "tasks", Written: 308, Read: 309, Watched: 310,
+					Ended: map[state.Op]map[state.Outcome]uint64{state.OpCreate: {state.Stored: 311}},
+					Took:  map[state.Op]stats.Histogram{state.OpCreate: {Bounds: []time.Duration{time.Second}, Counts: []uint64{311, 0}, Sum: time.Second}},
+				}},
+			}
+		},
 		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
 		Traffic:  traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
@@ -229,6 +242,11 @@ func TestEveryCountIsShown(t *testing.T) {
 		"outrigger_breaker_opened_total 0", "outrigger_breaker_held_total 0", "outrigger_retries_total 0", "outrigger_retries_over_budget_total 0",
 		`outrigger_breaker_state{state="closed"} 1`, `outrigger_breaker_state{state="half_open"} 0`, `outrigger_breaker_state{state="open"} 0`,
 		`outrigger_lifecycle_state{state="starting"} 1`, `outrigger_lifecycle_state{state="draining"} 0`,
+		"outrigger_state_available 1", "outrigger_task_takeovers_total 301", "outrigger_tasks_outcome_unknown_total 302", "outrigger_tasks_handed_over_total 303",
+		"outrigger_tasks_lost_total 304", "outrigger_state_tasks 305", "outrigger_state_task_bytes 306", "outrigger_state_replicas 307",
+		`outrigger_state_bytes_total{direction="written",store="tasks"} 308`, `outrigger_state_bytes_total{direction="read",store="tasks"} 309`,
+		`outrigger_state_changes_total{store="tasks"} 310`, `outrigger_state_operations_total{operation="create",outcome="ok",store="tasks"} 311`,
+		`outrigger_state_operation_duration_seconds_count{operation="create",store="tasks"} 311`,
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",
 		`outrigger_calls_refused_total{code="DESTRUCTIVE_BLOCKED",tool="shop.drop"} 2`,
 		`outrigger_calls_refused_total{code="RATE_LIMITED",tool=""} 1`, `outrigger_calls_refused_total{code="RATE_LIMITED",tool="shop.get"} 1`,

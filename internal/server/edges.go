@@ -57,7 +57,7 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
 	a.probes = admin.New(admin.Options{
-		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log, trail: a.trail},
+		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log, trail: a.trail, shared: a.shared.trust},
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
@@ -196,7 +196,7 @@ func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.W
 func (a *App) operators() map[string]http.Handler {
 	limits := a.cfg.GetLimits()
 	api := connectapi.New(a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
-	path, handler := api.AdminHandler(a.live, connectapi.AdminOptions{
+	path, handler := api.AdminHandler(a.registrar(), connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"), Who: func(ctx context.Context, peer string) string { return a.probes.Operator(ctx, peer) },
 		MayChange: func(ctx context.Context) bool { return a.probes.May(ctx, admin.RoleOperate) },
 		Changed:   a.trail.Change,

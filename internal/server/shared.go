@@ -13,12 +13,14 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	sharedbus "github.com/outrigger-mcp/outrigger/internal/event/shared"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -38,6 +40,9 @@ type shared struct {
 	consents *state.Once
 	events   *state.Stream
 	bus      *sharedbus.Bus
+	// tools are those that operators registered.
+	tools *registrationstore.Store
+	trust *sharedTrust
 }
 
 // eventBus is the bus of this process, or of all replicas.
@@ -70,7 +75,36 @@ func (a *App) openShared(keys *seal.Keys) error {
 	})
 	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: s.GetTtl().AsDuration()})
 	a.shared.events = client.Stream(state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true})
+	a.shared.tools = registrationstore.New(client, a.live, registrationstore.Options{
+		MaxBytes: s.GetMaxRegistrationBytes(), OnChange: a.registeredElsewhere,
+		OnError: func(name string, err error) {
+			a.log.Warn("tool of another replica not registered here; trying again", zap.String(logkey.CanonicalTool, name), logkey.Error(err))
+		},
+	})
+	a.shared.trust = &sharedTrust{
+		bucket: client.Bucket(state.BucketOptions{Name: "switches", MaxBytes: maxSwitchBytes}), gate: a.gate, log: a.log,
+		trail: func() *audit.Trail { return a.trail },
+	}
 	return nil
+}
+
+// registeredElsewhere notes a registration that another replica made, or an earlier process.
+func (a *App) registeredElsewhere(name, version string, gone bool) {
+	change := audit.Change{Kind: "registration", Who: audit.OfProcess(), Tool: name, After: version, Detail: "by the state that replicas share"}
+	text := "tool registered for all replicas"
+	if gone {
+		text, change.Before, change.After = "tool unregistered for all replicas", version, ""
+	}
+	a.trail.Change(change)
+	a.log.Info(text, zap.String(logkey.CanonicalTool, name), zap.String("version", version))
+}
+
+// registrar registers tools: here, or at all replicas.
+func (a *App) registrar() connectapi.Registrar {
+	if a.shared.tools == nil {
+		return a.live
+	}
+	return a.shared.tools
 }
 
 // singleUse remembers the answers that may be used only once; nil is the memory of this process.
@@ -119,6 +153,8 @@ func (a *App) runShared(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { a.shared.client.Run(ctx) })
 	running.Go(func() { a.shared.tasks.Run(ctx) })
 	running.Go(func() { a.shared.bus.Run(ctx) })
+	running.Go(func() { a.shared.tools.Run(ctx) })
+	running.Go(func() { a.shared.trust.run(ctx) })
 	running.Go(func() { a.tasks.Run(ctx, a.bridge.ResumeTask) })
 }
 

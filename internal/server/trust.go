@@ -3,9 +3,13 @@
 package server
 
 import (
+	"context"
+	"fmt"
+
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
@@ -15,6 +19,8 @@ type trustSwitch struct {
 	log  *zap.Logger
 	// trail is nil without an audit trail.
 	trail *audit.Trail
+	// shared is nil without --state.
+	shared *sharedTrust
 }
 
 // Trust implements [admin.Trust].
@@ -29,7 +35,22 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 	if err != nil {
 		return "", err
 	}
-	from := s.gate.Set(to)
+	from := s.gate.Trust()
+	if s.shared != nil {
+		// To trust nobody any more works here in any case; to trust is a decision for all replicas or for none.
+		if to == policy.Untrusted {
+			s.gate.Set(to)
+		}
+		if err := s.shared.store(context.Background(), to); err != nil {
+			if to == policy.Untrusted {
+				err = fmt.Errorf("%w; this replica is untrusted now, the others are as before: try again", err)
+			}
+			s.log.Error("trust not changed for all replicas", zap.String("who", who), zap.Stringer("to", to), logkey.Error(err))
+			s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: s.gate.Trust().String(), Detail: "other replicas were not told"})
+			return "", err
+		}
+	}
+	s.gate.Set(to)
 	s.log.Info("trust changed", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
 		zap.Uint64("changes", s.gate.Changes()))
 	s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: to.String()})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"time"
 
@@ -20,7 +21,7 @@ type BucketOptions struct {
 	// MaxBytes is the size of all values with their keys. MaxValueBytes is that of one, sealed
 	// and with some 150 bytes of headers; zero leaves it to the servers' max_payload.
 	MaxBytes, MaxValueBytes int64
-	// MaxAge is the longest lifetime of a value. Every write has a lifetime of its own.
+	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has a lifetime of its own.
 	MaxAge time.Duration
 }
 
@@ -126,8 +127,11 @@ func (b *Bucket) get(ctx context.Context, s jetstream.Stream, key string) (Entry
 // isMarker reports whether a message stands for the end of a key.
 func isMarker(h nats.Header) bool { return h.Get(headerOperation) != "" || h.Get(headerMarker) != "" }
 
+// Forever is the lifetime of a value that stays until it is deleted.
+const Forever = time.Duration(math.MaxInt64)
+
 // Create stores a value for a key that has none, until its lifetime is over, and returns
-// its revision. The lifetime is at least a second. The errors are [ErrExists], [ErrFull],
+// its revision. The lifetime is at least a second, or [Forever]. The errors are [ErrExists], [ErrFull],
 // [ErrTooLarge], [ErrUnavailable] and the cause of ctx.
 func (b *Bucket) Create(ctx context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
 	var revision uint64
@@ -171,10 +175,13 @@ func (b *Bucket) put(ctx context.Context, l *link, key string, value []byte, rev
 	if err != nil {
 		return 0, err
 	}
-	// NATS counts whole seconds.
-	lifetime = max(lifetime.Truncate(time.Second)+roundUp(lifetime), time.Second)
-	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}},
-		jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithMsgTTL(lifetime), jetstream.WithExpectStream(b.config.Name))
+	options := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithExpectStream(b.config.Name)}
+	if lifetime != Forever {
+		// NATS counts whole seconds.
+		lifetime = max(lifetime.Truncate(time.Second)+roundUp(lifetime), time.Second)
+		options = append(options, jetstream.WithMsgTTL(lifetime))
+	}
+	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}}, options...)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // do sorts it
 	}

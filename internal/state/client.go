@@ -33,6 +33,8 @@ type Client struct {
 	// failed is when an operation failed last, whole when all places were found last.
 	failed, whole time.Time
 	closed        bool
+	// looked is how many places the present look covers.
+	looked int
 }
 
 // place is a bucket or a stream, as Run sees it.
@@ -51,9 +53,6 @@ type Health struct {
 	Since time.Time
 }
 
-// notYet is how a state is doing that nobody has looked at.
-const notYet = "not connected yet"
-
 // Open returns a client. Wrong options are errors; a server that cannot be reached is
 // not. [Client.Close] closes it.
 func Open(o Options) (*Client, error) {
@@ -65,9 +64,13 @@ func Open(o Options) (*Client, error) {
 		opts: o, looking: make(chan struct{}, 1), changed: make(chan struct{}),
 		health: Health{Why: notYet, Since: time.Now()},
 	}
-	if c.link, err = c.dial(); err != nil {
+	l, err := c.dial()
+	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock() // its handlers look at it already
+	c.link = l
+	c.mu.Unlock()
 	return c, nil
 }
 
@@ -132,6 +135,7 @@ func (c *Client) Run(ctx context.Context) {
 func (c *Client) look(ctx context.Context) {
 	c.mu.Lock()
 	l, places := c.link, slices.Clone(c.places)
+	c.looked = len(places)
 	c.mu.Unlock()
 	if !l.nc.IsConnected() {
 		why := errors.New("not connected")
@@ -145,12 +149,6 @@ func (c *Client) look(ctx context.Context) {
 	var err error
 	for _, p := range places {
 		err = errors.Join(err, p.ensure(ctx, l))
-	}
-	c.mu.Lock()
-	grown := len(c.places) > len(places)
-	c.mu.Unlock()
-	if grown && err == nil {
-		return // add has woken Run, which looks at all of them
 	}
 	c.report(ctx, err, true)
 }
@@ -170,12 +168,15 @@ func (c *Client) report(ctx context.Context, err error, connected bool) {
 	c.whole = now
 	// An operation that fails while everything is in its place keeps the state degraded
 	// until a look finds that none has failed for a while.
-	if connected && !c.health.OK && now.Sub(c.failed) >= lookAgain {
+	if connected && !c.health.OK && c.looked == len(c.places) && now.Sub(c.failed) >= lookAgain {
 		away := now.Sub(c.health.Since)
 		c.health = Health{OK: true, Since: now}
 		c.opts.Log.Info("shared state available", zap.Duration("after_ms", away))
 	}
 }
+
+// notYet is why nothing can be used before the first look, which is no reason to warn.
+const notYet = "not connected yet"
 
 // worsen notes that the state cannot be used; the first time is a warning. c.mu is held.
 func (c *Client) worsen(now time.Time, err error) {

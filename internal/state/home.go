@@ -126,7 +126,7 @@ func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
 	case l.isDenied("$JS.API.STREAM.CREATE." + h.config.Name):
 		return nil, fmt.Errorf("it does not exist, and the account may not create it; an operator can with `%s`", h.command())
 	}
-	return nil, fmt.Errorf("create it: %w; or create it with `%s`", err, h.command())
+	return nil, fmt.Errorf("create it: %w; if the account has no room for max_bytes, set a smaller budget (state.max_task_bytes), or create it with `%s`", err, h.command())
 }
 
 // wrong says what of a stream that was found breaks what is promised.
@@ -143,7 +143,7 @@ func (h *home) wrong(is *jetstream.StreamConfig) []string {
 	add(len(is.Subjects) != 1 || is.Subjects[0] != h.config.Subjects[0], "its subject is not "+h.config.Subjects[0])
 	if h.config.MaxMsgsPerSubject == 1 {
 		add(is.MaxMsgsPerSubject != 1, "it keeps more than the last value of a key (max_msgs_per_subject)")
-		add(!is.AllowMsgTTL, "its values cannot expire one by one (allow_msg_ttl)")
+		add(!is.AllowMsgTTL, "its values cannot expire one by one (allow_msg_ttl; it needs NATS 2.11 or newer)")
 		add(is.SubjectDeleteMarkerTTL <= 0, "it does not say when a value expires (subject_delete_marker_ttl)")
 		add(!is.AllowRollup, "its values cannot be deleted (allow_rollup_hdrs)")
 	}

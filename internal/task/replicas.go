@@ -166,18 +166,18 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	if err == nil {
 		r, err = m.enter(context.WithoutCancel(ctx), record.ID, spec)
 	}
+	if err == nil {
+		r.takeovers, r.spec.Again = record.Takeovers+1, nil
+	}
 	m.mu.Unlock()
 	if err != nil {
 		return nil //nolint:nilerr // another process may have room
 	}
-	r.phase = tasked
-	close(r.settled)
 	now := m.opts.Now()
 	record.Task = copyTask(record.Task)
 	stamp(record.Task, now)
 	record.Owner, record.Answers = m.self, nil
 	record.Takeovers++
-	r.takeovers = record.Takeovers
 	setOpen(record.Task, nil)
 	record.Expires = now.Add(r.lifetime())
 	record.Task.Ttl = durationpb.New(record.Expires.Sub(record.Task.GetCreatedAt().AsTime()))
@@ -189,6 +189,17 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 		return err
 	}
 	m.takenOver.Add(1)
+	r.mu.Lock()
+	isMine := r.phase == calling // nobody has cancelled it or taken it since
+	if isMine {
+		r.phase = tasked
+		close(r.settled)
+	}
+	r.mu.Unlock()
+	if !isMine {
+		r.close()
+		return nil
+	}
 	go r.do(work)
 	return nil
 }
@@ -239,7 +250,7 @@ func (r *run) leaveBehind() (lost bool) {
 	if was != tasked {
 		return false
 	}
-	again := len(r.spec.Again) > 0
+	again := r.mayRunAgain
 	err := r.write(func(record *Record) bool {
 		if again {
 			record.Owner = ""

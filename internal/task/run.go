@@ -23,6 +23,9 @@ const (
 	storeAttempts = 7
 	storePause    = 100 * time.Millisecond
 	storeMaxPause = 4 * time.Second
+	// messageInterval is the least time between two status messages that are written to a
+	// store that processes share: as often as clients poll.
+	messageInterval = time.Second
 )
 
 // phase is how far a call is.
@@ -64,9 +67,15 @@ type run struct {
 	// asked are the keys of all questions so far, read those whose answers were
 	// handed to the work.
 	asked, read map[string]struct{}
+	// mayRunAgain: another process may run the work again.
+	mayRunAgain bool
 	// takeovers is how often the work was begun before, elsewhere: its questions may have
 	// been shown already.
 	takeovers int
+	// showing is set while a message waits to be shown, and shown is when one was last; only
+	// where processes share the store.
+	showing *time.Timer
+	shown   time.Time
 }
 
 // runKey finds the run of a context.
@@ -86,7 +95,7 @@ func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	r := &run{
 		m: m, id: id, spec: spec,
 		asking: make(chan chan<- error), settled: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
-		asked: map[string]struct{}{}, read: map[string]struct{}{},
+		asked: map[string]struct{}{}, read: map[string]struct{}{}, mayRunAgain: len(spec.Again) > 0,
 	}
 	detached := context.WithValue(context.WithoutCancel(ctx), runKey{}, r)
 	detached, r.release = context.WithTimeout(detached, spec.Timeout)
@@ -117,6 +126,12 @@ func (r *run) do(work Run) {
 // close frees what the run holds. Its work has returned, or was not begun.
 func (r *run) close() {
 	r.overdue.Stop()
+	r.mu.Lock()
+	if r.showing != nil {
+		r.showing.Stop()
+		r.showing = nil
+	}
+	r.mu.Unlock()
 	r.cancel(ErrEnded)
 	r.release()
 	r.m.leave(r)
@@ -205,10 +220,31 @@ func (r *run) report(message string) {
 	r.mu.Lock()
 	show := r.phase == tasked
 	r.message = message
+	if show && r.m.replicas != nil {
+		show = false
+		r.showSoon()
+	}
 	r.mu.Unlock()
 	if show {
 		r.show()
 	}
+}
+
+// showSoon shows the last message after a while: writing it takes a store that may be far
+// away, for which the work does not wait. r.mu is held.
+func (r *run) showSoon() {
+	if r.showing != nil {
+		return
+	}
+	r.showing = time.AfterFunc(max(0, messageInterval-time.Since(r.shown)), func() {
+		r.mu.Lock()
+		isGoing := r.phase == tasked && r.showing != nil
+		r.showing, r.shown = nil, time.Now()
+		r.mu.Unlock()
+		if isGoing {
+			r.show()
+		}
+	})
 }
 
 // show writes what was last reported into the task.

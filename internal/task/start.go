@@ -130,6 +130,7 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 		r.phase = tasked
 		close(r.settled)
 		late := r.message != record.Task.GetStatusMessage()
+		r.spec.Again = nil // the record has it
 		r.mu.Unlock()
 		r.m.became.Add(1)
 		r.m.trust(r.id)

@@ -61,6 +61,7 @@ type Store struct {
 	bytes    int64
 	loaded   bool
 	watchers []func(task.Record)
+	started  time.Time
 	// departed is closed, and another put into its place, when an owner may have departed.
 	departed chan struct{}
 }
@@ -95,7 +96,7 @@ func New(c *state.Client, o Options) *Store {
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Store{
 		opts: o, self: hex.EncodeToString(random[:]), known: map[string]*known{}, callers: map[string]int{},
-		departed: make(chan struct{}),
+		departed: make(chan struct{}), started: o.Now(),
 		tasks:    c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge}),
 		owners:   c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: 2 * o.Lease}),
 	}

@@ -4,11 +4,16 @@ package taskstore
 
 import (
 	"fmt"
+	"time"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
+
+// clockSkew is how far clocks of replicas may be apart without a change being taken for an
+// old one.
+const clockSkew = time.Minute
 
 // changed learns of a record, and tells watchers of one that was updated.
 func (s *Store) changed(e state.Entry) {
@@ -46,7 +51,10 @@ func (s *Store) learn(r *task.Record, size int64) []func(task.Record) {
 	}
 	// A creation is no change. One that was missed shows by what came after it.
 	isNew := before == nil || before.revision == 0 || before.revision == r.Version
-	if !s.loaded || isNew && r.Takeovers == 0 && r.Task.GetLastUpdatedAt().AsTime().Equal(r.Task.GetCreatedAt().AsTime()) {
+	// What was there before this process is no change, either; what came while it was loaded
+	// is one, and clocks differ.
+	changed := r.Task.GetLastUpdatedAt().AsTime()
+	if !s.loaded && changed.Before(s.started.Add(-clockSkew)) || isNew && r.Takeovers == 0 && changed.Equal(r.Task.GetCreatedAt().AsTime()) {
 		return nil
 	}
 	return s.watchers

@@ -136,6 +136,9 @@ type State struct {
 	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for each, until
 	// it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Default: 33554432 (32 MiB). Range: 1048576 to 1099511627776.
 	MaxConsentBytes *int64 `protobuf:"varint,20,opt,name=max_consent_bytes,proto3,oneof" json:"max_consent_bytes,omitempty"`
+	// Maximum size of all stored registrations of tools, in bytes; further ones are refused. Default: 33554432 (32 MiB). Range: 1048576
+	// to 1099511627776.
+	MaxRegistrationBytes *int64 `protobuf:"varint,23,opt,name=max_registration_bytes,proto3,oneof" json:"max_registration_bytes,omitempty"`
 	// Maximum size of the events that are kept, in bytes; the oldest are dropped. Default: 67108864 (64 MiB). Range: 1048576 to
 	// 1099511627776.
 	MaxEventBytes *int64 `protobuf:"varint,21,opt,name=max_event_bytes,proto3,oneof" json:"max_event_bytes,omitempty"`
@@ -266,6 +269,13 @@ func (x *State) GetMaxConsentBytes() int64 {
 	return 0
 }
 
+func (x *State) GetMaxRegistrationBytes() int64 {
+	if x != nil && x.MaxRegistrationBytes != nil {
+		return *x.MaxRegistrationBytes
+	}
+	return 0
+}
+
 func (x *State) GetMaxEventBytes() int64 {
 	if x != nil && x.MaxEventBytes != nil {
 		return *x.MaxEventBytes
@@ -353,7 +363,8 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xae\t\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\x98\n" +
+	"\n" +
 	"\x05State\x12$\n" +
 	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
@@ -368,8 +379,9 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	" \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x03R\x0emax_task_bytes\x88\x01\x01\x12Z\n" +
 	"\x11operation_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\x11operation_timeout\x12@\n" +
 	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease\x12C\n" +
-	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x04R\x11max_consent_bytes\x88\x01\x01\x12?\n" +
-	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x05R\x0fmax_event_bytes\x88\x01\x01\x12J\n" +
+	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x04R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
+	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x05R\x16max_registration_bytes\x88\x01\x01\x12?\n" +
+	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x0fmax_event_bytes\x88\x01\x01\x12J\n" +
 	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\tevent_ttl:\xa7\x01\xbaH\xa3\x01\x1a\xa0\x01\n" +
 	"\x11state.credentials\x12Vcredentials_file and nkey_file are two ways to say who the sidecar is: set one of them\x1a3this.credentials_file == '' || this.nkey_file == ''B\a\n" +
 	"\x05_nameB\v\n" +
@@ -377,7 +389,8 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\n" +
 	"\b_storageB\x11\n" +
 	"\x0f_max_task_bytesB\x14\n" +
-	"\x12_max_consent_bytesB\x12\n" +
+	"\x12_max_consent_bytesB\x19\n" +
+	"\x17_max_registration_bytesB\x12\n" +
 	"\x10_max_event_bytes\"\xe8\x01\n" +
 	"\bStateTls\x12\"\n" +
 	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +

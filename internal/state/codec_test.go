@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+// fixedSealer seals with a key that everybody knows, and random bytes that are none.
+func fixedSealer(t *testing.T) *seal.Sealer {
+	t.Helper()
+	key := make([]byte, seal.KeyBytes)
+	for i := range key {
+		key[i] = byte(i)
+	}
+	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seal.New(seal.Options{Keys: keys, Rand: bytes.NewReader(make([]byte, 1024))})
+}
+
+// TestStoredBytesStayReadable opens what the first release stored. Never update the
+// golden file: a new format gets a new version and a golden of its own.
+func TestStoredBytesStayReadable(t *testing.T) {
+	t.Parallel()
+	golden := filepath.Join("testdata", "value_v1.hex")
+	if *update {
+		stored, err := encode(fixedSealer(t), "tasks", "t_key", []byte("a value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, []byte(hex.EncodeToString(stored)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decode(fixedSealer(t), "tasks", "t_key", stored); err != nil || string(got) != "a value" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, open := range map[string]func() ([]byte, error){
+		"another kind": func() ([]byte, error) { return decode(fixedSealer(t), "owners", "t_key", stored) },
+		"another key":  func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_kez", stored) },
+		"a version":    func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_key", append([]byte{9}, stored[1:]...)) },
+		"nothing":      func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_key", nil) },
+	} {
+		if got, err := open(); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestOptions: what cannot be right is refused before anything is connected, with the file
+// and without its contents.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	sealer := fixedSealer(t)
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{"no URL", Options{Sealer: sealer}, "no URL"},
+		{"no sealer", Options{URL: "nats://127.0.0.1:1"}, "no sealer"},
+		{"a name with a dot", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, Name: "a.b"}, "letters, digits and dashes"},
+		{"no file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: "/none"}, "no such file"},
+		{"no credentials", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: file("hidden")}, "nsc generate creds"},
+		{"no seed", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file("hidden")}, "begins with SU"},
+		{"a huge file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file(strings.Repeat("hidden", 20000))}, "larger than"},
+	} {
+		c, err := Open(tc.options)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
