@@ -108,11 +108,11 @@ func thirdParties() map[string][]string {
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
-		"github.com/envoyproxy":                    {"internal/rateservice"},
+		"github.com/envoyproxy":                    {"internal/rateservice", "internal/ratetest"},
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
 		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry", "internal/otlptest"},
-		"google.golang.org/grpc":                   {"internal/oddtest", "internal/operationtest"},
+		"google.golang.org/grpc":                   {"internal/oddtest", "internal/operationtest", "internal/ratetest"},
 		"cloud.google.com/go/longrunning":          {"internal/operationtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
 	}

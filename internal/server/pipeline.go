@@ -50,9 +50,9 @@ type pipeline struct {
 	rules   *rules.Engine
 	limiter *policy.Limiter
 	// rates asks the rate limit service that replicas share.
-	rates sharedRates
-	slots   *policy.Slots
-	sealer  *seal.Sealer
+	rates  sharedRates
+	slots  *policy.Slots
+	sealer *seal.Sealer
 	// scopes holds callers with OAuth tokens to their scopes; nil without OAuth.
 	scopes   *scopes.Authorizer
 	feed     *feed.Hub
