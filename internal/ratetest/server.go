@@ -4,6 +4,7 @@ package ratetest
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -23,7 +25,8 @@ type Answer func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.R
 type Server struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
 
-	addr string
+	addr, scheme string
+	options      []grpc.ServerOption
 
 	mu     sync.Mutex
 	server *grpc.Server
@@ -35,7 +38,18 @@ type Server struct {
 // Start starts a server, which stops at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{addr: "127.0.0.1:0", answer: OK()}
+	return start(t, "grpc")
+}
+
+// StartTLS is Start with TLS.
+func StartTLS(t testing.TB, config *tls.Config) *Server {
+	t.Helper()
+	return start(t, "grpcs", grpc.Creds(credentials.NewTLS(config)))
+}
+
+func start(t testing.TB, scheme string, options ...grpc.ServerOption) *Server {
+	t.Helper()
+	s := &Server{addr: "127.0.0.1:0", scheme: scheme, options: options, answer: OK()}
 	s.Restart(t)
 	t.Cleanup(s.Stop)
 	return s
@@ -48,7 +62,7 @@ func (s *Server) Restart(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(s.options...)
 	ratelimitv3.RegisterRateLimitServiceServer(server, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +83,7 @@ func (s *Server) Stop() {
 func (s *Server) Addr() string { return s.addr }
 
 // URL returns the URL of the server, as `rate_service.url` has it.
-func (s *Server) URL() string { return "grpc://" + s.addr }
+func (s *Server) URL() string { return s.scheme + "://" + s.addr }
 
 // Answer changes how questions are answered.
 func (s *Server) Answer(by Answer) {
