@@ -5,6 +5,7 @@ package rateservice
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -37,7 +38,7 @@ func (s *Service) descriptors(who *access.Identity, caller, tool string, isPart 
 		front = []entry{{keyTenant, tenant}}
 	}
 	with := func(of string, entries ...entry) descriptor {
-		return descriptor{entries: append(front[:len(front):len(front)], entries...), of: of}
+		return descriptor{entries: append(slices.Clip(front), entries...), of: of}
 	}
 	byCaller := entry{keyCaller, hashOf(caller)}
 	out := make([]descriptor, 0, 3)

@@ -36,31 +36,31 @@ type Server struct {
 }
 
 // Start starts a server, which stops at the end of the test.
-func Start(t testing.TB) *Server {
-	t.Helper()
-	return start(t, "grpc")
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	return start(tb, "grpc")
 }
 
 // StartTLS is Start with TLS.
-func StartTLS(t testing.TB, config *tls.Config) *Server {
-	t.Helper()
-	return start(t, "grpcs", grpc.Creds(credentials.NewTLS(config)))
+func StartTLS(tb testing.TB, config *tls.Config) *Server {
+	tb.Helper()
+	return start(tb, "grpcs", grpc.Creds(credentials.NewTLS(config)))
 }
 
-func start(t testing.TB, scheme string, options ...grpc.ServerOption) *Server {
-	t.Helper()
+func start(tb testing.TB, scheme string, options ...grpc.ServerOption) *Server {
+	tb.Helper()
 	s := &Server{addr: "127.0.0.1:0", scheme: scheme, options: options, answer: OK()}
-	s.Restart(t)
-	t.Cleanup(s.Stop)
+	s.Restart(tb)
+	tb.Cleanup(s.Stop)
 	return s
 }
 
 // Restart starts a stopped server at the address that it had.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", s.addr)
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", s.addr)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server := grpc.NewServer(s.options...)
 	ratelimitv3.RegisterRateLimitServiceServer(server, s)
