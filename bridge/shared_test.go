@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/rateservice"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // sharing has the pipeline ask a server. Nothing here is about time, so it waits for long.
@@ -263,5 +264,28 @@ func TestStandardInputAsksTheRateService(t *testing.T) {
 	first, second, _ := bytes.Cut(out.Bytes(), []byte("\n"))
 	if codeOfReply(t, first) != "" || codeOfReply(t, second) != errmap.RateLimited {
 		t.Errorf("got %s", out.Bytes())
+	}
+}
+
+// TestWithoutARateServiceThereIsNothing: a sidecar that is not told of one has none of its metrics.
+func TestWithoutARateServiceThereIsNothing(t *testing.T) {
+	t.Parallel()
+	peer := ratetest.Start(t)
+	with := mcptest.Start(t, mcptest.Options{Configure: sharingRig(peer)})
+	without := with.With(t, nil, server.Adjust{})
+	for rig, want := range map[*mcptest.Rig]bool{with: true, without: false} {
+		if resp := rig.Bridge.Handle(t.Context(), toolCall(rig.Bridge, "lab.echo", `{}`)); resp.Err != nil {
+			t.Fatal(resp.Err)
+		}
+		_, page := send(t, mcptest.Client(t, 1), http.MethodGet, rig.Operators(t)+"/metrics", "")
+		if got := bytes.Contains(page, []byte("\noutrigger_rate_service_requests_total{outcome=\"ok\"} 1\n")); got != want {
+			t.Errorf("metrics of a rate service: %v, want %v", got, want)
+		}
+		if !want && bytes.Contains(page, []byte("outrigger_rate_service")) {
+			t.Error("metrics of what there is not")
+		}
+	}
+	if asked := peer.Asked(); len(asked) != 1 {
+		t.Errorf("asked %v", asked)
 	}
 }
