@@ -88,6 +88,8 @@ type Sources struct {
 	// Identity counts the credentials that were made in the name of callers; nil without
 	// any.
 	Identity func() Identity
+	// RateService counts the questions to the rate limit service; nil without any.
+	RateService func() RateService
 }
 
 // Metrics serves scrapes. Nil exports nothing and counts nothing.

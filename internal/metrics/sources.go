@@ -65,6 +65,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Identity != nil {
 		all = append(all, newIdentity(s.Identity))
 	}
+	if s.RateService != nil {
+		all = append(all, newRateService(s.RateService))
+	}
 	if s.Telemetry != nil {
 		all = append(all, newTelemetry(s.Telemetry))
 	}

@@ -239,7 +239,7 @@ func (a *App) Close(ctx context.Context) error {
 		a.refresher.Close()
 	}
 	a.behalf.close()
-	return errors.Join(a.record.Close(), a.trail.Close(), a.backend.close(ctx))
+	return errors.Join(a.record.Close(), a.trail.Close(), a.rates.close(), a.backend.close(ctx))
 }
 
 // Reload watches the files that may change at run time. hears is set if the process
@@ -254,5 +254,6 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 	a.watchKeys()
 	a.watchBehalf()
 	a.files().WatchCredentials()
+	a.watchRates()
 	a.reloader.WatchConfiguration()
 }
