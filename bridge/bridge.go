@@ -114,6 +114,10 @@ type Options struct {
 	Guard *resilience.Guard
 	// Limiter enforces the rate limits of callers and tools; nil does not.
 	Limiter *policy.Limiter
+	// Shared, if set, counts a request that Limiter has admitted against rates that replicas share, and returns the error for one
+	// that may not run. tool is empty for what is no call. isPart is set for a call within a request that was counted for its
+	// caller before. ctx has the caller's identity, and Shared may wait for a short time.
+	Shared func(ctx context.Context, caller, tool string, isPart bool) *errmap.Error
 	// Metadata says which headers cross the sidecar, and which way.
 	Metadata metadata.Rules
 	// ForwardsHeaders is set where Metadata lets headers through that callers choose, by which a backend may tell them apart.
@@ -359,6 +363,9 @@ func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	}
 	ctx := call.Context()
 	if err := b.mayRun(ctx, req); err != nil {
+		return &Response{Err: err}
+	}
+	if err := b.shareOther(ctx, req); err != nil {
 		return &Response{Err: err}
 	}
 	switch req.Op {

@@ -50,6 +50,8 @@ type toolCall struct {
 	releaseStream func()
 	// isChecked: the steps before admission are done.
 	isChecked bool
+	// isPart: the call is within a request that was counted for its caller before.
+	isPart bool
 	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
 	worked bool
 	// alone: while memory is short, no other call of a caller with flow control
@@ -130,12 +132,12 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		}
 	}
 	if req.Exchange != nil {
-		if resp := b.steps(ctx, c, b.admitStream, b.exchange); resp != nil {
+		if resp := b.steps(ctx, c, b.share, b.admitStream, b.exchange); resp != nil {
 			return resp
 		}
 		return c.response()
 	}
-	if resp := b.steps(ctx, c, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
+	if resp := b.steps(ctx, c, b.share, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
 		return resp
 	}
 	return c.response()
@@ -219,6 +221,33 @@ func (b *Bridge) limit(_ context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	return b.unread(c.req, c.tool.Name)
+}
+
+// share counts the call against the rates that replicas share.
+func (b *Bridge) share(ctx context.Context, c *toolCall) *errmap.Error {
+	return b.shared(ctx, c.req, c.tool.Name, c.isPart)
+}
+
+// shareOther counts what is no call against the shared rate of its caller. A ping is free, as it is for limitOther.
+func (b *Bridge) shareOther(ctx context.Context, req *Request) *errmap.Error {
+	if req.Op == OpCall || req.Op == OpPing {
+		return nil
+	}
+	return b.shared(ctx, req, "", false)
+}
+
+// shared asks about one request, if there is something to ask.
+func (b *Bridge) shared(ctx context.Context, req *Request, tool string, isPart bool) *errmap.Error {
+	if b.opts.Shared == nil {
+		return nil
+	}
+	start := req.Span.Now()
+	err := b.opts.Shared(ctx, req.Caller, tool, isPart)
+	req.Span.Step(tracing.StepRates, start)
+	if err != nil && err.Code == errmap.RateLimited {
+		b.opts.Limiter.CountRefused(tool)
+	}
+	return err
 }
 
 // limitOther counts what is no call against the caller's rate. A ping is free,

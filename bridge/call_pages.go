@@ -74,7 +74,7 @@ func (b *Bridge) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 		if next = page.Next; next == "" {
 			break
 		}
-		if why = b.endOfPages(c, n, isSame, until); why != "" {
+		if why = b.endOfPages(ctx, c, n, isSame, until); why != "" {
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func (b *Bridge) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 }
 
 // endOfPages says why no further page is asked for; empty where one is.
-func (b *Bridge) endOfPages(c *toolCall, n int, isSame bool, until time.Time) string {
+func (b *Bridge) endOfPages(ctx context.Context, c *toolCall, n int, isSame bool, until time.Time) string {
 	switch {
 	case isSame:
 		return "the service named the same page twice"
@@ -98,6 +98,11 @@ func (b *Bridge) endOfPages(c *toolCall, n int, isSame bool, until time.Time) st
 		return "the time of the call is over"
 	case b.opts.Limiter.Check(c.req.Caller, c.tool.Name) != nil:
 		return "the rate of calls is reached"
+	}
+	if err := b.share(ctx, c); err != nil && err.Code == errmap.RateLimited {
+		return "the rate of calls is reached"
+	} else if err != nil {
+		return "the rate of calls is not known"
 	}
 	return ""
 }

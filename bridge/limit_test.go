@@ -92,8 +92,16 @@ func called(t *testing.T, err error) asked {
 	return got
 }
 
-func TestEveryEdgeCountsAgainstItsCallersRate(t *testing.T) {
-	t.Parallel()
+// wayToAsk is one way to send a request that rates count.
+type wayToAsk struct {
+	name       string
+	ask        func(*testing.T, *http.Client, string) asked
+	status     int // of the refusal; 0 for RPCs
+	retryAfter bool
+}
+
+// waysToAsk are a call and what is no call, on every edge in front of [allEdges].
+func waysToAsk() []wayToAsk {
 	api := func(c *http.Client, url string) outriggerv1connect.ToolServiceClient {
 		return outriggerv1connect.NewToolServiceClient(c, url)
 	}
@@ -104,12 +112,7 @@ func TestEveryEdgeCountsAgainstItsCallersRate(t *testing.T) {
 		}
 		return h
 	}
-	for _, tc := range []struct {
-		name       string
-		ask        func(*testing.T, *http.Client, string) asked
-		status     int // of the refusal; 0 for RPCs
-		retryAfter bool
-	}{
+	return []wayToAsk{
 		{"/rpc call", posted("/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo"}}`), 429, true},
 		{"/rpc message form", posted("/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"lab.echo","arguments":{}}}`), 429, true},
 		{"/rpc list", posted("/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`), 429, true},
@@ -141,7 +144,12 @@ func TestEveryEdgeCountsAgainstItsCallersRate(t *testing.T) {
 			_, err := demov1connect.NewLabClient(c, url, connect.WithGRPC()).Echo(t.Context(), connect.NewRequest(&demov1.EchoRequest{}))
 			return called(t, err)
 		}, 0, false},
-	} {
+	}
+}
+
+func TestEveryEdgeCountsAgainstItsCallersRate(t *testing.T) {
+	t.Parallel()
+	for _, tc := range waysToAsk() {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			url := mcptest.Serve(t, allEdges(fake(t, mcptest.Echo, bridge.Options{

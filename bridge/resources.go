@@ -134,13 +134,13 @@ func (b *Bridge) readMethod(ctx context.Context, req *Request, tool *catalog.Too
 
 // callMethod runs the RPC behind a resource and returns its answer as JSON.
 func (b *Bridge) callMethod(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte) ([]byte, *Response) {
-	c := &toolCall{tool: tool, req: &Request{
+	c := &toolCall{tool: tool, isPart: true, req: &Request{
 		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments},
 		Timeout: req.Timeout, Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route,
 		Method: req.Method, Span: req.Span, meter: req.meter,
 	}}
 	defer b.leave(c)
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encode, b.permit, b.recordCall, b.invokeRPC} {
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.share, b.admit, b.encode, b.permit, b.recordCall, b.invokeRPC} {
 		if err := step(ctx, c); err != nil {
 			c.resp.Err = b.explained(ctx, c, err)
 			return nil, &c.resp

@@ -34,7 +34,7 @@ func (b *Bridge) readWatch(ctx context.Context, req *Request, tool *catalog.Tool
 		return &Response{Err: err}
 	}
 	defer b.leave(c)
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.admit, b.encodeWatch, b.permit, b.recordCall} {
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.share, b.admit, b.encodeWatch, b.permit, b.recordCall} {
 		if err := step(ctx, c); err != nil {
 			c.resp.Err = b.explained(ctx, c, err)
 			return &c.resp
@@ -79,7 +79,7 @@ func (b *Bridge) watchCall(req *Request, tool *catalog.Tool, method *resource.Me
 			Path: req.pointer("uri"), Keyword: "format", Message: err.Error(),
 		}))
 	}
-	return &toolCall{tool: tool, req: &Request{
+	return &toolCall{tool: tool, isPart: true, req: &Request{
 		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments}, Timeout: req.Timeout, Pointer: req.Pointer,
 		Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route, Method: req.Method, Span: req.Span, meter: req.meter,
 	}}, nil
@@ -310,7 +310,7 @@ func (b *Bridge) prepareFollow(ctx context.Context, req *Request, uri string) (*
 		return nil, err
 	}
 	defer b.leave(c)
-	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.room, b.encodeWatch, b.permit} {
+	for _, step := range [...]func(context.Context, *toolCall) *errmap.Error{b.gate, b.limit, b.room, b.share, b.encodeWatch, b.permit} {
 		if err := step(ctx, c); err != nil {
 			return nil, b.explained(ctx, c, err)
 		}

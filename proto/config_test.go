@@ -55,6 +55,27 @@ func TestConfigBackendRules(t *testing.T) {
 	))
 }
 
+func TestConfigRateServiceRules(t *testing.T) {
+	t.Parallel()
+	service := &configv1.RateService{}
+	var tests []ruleTest
+	for _, url := range []string{"", "grpc://127.0.0.1:8081", "grpcs://ratelimit.example.com", "grpc://[::1]:8081/", "grpc+unix:///run/rate.sock"} {
+		tests = append(tests, ruleTest{"good: " + url, service, `url: "` + url + `"`, nil})
+	}
+	for _, url := range []string{"ratelimit:8081", "http://ratelimit:8081", "grpc://", "grpc://a:b@c", "grpc://a/b", "grpc+unix://rate.sock"} {
+		tests = append(tests, ruleTest{"bad: " + url, service, `url: "` + url + `"`, []string{"url rate_service.url.scheme"}})
+	}
+	run(t, append(tests,
+		ruleTest{"all", service, `url: "grpc://a" domain: "b" timeout {nanos: 1000000} failure: "closed" max_in_flight: 1 max_failures: 1 open_for {seconds: 60} tenant_claim: "c"`, nil},
+		ruleTest{"nothing at all", service, `domain: "" timeout {} failure: "" max_in_flight: 0 max_failures: 0 open_for {} tenant_claim: ""`, []string{
+			"domain string.min_len", "failure string.in", "max_failures int32.gte_lte", "max_in_flight int32.gte_lte", "open_for duration.gte_lte",
+			"tenant_claim string.min_len", "timeout duration.gte_lte",
+		}},
+		ruleTest{"a key without a certificate", service, `tls {key_file: "k"}`, []string{"tls rate_service_tls.pair"}},
+		ruleTest{"a certificate and its key", service, `tls {ca_file: "a" cert_file: "c" key_file: "k" server_name: "ratelimit.example.com"}`, nil},
+	))
+}
+
 func TestConfigListenerRules(t *testing.T) {
 	t.Parallel()
 	listeners := &configv1.Listeners{}

@@ -19,8 +19,8 @@ func newDoctorCommand(env environment) *cobra.Command {
 		Short: "Diagnose a backend: what works, what does not, and how to fix it",
 		Long: `Doctor runs the steps that serve runs at startup and reports each one: whether the
 configuration is valid, the backend is reachable, which protocol it speaks, whether
-it supports reflection, which tools it has and which names collide. Each problem
-comes with its fix. It exits with 0 if all checks pass, else with 1.
+it supports reflection, which tools it has and which names collide, and whether the
+rate limit service of the configuration answers. Each problem comes with its fix. It exits with 0 if all checks pass, else with 1.
 
 With --json it prints {"ok", "findings": [{"level", "text", "fix", "cause"}]};
 levels are ok, warn and fail.`,

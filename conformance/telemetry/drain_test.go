@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -40,6 +41,32 @@ func TestDrain(t *testing.T) {
 	}
 	s.hangUp()
 	server.Wait(t)
+	s.compare(t)
+}
+
+// TestDrainOfStdio: the same on a pipe, where a drain waits for the call in flight.
+func TestDrainOfStdio(t *testing.T) {
+	s := newStory(t, "drain-stdio")
+	for _, row := range []struct {
+		name    string
+		dialect caller.Dialect
+	}{{"stdio-modern", caller.Modern}, {"stdio-legacy", caller.Legacy}, {"stdio-canonical", caller.Canonical}} {
+		w := dialStdio(t, s.args(), row.dialect)
+		drain(s.backend.Asleep())
+		drain(s.backend.GivenUp())
+		call := s.tell(row.name+": a call in flight", sleeps)
+		w.pipe.MustSend(t, call.text(row.dialect))
+		await(t, "the call at the service", s.backend.Asleep())
+		w.pipe.Signal(t, syscall.SIGTERM)
+		probe := echoes
+		probe.id, probe.origin = "probe", originOf(s.name, row.name+" probe")
+		eventually(t, "the drain", func() bool { return strings.Contains(w.send(t.Context(), t, probe), "UNAVAILABLE") })
+		s.says(t, w, row.name+": a call during the drain", echoes, "UNAVAILABLE")
+		given := ask{method: "notifications/cancelled", params: `"requestId":"` + call.id + `"`}
+		w.pipe.MustSend(t, given.text(row.dialect))
+		await(t, "the end of the call at the service", s.backend.GivenUp())
+		w.pipe.Wait(t)
+	}
 	s.compare(t)
 }
 

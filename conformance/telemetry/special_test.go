@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/conformance/telemetry/collector"
 )
 
 // TestBatch: a span for each entry, with the parent of each.
@@ -140,6 +141,20 @@ func TestUnauthorized(t *testing.T) {
 		if over, ok := w.wire.(*overHTTP); ok {
 			over.bearer = "wrong"
 			s.refused(t, w, "with a wrong token", echoes, "UNAUTHENTICATED", "")
+		}
+	}
+	s.ends(t, server)
+}
+
+// TestMalformedCredentials: with OAuth, they have an answer of their own, for which no issuer is asked.
+func TestMalformedCredentials(t *testing.T) {
+	s := newStory(t, "malformed-credentials")
+	server := s.serve(t, "--oauth-issuer", "http://"+collector.FreeAddr(t), "--oauth-resource", "http://127.0.0.1")
+	for _, e := range edges() {
+		w := s.dial(t, e, server)
+		if over, ok := w.wire.(*overHTTP); ok {
+			over.bearer = "two words"
+			s.refused(t, w, "with malformed credentials", echoes, "INVALID_AUTHORIZATION", "")
 		}
 	}
 	s.ends(t, server)

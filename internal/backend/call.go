@@ -112,14 +112,18 @@ func (m *Method) call(ctx context.Context, a *tracing.Attempt, in []byte, md htt
 	if err != nil {
 		return nil, err
 	}
-	header = injected(a, header)
 	l, err := m.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if l.protocol == ProtocolGRPC {
-		return m.callGRPC(ctx, l, in, header)
+		parent := a.Parent(header)
+		if parent == "" {
+			header = injected(a, header)
+		}
+		return m.callGRPC(ctx, l, in, header, parent)
 	}
+	header = injected(a, header)
 	f := new(facts)
 	resp, err := m.on(l).CallUnary(shown(f.attach(ctx)), request(in, header))
 	if err != nil {

@@ -25,11 +25,12 @@ import (
 // Unary gRPC calls, which nearly all calls are, go around the RPC library and
 // net/http: see docs/decisions/0013-the-backend-client.md.
 
-// callGRPC makes a unary call over gRPC.
-func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header) (*Answer, error) {
+// callGRPC makes a unary call over gRPC. parent is the value of traceparent; "" for none, or for one in header.
+func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header, parent string) (*Answer, error) {
 	c := m.client
 	f, answer := new(facts), new(grpcwire.Answer)
 	req := c.wireRequest(ctx, m.procedure, in, header)
+	req.TraceParent = parent
 	if err := c.exchange(ctx, &req, answer, f); err != nil {
 		e := wireFailure(ctx, err, f)
 		if e.Kind == KindTooLarge {

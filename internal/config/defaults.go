@@ -74,6 +74,7 @@ func Defaults(kind Kind) *configv1.Config {
 			MaxQueuedBytes:  new(int32(defaults.AuditMaxQueuedBytes)),
 		},
 		Resilience:     defaultResilience(),
+		RateService:    defaultRateService(),
 		Log:            &configv1.Log{Level: new("info"), Format: new("auto"), Calls: new("all"), MaxCallsPerSecond: new(int32(defaults.MaxCallsPerSecond))},
 		ReloadInterval: durationpb.New(defaults.ReloadInterval),
 		State:          defaultState(),
@@ -202,6 +203,18 @@ func defaultOAuth() *configv1.OAuth {
 		KeyFetchInterval:   durationpb.New(defaults.OAuthKeyFetchInterval),
 		FetchTimeout:       durationpb.New(defaults.OAuthFetchTimeout),
 		MaxFetchBytes:      new(int32(defaults.OAuthMaxFetchBytes)),
+	}
+}
+
+func defaultRateService() *configv1.RateService {
+	return &configv1.RateService{
+		Domain:      new(defaults.RateServiceDomain),
+		Timeout:     durationpb.New(defaults.RateServiceTimeout),
+		Failure:     new("open"),
+		MaxInFlight: new(int32(defaults.RateServiceMaxInFlight)),
+		MaxFailures: new(int32(defaults.RateServiceMaxFailures)),
+		OpenFor:     durationpb.New(defaults.RateServiceOpenFor),
+		TenantClaim: new(defaults.RateServiceTenantClaim),
 	}
 }
 

@@ -84,7 +84,7 @@ arrived, and resets its stream over HTTP/2.
 A call is checked against the limits in this order: the connection (` + "`max_connections`" + `, ` + "`max_connections_per_peer`" + `,
 ` + "`max_header_bytes`" + `, ` + "`read_header_timeout`" + `, ` + "`read_body_timeout`" + `), the message (` + "`max_message_bytes`" + `, ` + "`max_json_depth`" + `,
 ` + "`max_id_bytes`" + `, ` + "`max_batch_entries`" + `), requests in flight (` + "`max_in_flight`" + `), the rates, the caller's unread responses
-(` + "`max_buffered_bytes`" + `), the memory (` + "`max_memory_bytes`" + `), concurrency and queue (` + "`max_concurrent_calls`" + `,
+(` + "`max_buffered_bytes`" + `), the memory (` + "`max_memory_bytes`" + `), a full queue, the rates that replicas share, concurrency and queue (` + "`max_concurrent_calls`" + `,
 ` + "`max_queued_calls`" + `, ` + "`max_queue_wait`" + `), its deadline, and finally its result (` + "`max_result_bytes`" + `, ` + "`max_result_items`" + `).
 
 Standard input has flow control, so its backlog waits instead of being rejected: first in a queue
@@ -213,6 +213,7 @@ func limitsPage(t testing.TB) string {
 			"An error returned by the backend itself, with any code, is never retried and does not count against the breaker.\n\n" +
 			"Each tool has a circuit breaker for timeouts, with the settings below: a tool that keeps timing out is UNAVAILABLE, and all other tools keep working. " +
 			"The backend's breaker opens when the backend is unreachable, when two or more tools time out and nothing answers, or when a tool's breaker opens and the health check gets no answer.\n\n"},
+		{"Rates that replicas share", "rate_service.", "A service counts the requests of all replicas, after the rates of each ([operations.md](operations.md#rates-that-replicas-share)).\n\n"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| field | default | range | flag | meaning |\n|---|---|---|---|---|\n", section.title, section.text)
 		for _, l := range configLeaves() {

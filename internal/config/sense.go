@@ -25,6 +25,7 @@ func (d *draft) checkSense(kind Kind) {
 	if kind&longLived != 0 {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())
+		d.checkRateService(c.GetRateService())
 		d.checkAudit(kind, c.GetAudit())
 		d.checkState(c)
 	}
@@ -82,6 +83,20 @@ func (d *draft) checkRates(l *configv1.Limits) {
 	} {
 		if one.rate != nil && one.rate.Burst != nil && one.rate.GetPerSecond() == 0 {
 			d.judge(one.path, "has no effect without a rate: set "+one.flag+" too")
+		}
+	}
+}
+
+// checkRateService says what a setting of the rate limit service lacks without one.
+func (d *draft) checkRateService(r *configv1.RateService) {
+	if r.GetUrl() == "" {
+		for _, path := range [...]string{
+			"rate_service.domain", "rate_service.timeout", "rate_service.failure", "rate_service.max_in_flight", "rate_service.max_failures",
+			"rate_service.open_for", "rate_service.tenant_claim",
+		} {
+			if d.given(path) {
+				d.judge(path, "has no effect without a rate limit service: set --rate-service too")
+			}
 		}
 	}
 }

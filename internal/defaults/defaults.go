@@ -255,6 +255,21 @@ const (
 	BreakerProbes = 1
 )
 
+// Defaults of the rate limit service.
+const (
+	RateServiceDomain = "outrigger"
+	// RateServiceTimeout is many times what a service in the same cluster takes, and little
+	// beside the work of a model.
+	RateServiceTimeout = 20 * time.Millisecond
+	// RateServiceMaxInFlight is above what 20 ms hold at 50,000 calls a second.
+	RateServiceMaxInFlight = 1024
+	// RateServiceMaxFailures is more than one slow answer, and 100 ms of one caller's time.
+	RateServiceMaxFailures = 5
+	// RateServiceOpenFor makes a service that hangs cost one call a second its timeout.
+	RateServiceOpenFor     = time.Second
+	RateServiceTenantClaim = "tenant"
+)
+
 // Defaults of OAuth.
 const (
 	OAuthLeeway = 60 * time.Second

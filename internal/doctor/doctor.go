@@ -35,6 +35,7 @@ type Sidecar interface {
 func Examine(ctx context.Context, app Sidecar, exports *telemetry.Settings, show func(Finding)) Findings {
 	d := &doctor{app: app, exports: exports, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Findings{OK: true}}
 	d.examine(ctx)
+	d.rates(ctx)
 	d.telemetry(ctx)
 	return d.found
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/proto"
@@ -27,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/doctor"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/ratetest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
@@ -144,6 +146,35 @@ func TestEveryStep(t *testing.T) {
 				c.Trust, c.Gate = proto.String("trusted"), proto.String("writes")
 			},
 			isOK: true,
+		},
+		{
+			name: "a rate limit service", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				c.RateService.Url, c.RateService.Timeout = ratetest.Start(t).URL(), durationpb.New(5*time.Second)
+			},
+			isOK: true,
+		},
+		{
+			name: "a slow rate limit service", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				peer := ratetest.Start(t)
+				peer.Answer(func(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+					time.Sleep(2 * time.Millisecond)
+					return ratetest.OK()(ctx, r)
+				})
+				c.RateService.Url, c.RateService.Timeout = peer.URL(), durationpb.New(time.Millisecond)
+			},
+			isOK: true,
+		},
+		{
+			name: "no rate limit service, and calls run", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) { c.RateService.Url = "grpc://" + closedPort(t) }, isOK: true,
+		},
+		{
+			name: "no rate limit service, and calls are rejected", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				c.RateService.Url, c.RateService.Failure = "grpc://"+closedPort(t), proto.String("closed")
+			},
 		},
 		{
 			name: "a backend of the tool API", backend: func(t *testing.T) string { return "connect+" + mcptest.Desk().Start(t) },

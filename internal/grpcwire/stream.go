@@ -18,6 +18,9 @@ type Request struct {
 	AcceptGzip bool
 	// Metadata has valid names and values, and none of the protocol's own.
 	Metadata http.Header
+	// TraceParent is the value of traceparent (W3C Trace Context), 55 bytes of visible ASCII; "" for none. It is metadata, but nearly every
+	// call of a traced sidecar has it, and no other: it needs no map.
+	TraceParent string
 	// Message is sent unchanged, in one gRPC frame.
 	Message []byte
 	// MaxAnswer bounds the message of the response, compressed or not.

@@ -41,3 +41,31 @@ func TestMetadataOfOneCallStaysOutOfTheTable(t *testing.T) {
 		t.Errorf("%d bytes of headers afterwards, %d before", got, alone)
 	}
 }
+
+// TestALiteralIsAFieldThatNoTableKeeps: another reader finds the field behind those of the encoder, and its table is as it was.
+func TestALiteralIsAFieldThatNoTableKeeps(t *testing.T) {
+	t.Parallel()
+	var block bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	dec := hpack.NewDecoder(4096, nil)
+	want := fmt.Sprintf("00-%032x-%016x-01", 1, 2)
+	for _, parent := range []string{want, "", want, want} {
+		block.Reset()
+		r := Request{Scheme: "http", Authority: "orders.example:50051", Path: "/shop.orders.v1.OrderService/GetOrder", UserAgent: "outrigger"}
+		r.encode(enc)
+		if parent != "" {
+			appendLiteral(&block, traceParent, parent)
+		}
+		fields, err := dec.DecodeFull(block.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := fields[len(fields)-1]
+		if parent != "" && (last.Name != "traceparent" || last.Value != parent || !last.Sensitive) {
+			t.Errorf("the last field is %+v, want traceparent %s, which is never indexed", last, parent)
+		}
+		if parent == "" && last.Name == "traceparent" {
+			t.Errorf("a request without trace context has %+v", last)
+		}
+	}
+}

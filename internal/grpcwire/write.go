@@ -3,6 +3,7 @@
 package grpcwire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"runtime"
 	"strconv"
@@ -103,6 +104,9 @@ func (c *Conn) appendHeaders(s *stream) {
 	s.begun, s.from = true, c.place()
 	c.block.Reset()
 	s.req.encode(c.encoder)
+	if parent := s.req.TraceParent; parent != "" {
+		appendLiteral(&c.block, traceParent, parent)
+	}
 	kind, block := byte(frameHeaders), c.block.Bytes()
 	for {
 		piece := block[:min(len(block), int(c.peer.frameSize))]
@@ -157,12 +161,29 @@ func (r *Request) encode(enc *hpack.Encoder) {
 	})
 }
 
+// traceParent is the header of W3C Trace Context.
+const traceParent = "traceparent"
+
+// appendLiteral writes a field that no table keeps, as plain bytes (RFC 7541, section 6.2.3). It is for fields whose value never
+// repeats: the encoder would look for it in its table, and Huffman's code saves a fifth of an id and costs both sides more than the
+// bytes. name and value are shorter than 127 bytes, so that a length is one byte.
+func appendLiteral(block *bytes.Buffer, name, value string) {
+	block.WriteByte(0x10)
+	block.WriteByte(byte(len(name)))
+	block.WriteString(name)
+	block.WriteByte(byte(len(value)))
+	block.WriteString(value)
+}
+
 // headerListSize is the size as the peer's limit counts it.
 func (r *Request) headerListSize() int64 {
 	if len(r.Metadata) == 0 {
 		return 0 // what is left is far below any limit that a server could serve with
 	}
 	size := int64(0)
+	if r.TraceParent != "" {
+		size += int64(hpack.HeaderField{Name: traceParent, Value: r.TraceParent}.Size())
+	}
 	r.fields(func(f hpack.HeaderField) { size += int64(f.Size()) })
 	return size
 }

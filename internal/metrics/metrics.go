@@ -90,6 +90,8 @@ type Sources struct {
 	Identity func() Identity
 	// Shared is the state that replicas share; nil without any.
 	Shared func() Shared
+	// RateService counts the questions to the rate limit service; nil without any.
+	RateService func() RateService
 }
 
 // Metrics serves scrapes. Nil exports nothing and counts nothing.

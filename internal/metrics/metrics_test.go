@@ -166,7 +166,14 @@ func everything(t *testing.T) metrics.Sources {
 			}
 		},
 		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
-		Traffic:  traffic, CallsSkipped: func() uint64 { return 5 },
+		RateService: func() metrics.RateService {
+			return metrics.RateService{
+				OK: 301, OverLimit: 302, Errors: 303, Timeouts: 304, Cancelled: 305, SkippedBreaker: 306, SkippedFull: 307,
+				InFlight: 308, MaxInFlight: 309, Failing: true,
+				Took: stats.Histogram{Bounds: []time.Duration{time.Millisecond}, Counts: []uint64{2, 1}, Sum: 3 * time.Second},
+			}
+		},
+		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
 		Reloads: &metrics.Reloads{Status: func() []reload.Status { return []reload.Status{files} }, Refused: func() int { return 4 }},
 		Authentication: &metrics.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },

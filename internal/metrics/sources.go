@@ -68,6 +68,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Shared != nil {
 		all = append(all, newShared(s.Shared))
 	}
+	if s.RateService != nil {
+		all = append(all, newRateService(s.RateService))
+	}
 	if s.Telemetry != nil {
 		all = append(all, newTelemetry(s.Telemetry))
 	}

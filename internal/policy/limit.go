@@ -115,6 +115,14 @@ func (l *Limiter) Exceeded() (callers, tools uint64) {
 	return l.ofCallers.Load(), l.ofTools.Load()
 }
 
+// CountRefused adds a rejection to those that Refused returns, for a rate that is
+// enforced elsewhere. A nil Limiter counts nothing.
+func (l *Limiter) CountRefused(tool string) {
+	if l != nil {
+		l.refused.add(tool)
+	}
+}
+
 // Check counts one request of a caller. tool is the canonical name of the called
 // tool, or empty. It returns nil if the request is within both rates, else
 // RATE_LIMITED with the time until the bucket has a token again.

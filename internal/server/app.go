@@ -240,7 +240,7 @@ func (a *App) Close(ctx context.Context) error {
 	}
 	a.behalf.close()
 	a.shared.client.Close()
-	return errors.Join(a.record.Close(), a.trail.Close(), a.backend.close(ctx))
+	return errors.Join(a.record.Close(), a.trail.Close(), a.rates.close(), a.backend.close(ctx))
 }
 
 // Reload watches the files that may change at run time. hears is set if the process
@@ -256,5 +256,6 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 	a.watchBehalf()
 	a.watchShared()
 	a.files().WatchCredentials()
+	a.watchRates()
 	a.reloader.WatchConfiguration()
 }

@@ -41,7 +41,7 @@ func (a *App) Prepare(drain func()) error {
 	if err != nil {
 		return err
 	}
-	a.files().WatchTLS()
+	a.files().WatchTLS("backend_tls", "backend")
 	a.listeners = listen.New(listen.Options{
 		Config: a.cfg, Log: a.log, Milestones: a.milestones(), TLS: a.authn.TLS(), AdminTLS: operators.TLS(), Stats: a.stats, Slow: &a.slow,
 		Tracer: a.opts.Tracer,

@@ -29,6 +29,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Rules:          a.rules,
 		Gate:           a.gate,
 		Limiter:        a.limiter,
+		RateService:    a.rates.metrics(),
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
 		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),

@@ -47,8 +47,10 @@ type pipeline struct {
 	// rules decide who may call which tools with which arguments.
 	rules   *rules.Engine
 	limiter *policy.Limiter
-	slots   *policy.Slots
-	sealer  *seal.Sealer
+	// rates asks the rate limit service that replicas share.
+	rates  sharedRates
+	slots  *policy.Slots
+	sealer *seal.Sealer
 	// scopes holds callers with OAuth tokens to their scopes; nil without OAuth.
 	scopes   *scopes.Authorizer
 	feed     *feed.Hub
@@ -129,6 +131,9 @@ func (a *App) openPipeline() error {
 		caller = a.opts.Adjust.Upstream(caller)
 	}
 	a.limiter = settings.Limiter(a.cfg.GetLimits())
+	if a.rates, err = openRates(a.cfg, a.opts, a.log.Named("rates")); err != nil {
+		return err
+	}
 	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
 		return err
 	}
@@ -162,7 +167,7 @@ func (a *App) openPipeline() error {
 		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
-		Limiter: a.limiter, Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
+		Limiter: a.limiter, Shared: a.rates.check(), Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
 		Log: a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),

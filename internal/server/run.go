@@ -70,6 +70,9 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	housekeeping.Go(func() { a.memory.Run(loading) })
 	housekeeping.Go(func() { a.authn.Run(loading) })
 	a.runShared(loading, &housekeeping)
+	if a.rates.service != nil {
+		housekeeping.Go(func() { a.rates.service.Warm(loading) })
+	}
 	defer housekeeping.Wait()
 	defer stop()
 	var err error

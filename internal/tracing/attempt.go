@@ -112,6 +112,21 @@ func (s *Span) begin(a *Attempt, rpc string, attributes []Attribute) *Attempt {
 	return a
 }
 
+// Parent returns the context of the attempt as the value of traceparent (W3C Trace Context), where nothing else needs to go into
+// a request whose headers are h: there is no trace state, and no context of the caller to replace. Such a request needs no headers
+// of its own. Otherwise it returns "", and [Attempt.Inject] has to write the context.
+func (a *Attempt) Parent(h http.Header) string {
+	if a == nil || a.of != nil || !a.tracer.isW3C || a.ids.TraceState().Len() > 0 {
+		return ""
+	}
+	for _, name := range a.tracer.fields {
+		if h[name] != nil {
+			return ""
+		}
+	}
+	return parentHeader(a.ids)
+}
+
 // Inject writes the context of the attempt into the headers of its request, where it replaces that of the caller.
 func (a *Attempt) Inject(h http.Header) {
 	if a == nil {

@@ -84,6 +84,7 @@ const (
 	StepCatalog      = "outrigger.catalog" // the wait for the first catalog
 	StepAuthenticate = "outrigger.authenticate"
 	StepAuthorize    = "outrigger.authorize"
+	StepRates        = "outrigger.rates" // the question to the rate limit service
 	StepQueue        = "outrigger.queue"
 	StepValidate     = "outrigger.validate"
 	StepPolicy       = "outrigger.policy"

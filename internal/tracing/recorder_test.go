@@ -308,6 +308,45 @@ func TestEveryPropagatorIsAsked(t *testing.T) {
 	}
 }
 
+// TestTheContextThatNeedsNoHeaders: where there is nothing but a traceparent to send, it is that which Inject would write.
+func TestTheContextThatNeedsNoHeaders(t *testing.T) {
+	t.Parallel()
+	w3c := tracing.Options{}
+	for _, row := range []struct {
+		name    string
+		options tracing.Options
+		arrived http.Header
+		sent    http.Header
+		has     bool
+	}{
+		{"a new trace", w3c, nil, nil, true},
+		{"a trace of the caller", w3c, http.Header{"Traceparent": {parent}}, http.Header{"X-Request-Id": {"1"}}, true},
+		{"with a state", w3c, http.Header{"Traceparent": {parent}, "Tracestate": {"a=1"}}, nil, false},
+		{"the caller's context is to be replaced", w3c, nil, http.Header{"Traceparent": {parent}}, false},
+		{"the caller's state is to be replaced", w3c, nil, http.Header{"Tracestate": {"a=1"}}, false},
+		{"another propagator", tracing.Options{Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, keeper{})}, nil, nil, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			for _, ratio := range []float64{0, 1} {
+				tracer, _ := own(t, row.options, tracing.Sampling{Ratio: ratio}, wide())
+				a := tracer.Start(tracing.Arrival{Header: row.arrived}).Attempt("p.S/M")
+				got, h := a.Parent(row.sent), http.Header{}
+				a.Inject(h)
+				if want := h.Get("Traceparent"); (got != "") != row.has || got != "" && got != want {
+					t.Errorf("ratio %v: %q, Inject writes %q", ratio, got, want)
+				}
+			}
+			if theirs, _ := library(t, row.options, sdktrace.AlwaysSample(), wide()); theirs.Start(tracing.Arrival{}).Attempt("p.S/M").Parent(nil) != "" {
+				t.Error("a provider's propagator was passed over")
+			}
+		})
+	}
+	if got := (*tracing.Attempt)(nil).Parent(nil); got != "" {
+		t.Errorf("without tracing: %q", got)
+	}
+}
+
 // keeper is a propagator that keeps a header in contexts.
 type keeper struct{}
 

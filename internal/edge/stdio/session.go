@@ -202,8 +202,9 @@ func (s *session) begin(a *arrival) {
 	msg := a.in.Message
 	isRequest := msg.Kind == jsonrpc.KindRequest && msg.Fault == nil
 	if isRequest && a.failed == nil && s.closing {
+		// In the words of the bridge, which may have heard of the drain first.
 		a.failed = errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
-			errmap.Message("Tool service unavailable: the sidecar is shutting down"))
+			errmap.Message("Tool service unavailable: the sidecar is shutting down; try another replica"))
 	}
 	switch {
 	case !isRequest:

@@ -16,7 +16,7 @@ import (
 // Checks returns the checks of a configuration beyond the rules of its message:
 // each part of the sidecar checks its own settings.
 func Checks(kind config.Kind) []config.Check {
-	checks := []config.Check{checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy}
+	checks := []config.Check{checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, checkRateService}
 	if kind != config.Once {
 		checks = append(checks, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}

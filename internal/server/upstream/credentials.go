@@ -21,25 +21,26 @@ type Files struct {
 	Log       *zap.Logger
 }
 
-// WatchTLS has the certificates read again when they change.
-func (f *Files) WatchTLS() {
+// WatchTLS has the certificates read again when they change. group is their name in metrics,
+// side that of the peer in the log.
+func (f *Files) WatchTLS(group, side string) {
 	if f.Client == nil || len(f.Client.TLSFiles()) == 0 {
 		return
 	}
-	f.Watcher.Add("backend_tls", func(context.Context) reload.Outcome { return f.rereadTLS() }, f.Client.TLSFiles()...)
+	f.Watcher.Add(group, func(context.Context) reload.Outcome { return f.rereadTLS(side) }, f.Client.TLSFiles()...)
 	// They were read before they were watched.
 	if err := f.Client.ReloadTLS(); err != nil {
-		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), logkey.Error(err))
+		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", side), logkey.Error(err))
 	}
 }
 
 // rereadTLS reads the certificates again.
-func (f *Files) rereadTLS() reload.Outcome {
+func (f *Files) rereadTLS(side string) reload.Outcome {
 	if err := f.Client.ReloadTLS(); err != nil {
-		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "backend"), logkey.Error(err))
+		f.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", side), logkey.Error(err))
 		return reload.Refused
 	}
-	f.Log.Info("certificates reloaded", zap.String("side", "backend"))
+	f.Log.Info("certificates reloaded", zap.String("side", side))
 	return reload.Applied
 }
 

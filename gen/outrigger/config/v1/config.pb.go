@@ -103,7 +103,9 @@ type Config struct {
 	// The audit trail.
 	Audit *Audit `protobuf:"bytes,26,opt,name=audit,proto3" json:"audit,omitempty"`
 	// OpenTelemetry.
-	Telemetry     *Telemetry `protobuf:"bytes,27,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	Telemetry *Telemetry `protobuf:"bytes,27,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	// Rates that replicas share.
+	RateService   *RateService `protobuf:"bytes,29,opt,name=rate_service,proto3" json:"rate_service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,11 +336,18 @@ func (x *Config) GetTelemetry() *Telemetry {
 	return nil
 }
 
+func (x *Config) GetRateService() *RateService {
+	if x != nil {
+		return x.RateService
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xa0\x0f\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe6\x0f\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -373,7 +382,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x0freload_interval\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x0freload_interval\x120\n" +
 	"\x05audit\x18\x1a \x01(\v2\x1a.outrigger.config.v1.AuditR\x05audit\x12<\n" +
-	"\ttelemetry\x18\x1b \x01(\v2\x1e.outrigger.config.v1.TelemetryR\ttelemetry:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
+	"\ttelemetry\x18\x1b \x01(\v2\x1e.outrigger.config.v1.TelemetryR\ttelemetry\x12D\n" +
+	"\frate_service\x18\x1d \x01(\v2 .outrigger.config.v1.RateServiceR\frate_service:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
 	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
@@ -415,6 +425,7 @@ var file_outrigger_config_v1_config_proto_goTypes = []any{
 	(*Resilience)(nil),          // 12: outrigger.config.v1.Resilience
 	(*Audit)(nil),               // 13: outrigger.config.v1.Audit
 	(*Telemetry)(nil),           // 14: outrigger.config.v1.Telemetry
+	(*RateService)(nil),         // 15: outrigger.config.v1.RateService
 }
 var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	1,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
@@ -433,11 +444,12 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	6,  // 13: outrigger.config.v1.Config.reload_interval:type_name -> google.protobuf.Duration
 	13, // 14: outrigger.config.v1.Config.audit:type_name -> outrigger.config.v1.Audit
 	14, // 15: outrigger.config.v1.Config.telemetry:type_name -> outrigger.config.v1.Telemetry
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	15, // 16: outrigger.config.v1.Config.rate_service:type_name -> outrigger.config.v1.RateService
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }
@@ -453,6 +465,7 @@ func file_outrigger_config_v1_config_proto_init() {
 	file_outrigger_config_v1_listeners_proto_init()
 	file_outrigger_config_v1_log_proto_init()
 	file_outrigger_config_v1_overlay_proto_init()
+	file_outrigger_config_v1_rateservice_proto_init()
 	file_outrigger_config_v1_record_proto_init()
 	file_outrigger_config_v1_resilience_proto_init()
 	file_outrigger_config_v1_server_proto_init()

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratetest
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Answer decides about one question.
+type Answer func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error)
+
+// Server is a rate limit service. Until a test says otherwise, nothing is over a limit.
+type Server struct {
+	ratelimitv3.UnimplementedRateLimitServiceServer
+
+	addr, scheme string
+	options      []grpc.ServerOption
+
+	mu     sync.Mutex
+	server *grpc.Server
+	served sync.WaitGroup
+	answer Answer
+	asked  []*ratelimitv3.RateLimitRequest
+}
+
+// Start starts a server, which stops at the end of the test.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	return start(tb, "grpc")
+}
+
+// StartTLS is Start with TLS.
+func StartTLS(tb testing.TB, config *tls.Config) *Server {
+	tb.Helper()
+	return start(tb, "grpcs", grpc.Creds(credentials.NewTLS(config)))
+}
+
+func start(tb testing.TB, scheme string, options ...grpc.ServerOption) *Server {
+	tb.Helper()
+	s := &Server{addr: "127.0.0.1:0", scheme: scheme, options: options, answer: OK()}
+	s.Restart(tb)
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// Restart starts a stopped server at the address that it had.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", s.addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server := grpc.NewServer(s.options...)
+	ratelimitv3.RegisterRateLimitServiceServer(server, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addr, s.server = listener.Addr().String(), server
+	s.served.Go(func() { _ = server.Serve(listener) })
+}
+
+// Stop ends the server and its connections. It may be called twice.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	server := s.server
+	s.mu.Unlock()
+	server.Stop()
+	s.served.Wait()
+}
+
+// Addr returns the address of the server.
+func (s *Server) Addr() string { return s.addr }
+
+// URL returns the URL of the server, as `rate_service.url` has it.
+func (s *Server) URL() string { return s.scheme + "://" + s.addr }
+
+// Answer changes how questions are answered.
+func (s *Server) Answer(by Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = by
+}
+
+// ShouldRateLimit implements the service.
+func (s *Server) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	s.mu.Lock()
+	if !isProbe(r) {
+		s.asked = append(s.asked, r)
+	}
+	answer := s.answer
+	s.mu.Unlock()
+	return answer(ctx, r)
+}
+
+// isProbe reports whether a question is about no request.
+func isProbe(r *ratelimitv3.RateLimitRequest) bool {
+	d := r.GetDescriptors()
+	return len(d) == 1 && d[0].GetEntries()[0].GetKey() == "probe"
+}
+
+// Asked returns the questions so far, without probes, and forgets them.
+func (s *Server) Asked() []*ratelimitv3.RateLimitRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.asked
+	s.asked = nil
+	return out
+}
+
+// Text is a descriptor as text, such as "caller=a tool=b".
+func Text(d *commonv3.RateLimitDescriptor) string {
+	parts := make([]string, 0, len(d.GetEntries()))
+	for _, e := range d.GetEntries() {
+		parts = append(parts, e.GetKey()+"="+e.GetValue())
+	}
+	return strings.Join(parts, " ")
+}
+
+// OK answers that nothing is over a limit.
+func OK() Answer {
+	return func(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+		out := &ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK}
+		for range r.GetDescriptors() {
+			out.Statuses = append(out.Statuses, &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK})
+		}
+		return out, nil
+	}
+}
+
+// Counting allows most hits of each descriptor that has the key as its last one, for ever.
+// What is over that is reset in reset.
+func Counting(key string, most uint32, reset time.Duration) Answer {
+	var mu sync.Mutex
+	counts := map[string]uint32{}
+	return func(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		out := &ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK}
+		for _, d := range r.GetDescriptors() {
+			status := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK}
+			if last := d.GetEntries()[len(d.GetEntries())-1]; last.GetKey() == key {
+				status.CurrentLimit = &ratelimitv3.RateLimitResponse_RateLimit{RequestsPerUnit: most, Unit: ratelimitv3.RateLimitResponse_RateLimit_MINUTE}
+				status.DurationUntilReset = durationpb.New(reset)
+				if counts[Text(d)] += r.GetHitsAddend(); counts[Text(d)] > most {
+					status.Code, out.OverallCode = ratelimitv3.RateLimitResponse_OVER_LIMIT, ratelimitv3.RateLimitResponse_OVER_LIMIT
+				}
+			}
+			out.Statuses = append(out.Statuses, status)
+		}
+		return out, nil
+	}
+}
+
+// Hanging never answers.
+func Hanging() Answer {
+	return func(ctx context.Context, _ *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+}
+
+// Failing answers with an error.
+func Failing(err error) Answer {
+	return func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+		return nil, err
+	}
+}
