@@ -4,31 +4,18 @@ package fleet_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
-	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 func things() state.BucketOptions {
@@ -314,195 +301,5 @@ func TestReadyMade(t *testing.T) {
 				t.Errorf("create: %v", err)
 			}
 		})
-	}
-}
-
-// TestMayNotCreate: an account that may not create streams is told how an operator can,
-// and works once it has happened.
-func TestMayNotCreate(t *testing.T) {
-	t.Parallel()
-	n := startNATS(t, func(o *server.Options) {
-		o.Users = []*server.User{
-			{Username: "admin", Password: "admin"},
-			{Username: "sidecar", Password: "sidecar", Permissions: &server.Permissions{
-				Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.CREATE.>"}},
-			}},
-		}
-	})
-	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
-	b := c.Bucket(things())
-	const command = "nats stream add KV_outrigger_default_things --subjects='$KV.outrigger_default_things.>'"
-	await(t, "the command is told", func() bool { return strings.Contains(c.Health().Why, command) })
-	_, err := n.admin(nats.UserInfo("admin", "admin")).CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: "KV_outrigger_default_things", Subjects: []string{"$KV.outrigger_default_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
-		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	healthy(t, c)
-	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestLeastPermissions: the permissions that docs/operations.md names are enough for all
-// that a task needs.
-func TestLeastPermissions(t *testing.T) {
-	t.Parallel()
-	n := startNATS(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "sidecar", Password: "sidecar", Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Allow: []string{
-				"$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>",
-				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
-			}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
-		}}}
-	})
-	core, lines := observer.New(zapcore.WarnLevel)
-	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
-	s := openTasks(t, c, taskstore.Options{})
-	healthy(t, c)
-	var told atomic.Bool
-	s.Watch(func(task.Record) { told.Store(true) })
-	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1", LastUpdatedAt: timestamppb.Now()}}
-	if err := s.Create(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	r, err := s.Get(t.Context(), r.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Takeovers++ // so that it is no creation
-	if err := s.Update(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the watcher is told", told.Load)
-	if err := s.Delete(t.Context(), r.ID); err != nil {
-		t.Fatal(err)
-	}
-	if lines.Len() > 0 {
-		t.Errorf("warnings: %v", lines.All())
-	}
-}
-
-// TestNkeyChanges: a key that is replaced in its file is used without a restart.
-func TestNkeyChanges(t *testing.T) {
-	t.Parallel()
-	var seeds, users []string
-	for range 2 {
-		pair, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed, err := pair.Seed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		user, err := pair.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seeds, users = append(seeds, string(seed)), append(users, user)
-	}
-	n := startNATS(t, func(o *server.Options) {
-		o.Nkeys = []*server.NkeyUser{{Nkey: users[0]}, {Nkey: users[1]}}
-	})
-	file := filepath.Join(t.TempDir(), "sidecar.nk")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(seeds[0])
-	c := open(t, state.Options{URL: n.URL(), NkeyFile: file})
-	b := c.Bucket(things())
-	healthy(t, c)
-	write("no seed")
-	if err := c.Reload(); err == nil || strings.Contains(err.Error(), seeds[0]) {
-		t.Errorf("reload of a file without a seed: %v", err)
-	}
-	write(seeds[1])
-	if err := c.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	connected := func() bool {
-		connections, err := n.running.Connz(&server.ConnzOptions{Username: true})
-		if err != nil || len(connections.Conns) != 1 {
-			return false
-		}
-		return connections.Conns[0].AuthorizedUser == users[1]
-	}
-	await(t, "the other key is used, and the old connection is gone", connected)
-	healthy(t, c)
-	await(t, "it works", func() bool {
-		_, err := b.Create(t.Context(), "k", nil, time.Hour)
-		return err == nil
-	})
-}
-
-// TestStream appends, reads on from a place, and refuses what is out of turn.
-func TestStream(t *testing.T) {
-	t.Parallel()
-	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
-	s := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
-	healthy(t, c)
-	var last uint64
-	for _, text := range []string{"one", "two", "three"} {
-		sequence, err := s.Append(t.Context(), "session.a", []byte(text), state.AppendOptions{After: &last})
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = sequence
-	}
-	stale := last - 1
-	if _, err := s.Append(t.Context(), "session.a", []byte("four"), state.AppendOptions{After: &stale}); !errors.Is(err, state.ErrConflict) {
-		t.Errorf("append after an old sequence: %v", err)
-	}
-	for range 2 {
-		sequence, err := s.Append(t.Context(), "session.b", []byte("once"), state.AppendOptions{ID: "id"})
-		if err != nil || sequence != last+1 {
-			t.Errorf("append with an id: %d, %v", sequence, err)
-		}
-	}
-	enough := errors.New("enough")
-	var got []string
-	next, err := s.Read(t.Context(), "session.a", 2, func(m state.Message) error {
-		if got = append(got, string(m.Data)); len(got) == 2 {
-			return enough
-		}
-		return nil
-	})
-	if !errors.Is(err, enough) || strings.Join(got, " ") != "two three" || next != 3 {
-		t.Errorf("read %v to %d: %v", got, next, err)
-	}
-}
-
-// TestTLS: both sides have certificates, and a server of another authority is refused.
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	authority, stranger := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
-	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	own := authority.Issue(t, tlstest.Leaf{})
-	n := startNATS(t, func(o *server.Options) {
-		o.TLSVerify = true
-		o.TLSTimeout = patience.Seconds()
-		o.TLSConfig = &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.Certificate(t)}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
-		}
-	})
-	url := strings.Replace(n.URL(), "nats://", "tls://", 1)
-	c := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
-	b := c.Bucket(things())
-	healthy(t, c)
-	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
-		t.Error(err)
-	}
-	bad := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
-	await(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
-	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &tlsfiles.ClientOptions{CAFile: "/none"}}); err == nil {
-		t.Error("a file that does not exist was accepted")
 	}
 }

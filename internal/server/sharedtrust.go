@@ -82,4 +82,6 @@ func (s *sharedTrust) changed(e state.Entry) {
 }
 
 // run follows the trust until ctx ends.
-func (s *sharedTrust) run(ctx context.Context) { s.bucket.Watch(ctx, state.Watcher{Changed: s.changed}) }
+func (s *sharedTrust) run(ctx context.Context) {
+	s.bucket.Watch(ctx, state.Watcher{Changed: s.changed})
+}

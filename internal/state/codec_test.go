@@ -60,8 +60,10 @@ func TestStoredBytesStayReadable(t *testing.T) {
 	for name, open := range map[string]func() ([]byte, error){
 		"another kind": func() ([]byte, error) { return decode(fixedSealer(t), "owners", "t_key", stored) },
 		"another key":  func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_kez", stored) },
-		"a version":    func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_key", append([]byte{9}, stored[1:]...)) },
-		"nothing":      func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_key", nil) },
+		"a version": func() ([]byte, error) {
+			return decode(fixedSealer(t), "tasks", "t_key", append([]byte{9}, stored[1:]...))
+		},
+		"nothing": func() ([]byte, error) { return decode(fixedSealer(t), "tasks", "t_key", nil) },
 	} {
 		if got, err := open(); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("%s: %q, %v", name, got, err)

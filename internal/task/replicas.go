@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -20,7 +19,8 @@ import (
 type Replicas interface {
 	// Self returns the id of this process. It never changes and is not empty.
 	Self() string
-	// Unfinished returns the tasks that have not ended, as far as this process has heard.
+	// Unfinished returns the tasks that have not ended, as far as this process has heard, in
+	// another order each time, so that replicas share the work of one that has departed.
 	Unfinished() []Unfinished
 	// Alive reports whether an owner holds its lease, in the word of the store where that
 	// matters. The error is [ErrUnavailable] or the cause of ctx.
@@ -89,10 +89,7 @@ func (m *Manager) sweep(ctx context.Context, resume Resume, before map[string]bo
 	}
 	m.deleteDoubted(ctx)
 	alive := map[string]bool{"": false}
-	all := m.replicas.Unfinished()
-	// Replicas that begin at different places share the work.
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, one := range all {
+	for _, one := range m.replicas.Unfinished() {
 		if one.Owner == m.self {
 			if m.hasRun(one.ID) {
 				continue

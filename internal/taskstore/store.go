@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,8 +98,8 @@ func New(c *state.Client, o Options) *Store {
 	s := &Store{
 		opts: o, self: hex.EncodeToString(random[:]), known: map[string]*known{}, callers: map[string]int{},
 		departed: make(chan struct{}), started: o.Now(),
-		tasks:    c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge}),
-		owners:   c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: 2 * o.Lease}),
+		tasks:  c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge}),
+		owners: c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: 2 * o.Lease}),
 	}
 	s.lease.seen = map[string]time.Time{}
 	return s
@@ -204,7 +205,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 func (s *Store) Watch(changed func(task.Record)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers = append(s.watchers[:len(s.watchers):len(s.watchers)], changed)
+	s.watchers = append(slices.Clip(s.watchers), changed)
 }
 
 // Stats are what a replica knows of the tasks of all.

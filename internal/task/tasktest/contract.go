@@ -97,6 +97,7 @@ func missing(t *testing.T, s task.Store, id string) {
 }
 
 func whole(t *testing.T, kit Kit) {
+	t.Helper()
 	s := kit.New(t, 10, share.Rule{})
 	want := record("t_whole-1_", time.Hour)
 	want.Tool, want.Origin, want.Keep, want.Owner, want.Again = "shop.buy", []byte{0, 1}, time.Hour, "replica", []byte("again")
@@ -114,6 +115,7 @@ func whole(t *testing.T, kit Kit) {
 }
 
 func compareAndSet(t *testing.T, kit Kit) {
+	t.Helper()
 	s, ctx := kit.New(t, 10, share.Rule{}), context.Background()
 	missing(t, s, "a")
 	create(t, s, record("a", time.Hour), nil)
@@ -144,6 +146,7 @@ func compareAndSet(t *testing.T, kit Kit) {
 }
 
 func oneWins(t *testing.T, kit Kit) {
+	t.Helper()
 	s := kit.New(t, 10, share.Rule{})
 	create(t, s, record("a", time.Hour), nil)
 	const writers = 8
@@ -166,6 +169,7 @@ func oneWins(t *testing.T, kit Kit) {
 }
 
 func expires(t *testing.T, kit Kit) {
+	t.Helper()
 	s, ctx := kit.New(t, 10, share.Rule{}), context.Background()
 	begun := time.Now()
 	create(t, s, record("once", 1500*time.Millisecond), nil)
@@ -192,6 +196,7 @@ func expires(t *testing.T, kit Kit) {
 }
 
 func limits(t *testing.T, kit Kit) {
+	t.Helper()
 	s, ctx := kit.New(t, 4, share.Percent(50)), context.Background()
 	of := func(principal string) task.Record {
 		r := record(principal, time.Hour)
@@ -211,6 +216,7 @@ func limits(t *testing.T, kit Kit) {
 }
 
 func watch(t *testing.T, kit Kit) {
+	t.Helper()
 	s := kit.New(t, 10, share.Rule{})
 	var mu sync.Mutex
 	heard := map[string][]string{}
@@ -243,6 +249,7 @@ func watch(t *testing.T, kit Kit) {
 }
 
 func ended(t *testing.T, kit Kit) {
+	t.Helper()
 	s := kit.New(t, 10, share.Rule{})
 	gone := errors.New("gone")
 	over, cancel := context.WithCancelCause(context.Background())
