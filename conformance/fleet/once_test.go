@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,4 +133,21 @@ func TestFullOfTokens(t *testing.T) {
 		}
 	}
 	t.Error("100 tokens found room in 4 KiB")
+}
+
+// TestABucketThatForgetsIsRefused: a token that is forgotten before it expires could be used again.
+func TestABucketThatForgetsIsRefused(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	short := consents()
+	short.MaxAge = time.Minute
+	first := open(t, state.Options{URL: n.URL()})
+	first.Once(short)
+	healthy(t, first)
+	c := open(t, state.Options{URL: n.URL()})
+	once := c.Once(consents())
+	await(t, "it says why", func() bool { return strings.Contains(c.Health().Why, "deletes values after 1m0s") })
+	if fresh, err := once.Spend(t.Context(), "a", time.Now().Add(time.Hour)); fresh || !errors.Is(err, state.ErrUnavailable) {
+		t.Errorf("%v, %v", fresh, err)
+	}
 }

@@ -45,6 +45,9 @@ type shared struct {
 	trust *sharedTrust
 }
 
+// maxStateTTL is the longest state.ttl that the configuration takes.
+const maxStateTTL = 30 * 24 * time.Hour
+
 // eventBus is the bus of this process, or of all replicas.
 type eventBus interface {
 	connectapi.EventBus
@@ -73,7 +76,7 @@ func (a *App) openShared(keys *seal.Keys) error {
 		Lease: s.GetLease().AsDuration(), Name: host,
 		OnError: func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) },
 	})
-	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: s.GetTtl().AsDuration()})
+	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL})
 	a.shared.events = client.Stream(state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true})
 	a.shared.tools = registrationstore.New(client, a.live, registrationstore.Options{
 		MaxBytes: s.GetMaxRegistrationBytes(), OnChange: a.registeredElsewhere,

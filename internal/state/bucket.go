@@ -23,6 +23,8 @@ type BucketOptions struct {
 	MaxBytes, MaxValueBytes int64
 	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has a lifetime of its own.
 	MaxAge time.Duration
+	// KeepsAll refuses a ready-made bucket that deletes values before MaxAge. It goes without saying where MaxAge is Forever.
+	KeepsAll bool
 }
 
 // Bucket keeps values by key. Make one with [Client.Bucket].
@@ -87,6 +89,7 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 	if b.config.MaxMsgSize == 0 {
 		b.config.MaxMsgSize = -1
 	}
+	b.keepsAll = o.KeepsAll || o.MaxAge == 0
 	c.add(b)
 	return b
 }

@@ -20,6 +20,8 @@ type home struct {
 	kind   string
 	config jetstream.StreamConfig
 	counts counts
+	// keepsAll: no value may end before its own lifetime.
+	keepsAll bool
 
 	mu sync.Mutex
 	// at is the stream on the present link; nil while it was not found there.
@@ -146,6 +148,8 @@ func (h *home) wrong(is *jetstream.StreamConfig) []string {
 		add(!is.AllowMsgTTL, "its values cannot expire one by one (allow_msg_ttl; it needs NATS 2.11 or newer)")
 		add(is.SubjectDeleteMarkerTTL <= 0, "it does not say when a value expires (subject_delete_marker_ttl)")
 		add(!is.AllowRollup, "its values cannot be deleted (allow_rollup_hdrs)")
+		add(is.MaxAge > 0 && h.keepsAll && (h.config.MaxAge == 0 || is.MaxAge < h.config.MaxAge),
+			fmt.Sprintf("it deletes values after %v, which may be before their lifetime is over (max_age)", is.MaxAge))
 	}
 	return out
 }

@@ -24,7 +24,7 @@ type OnceOptions struct {
 	Name string
 	// MaxBytes bounds all that is remembered. A token takes about 300 bytes until it expires.
 	MaxBytes int64
-	// MaxAge is the longest lifetime of a token.
+	// MaxAge is the longest lifetime that a token may ever have, also by later settings: the bucket stays as it was made.
 	MaxAge time.Duration
 }
 
@@ -38,7 +38,8 @@ type Once struct {
 // Once declares what is remembered. [Client.Run] makes the bucket.
 func (c *Client) Once(o OnceOptions) *Once {
 	return &Once{
-		bucket: c.Bucket(BucketOptions{Name: o.Name, MaxBytes: o.MaxBytes, MaxValueBytes: onceBytes, MaxAge: o.MaxAge}),
+		// A token that is forgotten could be used again.
+		bucket: c.Bucket(BucketOptions{Name: o.Name, MaxBytes: o.MaxBytes, MaxValueBytes: onceBytes, MaxAge: o.MaxAge, KeepsAll: true}),
 		now:    time.Now,
 	}
 }
