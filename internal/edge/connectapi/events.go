@@ -120,7 +120,7 @@ func busUnavailable(err error) *errmap.Error {
 // noneAfter says why a subscriber cannot go on after an event; nil for other errors.
 func noneAfter(err error) *errmap.Error {
 	var gap *event.GapError
-	message := ""
+	var message string
 	switch {
 	case errors.As(err, &gap) && gap.After > gap.Last:
 		message = fmt.Sprintf("there is no event %d yet: the last one is %d", gap.After, gap.Last)

@@ -119,7 +119,7 @@ func (b *Bus) read(fits func(string) bool, after, last uint64) *history {
 func (b *Bus) readOn(ctx context.Context, h *history, fits func(string) bool, next, last uint64) (uint64, error) {
 	is, err := b.stream.Bounds(ctx)
 	if err != nil {
-		return next, nil //nolint:nilerr // NATS is away, and the reader waits
+		return next, nil // NATS is away, and the reader waits
 	}
 	if is.First > next { // dropped while the reader was at others
 		return next, slow(min(is.First, last+1) - next)
