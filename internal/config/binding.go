@@ -178,7 +178,7 @@ func bindings() []binding {
 				"Example: made by `openssl rand -base64 32`"},
 		{flag: "state-ttl", path: "state.ttl", kinds: longLived, group: groupPolicy, value: "DURATION",
 			help: "lifetime of sealed state, such as the time a user has to answer a question"},
-		{flag: "state", path: "state.url", kinds: longLived, common: true, group: groupPolicy, value: "URLS",
+		{flag: "state", path: "state.url", kinds: longLived, group: groupPolicy, value: "URLS",
 			help: "NATS servers whose JetStream keeps tasks for all replicas; needs --state-key; unset: in memory. Example: nats://nats-0:4222,nats://nats-1:4222"},
 		{flag: "state-name", path: "state.name", kinds: longLived, group: groupPolicy, value: "NAME",
 			help: "name of the deployment at --state: replicas with one name share state"},

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/outrigger-mcp/outrigger/internal/state"
+)
+
+// startCluster starts three servers that know each other.
+func startCluster(t *testing.T) []*natsServer {
+	t.Helper()
+	var ports []int
+	var routes []*url.URL
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, _ := l.Addr().(*net.TCPAddr)
+		_ = l.Close()
+		ports = append(ports, address.Port)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: address.String()})
+	}
+	var all []*natsServer
+	for i, port := range ports {
+		all = append(all, startNATS(t, func(o *server.Options) {
+			o.ServerName = fmt.Sprintf("n%d", i)
+			o.Cluster = server.ClusterOpts{Name: "fleet", Host: "127.0.0.1", Port: port}
+			o.Routes = routes
+		}))
+	}
+	return all
+}
+
+// TestAServerOfThreeIsLost: with three copies, nothing acknowledged is lost with one
+// server, whichever leads, and writes go on.
+func TestAServerOfThreeIsLost(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t)
+	var urls []string
+	for _, n := range cluster {
+		urls = append(urls, n.URL())
+	}
+	c := open(t, state.Options{URL: strings.Join(urls, ","), Replicas: 3})
+	b := c.Bucket(things())
+	healthy(t, c)
+	revision, err := b.Create(t.Context(), "k", []byte("one"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Update(t.Context(), "k", []byte("stale"), revision+1, time.Hour); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("an update out of turn in a cluster: %v", err)
+	}
+	s, err := cluster[0].admin().Stream(t.Context(), "KV_outrigger_default_things")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	for _, n := range cluster {
+		if n.options.ServerName == info.Cluster.Leader {
+			n.stop()
+		}
+	}
+	await(t, "the value is read, and written again", func() bool {
+		e, err := b.Get(t.Context(), "k")
+		if err != nil {
+			if !errors.Is(err, state.ErrUnavailable) {
+				t.Errorf("while a leader is elected: %v", err)
+			}
+			return false
+		}
+		_, err = b.Update(t.Context(), "k", []byte("two"), e.Revision, time.Hour)
+		return err == nil
+	})
+	healthy(t, c)
+}
