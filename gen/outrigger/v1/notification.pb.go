@@ -170,7 +170,7 @@ func (*Notification_Acknowledged) isNotification_ParamsForm() {}
 // PublishResponse is the result of publishing a notification.
 type PublishResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of subscribers that it was queued for.
+	// Number of subscribers that it was queued for; where replicas share the bus, those of the replica that was asked.
 	Subscribers   int32 `protobuf:"varint,1,opt,name=subscribers,proto3" json:"subscribers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
