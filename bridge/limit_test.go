@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -221,6 +222,12 @@ func TestAnExchangeIsOneCaller(t *testing.T) {
 func TestStandardInputIsOneCaller(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, bridge.Options{Limiter: policy.NewLimiter(policy.LimitOptions{Caller: onceInALongTime()})})
+	secondIsOver(t, b)
+}
+
+// secondIsOver lists tools twice over standard input, in two conversations of one caller, whose rate allows one.
+func secondIsOver(t *testing.T, b *dialect.Handler) {
+	t.Helper()
 	var out bytes.Buffer
 	lines := `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}` + "\n"
 	for range 2 { // also across conversations

@@ -24,7 +24,6 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/rateservice"
@@ -254,17 +253,7 @@ func TestStandardInputAsksTheRateService(t *testing.T) {
 	peer := ratetest.Start(t)
 	peer.Answer(ratetest.Counting("caller", 1, time.Minute))
 	b := fake(t, mcptest.Echo, sharing(t, peer, bridge.Options{}))
-	var out bytes.Buffer
-	lines := `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}` + "\n"
-	for range 2 {
-		if err := stdio.Serve(t.Context(), b, strings.NewReader(lines), &out, stdio.Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first, second, _ := bytes.Cut(out.Bytes(), []byte("\n"))
-	if codeOfReply(t, first) != "" || codeOfReply(t, second) != errmap.RateLimited {
-		t.Errorf("got %s", out.Bytes())
-	}
+	secondIsOver(t, b)
 }
 
 // TestWithoutARateServiceThereIsNothing: a sidecar that is not told of one has none of its metrics.

@@ -92,3 +92,21 @@ func TestWritesAreFast(t *testing.T) {
 		t.Errorf("three writes take %v in the median, want below 10 ms", p50)
 	}
 }
+
+// TestALeaseMayGrow: the buckets stay as they were made, so a longer lease that is configured later has room in them.
+func TestALeaseMayGrow(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	for _, lease := range []time.Duration{2 * time.Second, 10 * time.Minute} {
+		c := open(t, state.Options{URL: n.URL()})
+		openTasks(t, c, taskstore.Options{Lease: lease})
+		healthy(t, c)
+		bucket, err := n.admin().Stream(t.Context(), "KV_outrigger_default_owners")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if age := bucket.CachedInfo().Config.MaxAge; age < lease {
+			t.Errorf("the bucket deletes a lease of %v after %v", lease, age)
+		}
+	}
+}

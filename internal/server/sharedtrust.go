@@ -5,11 +5,9 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -34,7 +32,7 @@ type sharedTrust struct {
 	trail func() *audit.Trail
 }
 
-// store stores a trust for all replicas.
+// store stores a trust for all replicas. The errors are those of package state.
 func (s *sharedTrust) store(ctx context.Context, to policy.Trust) error {
 	var err error
 	for range trustAttempts {
@@ -53,10 +51,7 @@ func (s *sharedTrust) store(ctx context.Context, to policy.Trust) error {
 			break
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("%w: the replicas' store did not reply (--state): %w", admin.ErrUnavailable, err)
-	}
-	return nil
+	return err //nolint:wrapcheck // the caller says what it means
 }
 
 // changed hears of the trust of all replicas.

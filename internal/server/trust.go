@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -42,9 +43,11 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 			s.gate.Set(to)
 		}
 		if err := s.shared.store(context.Background(), to); err != nil {
+			what := "nothing changed"
 			if to == policy.Untrusted {
-				err = fmt.Errorf("%w; this replica is untrusted now, the others are as before: try again", err)
+				what = "this replica is untrusted now, the others are as before"
 			}
+			err = fmt.Errorf("%w: %s, because the store of the replicas did not reply (--state); try again when /readyz is not degraded: %w", admin.ErrUnavailable, what, err)
 			s.log.Error("trust not changed for all replicas", zap.String("who", who), zap.Stringer("to", to), logkey.Error(err))
 			s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: s.gate.Trust().String(), Detail: "other replicas were not told"})
 			return "", err

@@ -167,6 +167,7 @@ func (h *home) noteDifferences(is *jetstream.StreamConfig) {
 	differ("replicas", is.Replicas, h.config.Replicas)
 	differ("storage", is.Storage, h.config.Storage)
 	differ("max_bytes", is.MaxBytes, h.config.MaxBytes)
+	differ("max_age", is.MaxAge, h.config.MaxAge)
 	text := strings.Join(out, "; ")
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,6 +21,9 @@ import (
 const (
 	// maxOwnersBytes is room for the leases of a thousand replicas.
 	maxOwnersBytes = 1 << 20
+	// maxOwnerAge is twice the longest lease that the configuration takes. The bucket stays as it was made, and a longer lease
+	// that is configured later must not end early: its owner would lose its tasks while it lives.
+	maxOwnerAge = 20 * time.Minute
 	// smallRecord is the room that every task has, whatever else is stored: to say how it
 	// ended.
 	smallRecord = 4096
@@ -98,8 +101,8 @@ func New(c *state.Client, o Options) *Store {
 	s := &Store{
 		opts: o, self: hex.EncodeToString(random[:]), known: map[string]*known{}, callers: map[string]int{},
 		departed: make(chan struct{}), started: o.Now(),
-		tasks:  c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge}),
-		owners: c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: 2 * o.Lease}),
+		tasks:  c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge, KeepsAll: true}),
+		owners: c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: maxOwnerAge, KeepsAll: true}),
 	}
 	s.lease.seen = map[string]time.Time{}
 	return s
