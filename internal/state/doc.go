@@ -21,7 +21,7 @@
 // such key, and not that a follower has not heard of it.
 //
 // Everything stored is a version byte and a sealed payload (package seal), bound to the
-// kind of the bucket and the key. Every value of a bucket has a time after which NATS
+// kind of the bucket and the key. A value has a time, or [Forever], after which NATS
 // deletes it. Values are at most as large as the servers' max_payload allows.
 //
 // The package knows no tasks, sessions or callers. Everything is safe for concurrent
