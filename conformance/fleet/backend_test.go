@@ -4,19 +4,15 @@ package fleet_test
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 )
 
 // shop is a backend whose calls last until a test lets them end.
@@ -63,7 +59,7 @@ func startShop(t *testing.T) *shop {
 	server.Start()
 	t.Cleanup(server.Close)
 	t.Cleanup(s.letGo)
-	s.url, s.descriptors = "grpc://"+server.Listener.Addr().String(), describeShop(t)
+	s.url, s.descriptors = "grpc://"+server.Listener.Addr().String(), rig.Describe(t, rig.Method{Name: "Look", Idempotent: true}, rig.Method{Name: "Pay"}, rig.Method{Name: "Ping"})
 	return s
 }
 
@@ -82,51 +78,4 @@ func (s *shop) count(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[key]
-}
-
-// describeShop writes the descriptors of the backend.
-func describeShop(t *testing.T) string {
-	t.Helper()
-	message := func(name string) *descriptorpb.DescriptorProto {
-		return &descriptorpb.DescriptorProto{Name: &name, Field: []*descriptorpb.FieldDescriptorProto{{
-			Name: proto.String("name"), Number: proto.Int32(1), JsonName: proto.String("name"),
-			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
-		}}}
-	}
-	method := func(name string, options *descriptorpb.MethodOptions) *descriptorpb.MethodDescriptorProto {
-		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: proto.String(".fleet.v1.Ask"), OutputType: proto.String(".fleet.v1.Answer"), Options: options}
-	}
-	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
-		Name: proto.String("fleet/v1/shop.proto"), Package: proto.String("fleet.v1"), Syntax: proto.String("proto3"),
-		MessageType: []*descriptorpb.DescriptorProto{message("Ask"), message("Answer")},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Shop"), Method: []*descriptorpb.MethodDescriptorProto{
-			method("Look", &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}),
-			method("Pay", nil), method("Ping", nil),
-		}}},
-	}}}
-	raw, err := proto.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write(t, "shop.binpb", raw)
-}
-
-// write writes a file that lasts as long as the test.
-func write(t *testing.T, name string, text []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// keyFile holds one key that all replicas share.
-func keyFile(t *testing.T) string {
-	t.Helper()
-	key := make([]byte, 32)
-	if _, err := rand.Read(key); err != nil {
-		t.Fatal(err)
-	}
-	return write(t, "state.key", []byte(base64.StdEncoding.EncodeToString(key)+"\n"))
 }

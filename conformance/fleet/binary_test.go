@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
@@ -44,7 +45,7 @@ tools:
 func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
 	f := &fleet{nats: startNATS(t, nil), shop: startShop(t)}
-	keys, config := keyFile(t), write(t, "sidecar.yaml", []byte(fleetConfig))
+	keys, config := rig.KeyFile(t), rig.Write(t, "sidecar.yaml", []byte(fleetConfig))
 	for range replicas {
 		server := sidecar.Serve(t, built.binary, "--backend", f.shop.url, "--descriptors", f.shop.descriptors, "--config", config,
 			"--state", f.nats.URL(), "--state-key", keys)

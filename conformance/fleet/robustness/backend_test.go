@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
+)
+
+// till is the backend. It is never broken: what it counts is what the replicas did. The name in a call says how long
+// the call lasts: "c1-7/250ms".
+type till struct {
+	url, descriptors string
+
+	mu   sync.Mutex
+	runs map[string]int // started, by RPC and name
+}
+
+// The RPCs: Look may run again, Pay and Refund may not, Ping is a call that needs no state.
+func methods() []rig.Method {
+	return []rig.Method{{Name: "Look", Idempotent: true}, {Name: "Pay"}, {Name: "Refund"}, {Name: "Ping", Idempotent: true}}
+}
+
+func startTill(t *testing.T) *till {
+	t.Helper()
+	b := &till{runs: map[string]int{}}
+	mux := http.NewServeMux()
+	for _, m := range methods() {
+		procedure := "/fleet.v1.Shop/" + m.Name
+		mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+			return b.run(ctx, m.Name, req.Msg.GetValue())
+		}))
+	}
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	b.url, b.descriptors = "grpc://"+server.Listener.Addr().String(), rig.Describe(t, methods()...)
+	return b
+}
+
+func (b *till) run(ctx context.Context, method, name string) (*connect.Response[wrapperspb.StringValue], error) {
+	if method != "Ping" {
+		b.mu.Lock()
+		b.runs[method+" "+name]++
+		b.mu.Unlock()
+	}
+	if _, text, ok := strings.Cut(name, "/"); ok {
+		lasts, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		select {
+		case <-time.After(lasts):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return connect.NewResponse(wrapperspb.String(resultOf(method, name))), nil
+}
+
+// resultOf is what a call returns: the same each time.
+func resultOf(method, name string) string { return "result of " + method + " " + name }
+
+// count is how often a call was started.
+func (b *till) count(method, name string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs[method+" "+name]
+}

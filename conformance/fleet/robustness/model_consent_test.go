@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// consentOutput is what came of one use of a consent.
+type consentOutput string
+
+const (
+	ran         consentOutput = "ran"
+	usedBefore  consentOutput = "used before"
+	nobodyKnows consentOutput = "nobody knows"
+)
+
+// consentModel is what is promised of a consent: of its uses at most one runs, and one is told that there was another
+// before it only if there was. The input of an operation is the name of the call that it is for. A use of which nobody
+// knows the outcome may have been the one.
+func consentModel() porcupine.Model {
+	return porcupine.Model{
+		Partition: byKey(func(input any) string { return input.(string) }), //nolint:forcetypeassert // all are
+		Init:      func() any { return false },
+		Step: func(state, _, output any) (bool, any) {
+			used := state.(bool)            //nolint:forcetypeassert // all are
+			switch output.(consentOutput) { //nolint:forcetypeassert // all are
+			case ran:
+				return !used, true
+			case usedBefore:
+				return used, used
+			}
+			return true, true
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("consent to %s: %s", input, output) },
+		DescribeState:     func(state any) string { return fmt.Sprintf("used: %v", state) },
+	}
+}
