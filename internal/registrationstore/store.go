@@ -146,6 +146,7 @@ func refused(err error) error {
 		text = "another replica changed this registration at the same moment; try again"
 	case errors.Is(err, state.ErrFull), errors.Is(err, state.ErrTooLarge):
 		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Too many registered tools: there is no room for this one in the store (--state)"))
+	case errors.Is(err, state.ErrUnavailable): // whose cause may be a deadline of the store's own
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

@@ -32,6 +32,7 @@ type Bucket struct {
 	home
 	opts   BucketOptions
 	prefix string // of subjects
+	fresh  fresh
 }
 
 // Entry is a value with its revision.
@@ -94,17 +95,19 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 	return b
 }
 
-// Get returns the value of a key, by the leader's word. The errors are [ErrNotFound],
+// Get returns the value of a key, by the word of a leader whom a majority of the servers follows. The errors are [ErrNotFound],
 // [ErrUnavailable], [ErrUnreadable] and the cause of ctx.
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 	var e Entry
-	err := b.checked(ctx, key, OpGet, func(ctx context.Context, _ *link, s jetstream.Stream) error {
-		var err error
-		e, err = b.get(ctx, s, key)
-		if err == nil && e.Gone {
-			return ErrNotFound
-		}
-		return err
+	err := b.checked(ctx, key, OpGet, func(ctx context.Context, l *link, s jetstream.Stream) error {
+		return b.believed(ctx, l, s, func() error {
+			var err error
+			e, err = b.get(ctx, s, key)
+			if err == nil && e.Gone {
+				return ErrNotFound
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return Entry{}, err
@@ -184,10 +187,12 @@ func (b *Bucket) put(ctx context.Context, l *link, key string, value []byte, rev
 		lifetime = max(lifetime.Truncate(time.Second)+roundUp(lifetime), time.Second)
 		options = append(options, jetstream.WithMsgTTL(lifetime))
 	}
+	on, began := l.connection(), time.Now()
 	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}}, options...)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // do sorts it
 	}
+	b.fresh.confirmed(on, began)
 	b.counts.in.Add(uint64(len(stored)))
 	return ack.Sequence, nil
 }
@@ -204,15 +209,20 @@ func roundUp(lifetime time.Duration) time.Duration {
 // that; zero is any. The errors are [ErrConflict], [ErrUnavailable] and the cause of ctx.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	return b.checked(ctx, key, OpDelete, func(ctx context.Context, l *link, _ jetstream.Stream) error {
-		options := []jetstream.PublishOpt{jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(b.config.Name)}
 		if revision > 0 {
-			options = append(options, jetstream.WithExpectLastSequencePerSubject(revision))
+			return b.purge(ctx, l, key, jetstream.WithExpectLastSequencePerSubject(revision))
 		}
-		_, err := l.js.PublishMsg(ctx, &nats.Msg{
-			Subject: b.prefix + key, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
-		}, options...)
-		return err //nolint:wrapcheck // do sorts it
+		return b.purge(ctx, l, key)
 	})
+}
+
+// purge writes the end of a key, whether it exists or not.
+func (b *Bucket) purge(ctx context.Context, l *link, key string, options ...jetstream.PublishOpt) error {
+	options = append(options, jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(b.config.Name))
+	_, err := l.js.PublishMsg(ctx, &nats.Msg{
+		Subject: b.prefix + key, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
+	}, options...)
+	return err //nolint:wrapcheck // do sorts it
 }
 
 // checked runs an operation on a key.

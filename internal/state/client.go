@@ -4,6 +4,7 @@ package state
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,8 @@ import (
 // with [Client.Bucket] and [Client.Stream], and run [Client.Run].
 type Client struct {
 	opts Options
+	// id is that of this client among all of the deployment.
+	id string
 	// looking wakes Run.
 	looking chan struct{}
 
@@ -61,7 +64,7 @@ func Open(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		opts: o, looking: make(chan struct{}, 1), changed: make(chan struct{}),
+		opts: o, id: rand.Text(), looking: make(chan struct{}, 1), changed: make(chan struct{}),
 		health: Health{Why: notYet, Since: time.Now()},
 	}
 	l, err := c.dial()

@@ -72,6 +72,23 @@ type Bounds struct {
 	First, Last uint64
 	// Created is when the stream was made. Another stream of the same name begins anew.
 	Created time.Time
+	// Led means that a majority of the servers has followed the one that answered, up to now. Another one may have messages behind
+	// Last if not.
+	Led bool
+}
+
+// isLed reports whether a majority has answered the leader lately: for so long it elects no other one.
+func isLed(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil || info.Config.Replicas <= 1 {
+		return true
+	}
+	follow := 1 // the leader itself
+	for _, peer := range info.Cluster.Replicas {
+		if !peer.Offline && peer.Active < freshFor {
+			follow++
+		}
+	}
+	return 2*follow > info.Config.Replicas
 }
 
 // Bounds returns what the stream has, by the leader's word. The errors are [ErrUnavailable] and the cause of ctx.
@@ -83,7 +100,7 @@ func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 			return err //nolint:wrapcheck // do sorts it
 		}
 		// A stream that never had a message has 0 and 0.
-		out = Bounds{First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq, Created: info.Created}
+		out = Bounds{First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq, Created: info.Created, Led: isLed(info)}
 		return nil
 	})
 	return out, err

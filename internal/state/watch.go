@@ -136,7 +136,7 @@ func (b *Bucket) tell(m jetstream.Msg, meta *jetstream.MsgMetadata, w Watcher) {
 	}
 	b.counts.out.Add(uint64(len(m.Data())))
 	b.counts.observed.Add(1)
-	if w.Changed != nil {
+	if w.Changed != nil && !isFresh(e.Key) {
 		w.Changed(e)
 	}
 }

@@ -58,6 +58,16 @@ func (s *subscription) Close() {
 	}
 }
 
+// heard is the last event that has arrived here from the stream that was made at a time; 0 if none has.
+func (b *Bus) heard(created time.Time) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == 0 || !b.created.Equal(created) {
+		return 0
+	}
+	return b.next - 1
+}
+
 // SubscribeAfter returns the events behind a sequence that match f: first those that are kept, then those that come. The error is
 // a *[event.GapError] if some of them have been dropped, or the sequence is none yet, and those of [Bus.Subscribe].
 func (b *Bus) SubscribeAfter(ctx context.Context, f event.Filter, after uint64) (event.Subscription, error) {
@@ -72,9 +82,13 @@ func (b *Bus) SubscribeAfter(ctx context.Context, f event.Filter, after uint64) 
 	}
 	s, _ := sub.(*subscription)
 	is, err := b.stream.Bounds(ctx)
+	// What has arrived here is in the stream, also where a server that is behind says otherwise.
+	is.Last = max(is.Last, b.heard(is.Created))
 	switch {
 	case err != nil:
 		err = failed(err)
+	case after > is.Last && !is.Led:
+		err = fmt.Errorf("%w: no majority of the NATS servers confirms that event %d is none yet", event.ErrUnavailable, after)
 	case after > is.Last, after+1 < is.First:
 		err = &event.GapError{After: after, First: is.First, Last: is.Last}
 	}
