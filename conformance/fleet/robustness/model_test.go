@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// step is an operation of a test of a model. Operations follow each other, unless beside says that one has begun with
+// the one before it; open ones never return.
+type step struct {
+	in, out      any
+	beside, open bool
+}
+
+// TestModels: each model refuses what breaks its promise, and allows what only looks like it.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	look := resultOf("Look", "x")
+	begin := func(method string) step {
+		return step{in: taskInput{Kind: "begin", ID: "t", Method: method, Name: "x"}, out: taskOutput{}}
+	}
+	get := func(status, text string) step {
+		return step{in: taskInput{Kind: "get", ID: "t"}, out: taskOutput{status, text}}
+	}
+	cancel := step{in: taskInput{Kind: "cancel", ID: "t"}, out: taskOutput{}}
+	maybe := func(s step) step { s.open = true; return s }
+	with := func(s step) step { s.beside = true; return s }
+	publish := func(name string, place int) step { return step{in: eventInput{name, place}} }
+	use := func(out consentOutput) step { return step{in: "x", out: out} }
+	register := func(version int64) step {
+		return step{in: registrationInput{Kind: "register", Name: "x", Version: version}, out: true}
+	}
+	unregister := step{in: registrationInput{Kind: "unregister", Name: "x"}, out: true}
+	read := func(version int64) step {
+		return step{in: registrationInput{Kind: "read", Name: "x", Version: version}, out: true}
+	}
+	lost := func(s step) step { s.out, s.open = false, true; return s }
+	for name, tc := range map[string]struct {
+		model porcupine.Model
+		steps []step
+		want  bool
+	}{
+		"a task ends":                       {taskModel(), []step{begin("Look"), get("working", ""), get(completed, look), get(completed, look)}, true},
+		"a task is unknown":                 {taskModel(), []step{begin("Look"), get(gone, "")}, false},
+		"a task works after its end":        {taskModel(), []step{begin("Look"), get(completed, look), get("working", "")}, false},
+		"a look at the time of the end":     {taskModel(), []step{begin("Look"), get(completed, look), with(get("working", ""))}, true},
+		"a result of another call":          {taskModel(), []step{begin("Look"), get(completed, "result of Look y")}, false},
+		"a result changes":                  {taskModel(), []step{begin("Pay"), get(completed, resultOf("Pay", "x")), get(failed, outcomeUnknown)}, false},
+		"nobody knows what may run again":   {taskModel(), []step{begin("Look"), get(failed, outcomeUnknown)}, false},
+		"nobody knows what may not":         {taskModel(), []step{begin("Pay"), get(failed, outcomeUnknown), get(failed, outcomeUnknown)}, true},
+		"it failed for another reason":      {taskModel(), []step{begin("Pay"), get(failed, "no")}, false},
+		"cancelled by nobody":               {taskModel(), []step{begin("Pay"), get(cancelled, "")}, false},
+		"cancelled, and works on":           {taskModel(), []step{begin("Pay"), cancel, get("working", "")}, false},
+		"cancelled after its end":           {taskModel(), []step{begin("Look"), cancel, get(completed, look)}, true},
+		"perhaps cancelled, and works on":   {taskModel(), []step{begin("Pay"), maybe(cancel), get("working", ""), get(cancelled, "")}, true},
+		"announced twice":                   {taskModel(), []step{begin("Pay"), begin("Pay")}, false},
+		"events in order":                   {eventModel(), []step{publish("a", 0), publish("b", 1)}, true},
+		"events out of order":               {eventModel(), []step{publish("a", 1), publish("b", 0)}, false},
+		"events beside each other":          {eventModel(), []step{publish("a", 1), with(publish("b", 0))}, true},
+		"an event that came late":           {eventModel(), []step{maybe(publish("a", 1)), publish("b", 0)}, true},
+		"two events at one place":           {eventModel(), []step{publish("a", 0), publish("b", 0)}, false},
+		"a consent runs":                    {consentModel(), []step{use(ran), use(usedBefore), use(usedBefore)}, true},
+		"a consent runs twice":              {consentModel(), []step{use(ran), with(use(ran))}, false},
+		"a consent that nobody used":        {consentModel(), []step{use(usedBefore), use(ran)}, false},
+		"a consent that somebody else used": {consentModel(), []step{use(usedBefore), with(use(ran))}, true},
+		"a consent that perhaps ran":        {consentModel(), []step{maybe(use(nobodyKnows)), use(usedBefore)}, true},
+		"a higher version":                  {registrationModel(), []step{register(1), register(2), read(2)}, true},
+		"a lower version":                   {registrationModel(), []step{register(2), register(1)}, false},
+		"two at a time":                     {registrationModel(), []step{register(2), with(register(1)), read(2)}, true},
+		"a lower one after a removal":       {registrationModel(), []step{register(2), unregister, register(1), read(1)}, true},
+		"a write that is lost":              {registrationModel(), []step{register(1), register(2), read(1)}, false},
+		"a removal that is lost":            {registrationModel(), []step{register(1), unregister, read(1)}, false},
+		"a write that perhaps was":          {registrationModel(), []step{register(1), lost(register(2)), read(1)}, true},
+		"a lower write that perhaps was":    {registrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ops []porcupine.Operation
+			for i, s := range tc.steps {
+				op := porcupine.Operation{ClientId: i, Input: s.in, Output: s.out, Call: int64(2 * i), Return: int64(2*i + 1)}
+				if s.beside {
+					op.Call = ops[i-1].Call
+				}
+				if s.open {
+					op.Return = math.MaxInt64
+				}
+				ops = append(ops, op)
+			}
+			if got := porcupine.CheckOperations(tc.model, ops); got != tc.want {
+				t.Errorf("allowed: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
