@@ -239,7 +239,16 @@ etcd-test: ## Watches, leases and elections of a real etcd: through its generate
 state-test: $(LINT) ## What replicas share, against real NATS servers: replicas are killed and drained, NATS is stopped
 	@# It is checked here, because it takes minutes to build from nothing.
 	cd conformance/fleet && go vet ./... && ../../$(LINT) run ./...
-	cd conformance/fleet && go test -race -count 1 -timeout 15m ./...
+	cd conformance/fleet && go test -race -count 1 -timeout 15m .
+
+# How long faults are injected; all else takes two minutes.
+FLEET ?= 30m
+FLEETTIMEOUT ?= 60m
+FLEETFLAGS ?=
+
+.PHONY: fleet-test
+fleet-test: ## Three replicas and three NATS servers are broken at random for FLEET=30m, and what clients saw is checked against models; FLEETFLAGS='-seed N' repeats a schedule
+	cd conformance/fleet && go test -race -count 1 -timeout $(FLEETTIMEOUT) -v ./robustness -args -duration $(FLEET) $(FLEETFLAGS)
 
 # So has the rate limit service.
 .PHONY: ratelimit-test
