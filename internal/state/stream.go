@@ -176,9 +176,9 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(M
 	if err != nil {
 		return next, s.away(ctx, err)
 	}
-	defer messages.Stop()
+	arriving := receive(reading, messages)
 	for {
-		m, err := messages.Next(jetstream.NextContext(reading))
+		m, err := nextOf(reading, arriving)
 		if err != nil {
 			return next, s.away(ctx, err)
 		}

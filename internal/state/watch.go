@@ -105,12 +105,12 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 		b.broken(ctx, err)
 		return
 	}
-	defer messages.Stop()
+	arriving := receive(ctx, messages)
 	if info := consumer.CachedInfo(); info != nil && info.NumPending == 0 {
 		c.load(w)
 	}
 	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+		m, err := nextOf(ctx, arriving)
 		if err != nil {
 			b.broken(ctx, err)
 			return

@@ -35,6 +35,7 @@ type natsServer struct {
 	config, disk string
 	log          string
 	hasDisk      bool // a file system of its own
+	read         int  // of the log
 	// routes are its ways to the others.
 	routes map[int]*link
 
@@ -198,6 +199,18 @@ func (s *natsServer) fill() error {
 			return fmt.Errorf("fill the disk: %w", err)
 		}
 	}
+}
+
+// isShort reports whether the server has said since the last call that it found no room.
+func (s *natsServer) isShort() bool {
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		s.t.Error(err)
+		return false
+	}
+	news := text[min(s.read, len(text)):]
+	s.read = len(text)
+	return strings.Contains(string(news), "no space left")
 }
 
 // empty gives the room back.

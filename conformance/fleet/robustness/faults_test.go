@@ -105,6 +105,9 @@ func breakages() []breakage {
 				r.t.Error(err)
 			}
 			r.wait(lasts)
+			if !s.isShort() {
+				r.t.Logf("%s has not noticed that its disk was full for %v", s.name, lasts)
+			}
 			s.empty()
 			// A server that found no room has switched JetStream off, and an operator starts it again.
 			s.signal(syscall.SIGTERM)

@@ -20,7 +20,7 @@ var (
 	seed     = flag.Int64("seed", 0, "`number` that the schedule of faults is drawn from; 0 draws one")
 	only     = flag.String("faults", "", "`names` of the faults to inject, separated by commas; empty is all")
 	out      = flag.String("out", "", "`folder` for the histories of a run that fails; empty is one in the folder for temporary files")
-	sessions = flag.Bool("sessions", false, "also check legacy sessions at any replica")
+	sessions = flag.String("sessions", "", "`where` legacy sessions are checked, too: any replica, or one, which takes no faults of replicas; empty checks none")
 )
 
 // built is what TestMain made; it is written before the first test starts.

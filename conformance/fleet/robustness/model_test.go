@@ -39,6 +39,7 @@ func TestModels(t *testing.T) {
 		return step{in: registrationInput{Kind: "read", Name: "x", Version: version}, out: true}
 	}
 	lost := func(s step) step { s.out, s.open = false, true; return s }
+	hear := func(after, came string) step { return step{in: logInput{Stream: "s", After: after}, out: came} }
 	for name, tc := range map[string]struct {
 		model porcupine.Model
 		steps []step
@@ -75,6 +76,11 @@ func TestModels(t *testing.T) {
 		"a write that is lost":              {registrationModel(), []step{register(1), register(2), read(1)}, false},
 		"a removal that is lost":            {registrationModel(), []step{register(1), unregister, read(1)}, false},
 		"a write that perhaps was":          {registrationModel(), []step{register(1), lost(register(2)), read(1)}, true},
+		"a stream goes on":                  {logModel(), []step{hear("", "1 2"), hear("2", "3 4"), hear("1", "2 3 4")}, true},
+		"a stream with a gap":               {logModel(), []step{hear("", "1"), hear("1", "3"), hear("1", "2 3")}, false},
+		"a stream with an event twice":      {logModel(), []step{hear("", "1 2"), hear("2", "2 3")}, false},
+		"a stream after no event of it":     {logModel(), []step{hear("", "1 2"), hear("7", "8")}, false},
+		"a stream in another order":         {logModel(), []step{hear("", "1 2 3"), hear("1", "3 2")}, false},
 		"a lower write that perhaps was":    {registrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,13 @@ func TestFleet(t *testing.T) {
 func (r *run) faults(lasts time.Duration) (windows []window) {
 	all := r.chosen()
 	counts := map[string]int{}
+	var deck []int // of the faults that have not had their turn
 	for until := time.Now().Add(lasts); time.Now().Before(until); {
-		first := all[r.rand.IntN(len(all))]
+		if len(deck) == 0 {
+			deck = r.rand.Perm(len(all))
+		}
+		first := all[deck[0]]
+		deck = deck[1:]
 		var second sync.WaitGroup
 		from, isPair := r.h.now(), r.rand.IntN(3) == 0
 		ofReplica := first.ofReplica
@@ -108,7 +113,8 @@ type work struct {
 	consents consentLog
 	tools    registrationLog
 	pings    []ping
-	last     *client // for the end
+	sessions []*sessionLog // one for each of their clients
+	last     *client       // for the end
 }
 
 // work starts all clients.
@@ -123,18 +129,33 @@ func (r *run) work() *work {
 		w.clients.Go(func() { tasksOf(ctx, api.client, api, &w.tasks) })
 	}
 	for range 2 {
-		publisher, asker, operator := newClient(r, false), newClient(r, false), newClient(r, false)
+		publisher, asker := newClient(r, false), newClient(r, false)
 		w.clients.Go(func() { publishes(ctx, publisher, w.events) })
 		w.clients.Go(func() { consents(ctx, asker, &w.consents) })
-		w.clients.Go(func() { registers(ctx, operator, &w.tools) })
 		reader := &subscriber{client: newClient(r, false), log: w.events}
 		w.readers.Go(func() { reader.run(patient) })
+	}
+	for range 4 { // who meet
+		operator := newClient(r, false)
+		w.clients.Go(func() { registers(ctx, operator, &w.tools) })
 	}
 	caller := newClient(r, false)
 	w.clients.Go(func() { w.pings = pings(ctx, caller) })
 	listener := &modernTasks{newClient(r, false), r.odd}
 	w.clients.Go(func() { listens(ctx, listener, &w.tasks) })
 	w.last = newClient(r, false)
+	if *sessions != "" {
+		base := r.f.main.url()
+		if *sessions == "one" {
+			base = r.f.replica(0).URL("")
+		}
+		for range 2 {
+			log := &sessionLog{odd: r.odd, calls: map[string]int{}}
+			w.sessions = append(w.sessions, log)
+			c := newClient(r, false)
+			w.clients.Go(func() { opens(ctx, c, base, log) })
+		}
+	}
 	r.t.Cleanup(func() {
 		stop()
 		giveUp()
@@ -171,11 +192,20 @@ func (w *work) check(r *run, windows []window) {
 	w.checkTasks(r)
 	w.events.operations(r.h)
 	r.t.Logf("events: %d published, %d acknowledged, %d heard", len(w.events.published), len(w.events.acknowledged), len(w.events.at))
-	r.t.Logf("consents: %d, of which %d ran", len(w.consents.all), w.consents.check(r.f.till))
+	consented := w.consents.check(r.f.till)
+	r.t.Logf("consents: %d, of which %d ran", len(w.consents.all), consented)
+	if len(w.events.acknowledged) == 0 || consented == 0 || len(r.h.of("registrations")) == 0 {
+		r.odd.add("nothing was checked")
+	}
 	r.h.check(r.t, "tasks", taskModel())
 	r.h.check(r.t, "events", eventModel())
 	r.h.check(r.t, "consents", consentModel())
 	r.h.check(r.t, "registrations", registrationModel())
+	for _, log := range w.sessions {
+		log.check(r.f.till)
+		r.t.Logf("legacy sessions: %d opened, %d calls, %d times resumed, %d without an answer", log.opened, len(log.calls), log.resumed, log.unknown)
+	}
+	r.h.check(r.t, "sessions", logModel())
 	quiet, withoutNATS, withoutReplica := sorted(w.pings, windows)
 	for name, some := range map[string][]ping{"nothing broken": quiet, "NATS or its ways broken": withoutNATS, "a replica stopped": withoutReplica} {
 		var failures []string
@@ -217,6 +247,9 @@ func (w *work) checkTasks(r *run) {
 		if b.id != "" {
 			announced[b.method+" "+ended[b.id]]++
 		}
+	}
+	if len(announced) == 0 {
+		r.odd.add("no task was announced")
 	}
 	r.t.Logf("calls that should become tasks: %d; announced tasks by how they ended: %v", len(w.tasks.calls), announced)
 }

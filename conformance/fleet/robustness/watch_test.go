@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+)
+
+// TestReadersEndAtOnce: who watches or reads is not held up by a NATS that says nothing, so that a process can exit.
+func TestReadersEndAtOnce(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t)
+	way := newLink(t, "way", cluster.all[0].client)
+	c := open(t, seal.New(seal.Options{Keys: seal.RandomKeys()}), &natsServer{client: way.addr})
+	things := c.Bucket(state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour})
+	events := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
+	await(t, "the state is available", func() bool { return c.Health().OK })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	loaded := make(chan struct{})
+	var readers sync.WaitGroup
+	readers.Go(func() { things.Watch(ctx, state.Watcher{Loaded: func() { close(loaded) }}) })
+	readers.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = events.Read(ctx, "all", 1, func(state.Message) error { return nil })
+		}
+	})
+	<-loaded
+	way.freeze()
+	// Readers have missed the words of NATS by then, and make their consumers anew.
+	time.Sleep(6 * time.Second)
+	began := time.Now()
+	stop()
+	readers.Wait()
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("readers ended after %v", took)
+	}
+	way.mend()
+}
