@@ -42,7 +42,7 @@ func newEventLog(odd *oddities) *eventLog {
 	return &eventLog{odd: odd, acknowledged: map[string]bool{}, at: map[string]uint64{}, over: make(chan struct{})}
 }
 
-// publishes publishes events until the context ends.
+// publishes calls Publish until the context ends.
 func publishes(ctx context.Context, c *client, log *eventLog) {
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("%d-%d", c.id, n)

@@ -23,7 +23,7 @@ type registrationLog struct {
 	versions atomic.Int64
 }
 
-// registers registers and unregisters tools, at another replica each time.
+// registers adds and removes tools, at another replica each time, until the context ends.
 func registers(ctx context.Context, c *client, log *registrationLog) {
 	for ctx.Err() == nil {
 		name := registered()[c.rand.IntN(len(registered()))]

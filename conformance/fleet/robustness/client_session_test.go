@@ -40,7 +40,7 @@ type legacy struct {
 // sse is an event of a stream.
 type sse struct{ id, data string }
 
-// opens opens sessions, makes some calls in each, and closes it, until the context ends.
+// opens makes sessions, some calls in each, and closes it, until the context ends.
 func opens(ctx context.Context, c *client, base string, log *sessionLog) {
 	for ctx.Err() == nil {
 		s := &legacy{client: c, log: log, base: base}

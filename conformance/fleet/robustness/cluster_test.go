@@ -130,7 +130,7 @@ func (s *natsServer) start() {
 	if s.cmd != nil {
 		return
 	}
-	cmd := exec.Command(built.nats, "-c", s.config) //nolint:gosec // built by this test run
+	cmd := exec.Command(built.nats, "-c", s.config)
 	if err := cmd.Start(); err != nil {
 		s.t.Errorf("%s: %v", s.name, err)
 		return

@@ -31,7 +31,7 @@ var built struct {
 func TestMain(m *testing.M) {
 	os.Exit(sidecar.Main(m, func(ctx context.Context, binary, dir string) error {
 		built.sidecar, built.nats = binary, filepath.Join(dir, "nats-server")
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", built.nats, "github.com/nats-io/nats-server/v2") //nolint:gosec // a folder of the test run
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", built.nats, "github.com/nats-io/nats-server/v2")
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build the NATS server: %w\n%s", err, text)
 		}

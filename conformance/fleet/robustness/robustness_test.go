@@ -25,7 +25,7 @@ type run struct {
 }
 
 // random returns a source for the next client.
-func (r *run) random() *rand.Rand { return rand.New(rand.NewPCG(uint64(r.seed), uint64(r.clients)+2)) } //nolint:gosec // a schedule that can be repeated
+func (r *run) random() *rand.Rand { return rand.New(rand.NewPCG(uint64(r.seed), uint64(r.clients)+2)) }
 
 // wait lets a fault last.
 func (*run) wait(d time.Duration) { time.Sleep(d) }
@@ -40,7 +40,7 @@ func TestFleet(t *testing.T) {
 		r.seed = time.Now().UnixNano()
 	}
 	t.Logf("-seed %d -duration %v", r.seed, *duration)
-	r.rand = rand.New(rand.NewPCG(uint64(r.seed), 1)) //nolint:gosec // a schedule that can be repeated
+	r.rand = rand.New(rand.NewPCG(uint64(r.seed), 1))
 	t.Cleanup(func() { r.h.keep(t) })
 	r.f = startFleet(t)
 	w := r.work()
@@ -71,7 +71,7 @@ func (r *run) faults(lasts time.Duration) (windows []window) {
 			// The fault of a replica, and what waits for replicas, belong to the goroutine of the test.
 			other := all[r.rand.IntN(len(all))]
 			lasts, beside := r.lasts(), *r
-			beside.rand = rand.New(rand.NewPCG(uint64(r.rand.Int64()), 1)) //nolint:gosec // a schedule that can be repeated
+			beside.rand = rand.New(rand.NewPCG(uint64(r.rand.Int64()), 1))
 			if !other.ofReplica && other.name != "nats-away" && other.name != first.name {
 				counts[other.name]++
 				second.Go(func() {
@@ -206,22 +206,39 @@ func (w *work) check(r *run, windows []window) {
 		r.t.Logf("legacy sessions: %d opened, %d calls, %d times resumed, %d without an answer", log.opened, len(log.calls), log.resumed, log.unknown)
 	}
 	r.h.check(r.t, "sessions", logModel())
+	w.checkPings(r, windows)
+}
+
+// checkPings checks calls that need no state: while all replicas run, each succeeds, and takes no longer for what is broken
+// around NATS.
+func (w *work) checkPings(r *run, windows []window) {
+	r.t.Helper()
 	quiet, withoutNATS, withoutReplica := sorted(w.pings, windows)
 	for name, some := range map[string][]ping{"nothing broken": quiet, "NATS or its ways broken": withoutNATS, "a replica stopped": withoutReplica} {
-		var failures []string
+		failures := 0
 		for _, p := range some {
-			if p.failure != "" {
-				failures = append(failures, time.Duration(p.from).String()+" to "+time.Duration(p.to).String()+": "+p.failure)
+			if p.failure == "" {
+				continue
+			}
+			if failures++; name != "a replica stopped" {
+				r.odd.add("a call without state, %s, %v to %v: %s", name, time.Duration(p.from), time.Duration(p.to), p.failure)
 			}
 		}
-		r.t.Logf("calls without state, %s: %d, p50 %v, p99 %v, %d failed", name, len(some), quantile(some, 0.5).Round(10*time.Microsecond), quantile(some, 0.99).Round(10*time.Microsecond), len(failures))
-		if name != "a replica stopped" {
-			for _, failure := range failures {
-				r.odd.add("a call without state, %s: %s", name, failure)
-			}
-		}
+		r.t.Logf("calls without state, %s: %d, p50 %v, p99 %v, %d failed", name, len(some),
+			quantile(some, 0.5).Round(10*time.Microsecond), quantile(some, 0.99).Round(10*time.Microsecond), failures)
+	}
+	before, during := quantile(quiet, 0.99), quantile(withoutNATS, 0.99)
+	if *duration >= longRun && during > maxSlower*before+maxNoise {
+		r.odd.add("a call without state takes %v instead of %v (p99) while NATS or its ways are broken", during, before)
 	}
 }
+
+const (
+	// longRun is the shortest run whose quantiles are compared. maxSlower and maxNoise are what a busy machine may add.
+	longRun   = 10 * time.Minute
+	maxSlower = 5
+	maxNoise  = 200 * time.Millisecond
+)
 
 // checkTasks compares what the backend did with what clients were told.
 func (w *work) checkTasks(r *run) {
