@@ -18,11 +18,11 @@ const buildTimeout = 8 * time.Minute
 
 // Main builds the sidecar into a folder that lasts as long as the tests, has built
 // take the binary and build what else they need there, runs them, and looks for
-// goroutines that they left. It returns the exit code of TestMain.
+// goroutines that they left but those that ignore names. It returns the exit code of TestMain.
 //
 // OUTRIGGER_TEST_BINARY names a sidecar that is there already: one without the race
 // detector leaves more of the machine to attackers.
-func Main(m *testing.M, built func(ctx context.Context, binary, dir string) error) int {
+func Main(m *testing.M, built func(ctx context.Context, binary, dir string) error, ignore ...goleak.Option) int {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return failed(err)
@@ -34,7 +34,7 @@ func Main(m *testing.M, built func(ctx context.Context, binary, dir string) erro
 	if code := m.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(); err != nil {
+	if err := goleak.Find(ignore...); err != nil {
 		return failed(err)
 	}
 	return 0

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
@@ -36,5 +38,15 @@ func TestMain(m *testing.M) {
 			return fmt.Errorf("build the NATS server: %w\n%s", err, text)
 		}
 		return nil
-	}))
+	}, proxies()...))
+}
+
+// proxies are goroutines that toxiproxy leaves of connections that end while a toxic is added or removed.
+func proxies() []goleak.Option {
+	const module = "github.com/Shopify/toxiproxy/v2"
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction(module + "/toxics.(*ToxicStub).Run"),
+		goleak.IgnoreAnyFunction(module + ".(*ToxicLink).read"),
+		goleak.IgnoreAnyFunction(module + ".(*ToxicLink).write"),
+	}
 }
