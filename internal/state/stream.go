@@ -82,9 +82,13 @@ func isLed(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil || info.Config.Replicas <= 1 {
 		return true
 	}
+	if info.Cluster.Leader == "" { // then it has itself among the replicas
+		return false
+	}
 	follow := 1 // the leader itself
 	for _, peer := range info.Cluster.Replicas {
-		if !peer.Offline && peer.Active < freshFor {
+		// Zero is a server that it has never heard.
+		if !peer.Offline && peer.Active > 0 && peer.Active < freshFor {
 			follow++
 		}
 	}

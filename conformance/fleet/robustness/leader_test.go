@@ -64,6 +64,10 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 	cutOff, majority := alone.Bucket(things), rest.Bucket(things)
 	log := alone.Stream(events)
 	await(t, "both are available", func() bool { return alone.Health().OK && rest.Health().OK })
+	await(t, "the leader of the events is followed", func() bool {
+		is, err := log.Bounds(t.Context())
+		return err == nil && is.Led
+	})
 	for i, s := range cluster.all {
 		for j, l := range s.routes {
 			if cluster.all[i] == at || cluster.all[j] == at {
